@@ -1,0 +1,60 @@
+# Everyday commands; CI runs these and nothing else, so that red CI is reproduced with one word.
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup fix lint types imports check test fast doctest golden generated quickstart bench wheel ci
+
+help:  ## list these commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup:  ## make .venv with the package and everything that the tests need
+	python3 -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[test]' -c constraints.txt
+
+fix:  ## format, and mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint:  ## check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types:  ## check types, strictly
+	$(BIN)/mypy
+
+imports:  ## check the direction of imports
+	$(BIN)/lint-imports --no-cache
+
+check: lint types imports test  ## everything that must be green before a commit
+
+test:  ## the whole suite with doctests
+	$(BIN)/pytest -q
+
+fast:  ## the suite without the slow tests
+	$(BIN)/pytest -q -m 'not slow'
+
+doctest:  ## the examples in docstrings alone
+	$(BIN)/pytest -q ragbench
+
+golden:  ## rewrite the golden files; review the diff
+	$(BIN)/pytest -q --update-golden
+
+generated:  ## rewrite what is generated from the code: the JSON Schema of configs
+	$(BIN)/ragbench schema -o configs/ragbench.schema.json
+
+quickstart:  ## run the example experiment
+	$(BIN)/ragbench run configs/quickstart.yaml
+
+bench:  ## measure against the peers and print ratios
+	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+wheel:  ## build the wheel and run the quickstart from it alone in a fresh environment
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel .
+	python3 -m venv build/wheel/venv
+	build/wheel/venv/bin/pip install -q build/wheel/*.whl
+	build/wheel/venv/bin/ragbench run configs/quickstart.yaml --set output=build/wheel/runs
+	build/wheel/venv/bin/ragbench list >/dev/null
+
+ci: lint types imports doctest wheel  ## what CI runs after the test line

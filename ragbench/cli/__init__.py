@@ -1,0 +1,99 @@
+"""The command line: `ragbench`. One file per command, loaded by name when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from ragbench import __version__
+from ragbench.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_INTERRUPTED, RagbenchError
+
+_COMMANDS = {
+    "run": "Run an experiment and print its tables.",
+    "validate": "Check a config, and say how its data are read.",
+    "init": "Write a config to start from.",
+    "list": "List components, measures, metrics and rubrics.",
+    "schema": "Print the JSON Schema of configs.",
+}
+"""Name -> what `ragbench --help` says of it, so that help loads no command."""
+
+_ISSUES = "https://github.com/ragbench/ragbench/issues"
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command when it is called, and lists them without importing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"ragbench.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done; 1 a gate failed; 2 bad usage, config or data; 3 incomplete; "
+    "70 internal error; 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="ragbench", message="%(prog)s %(version)s")
+def group() -> None:
+    """Evaluate retrieval-augmented generation, and say whether a difference is real."""
+
+
+def main() -> None:
+    """Run the command line; results on stdout, everything else on stderr."""
+    sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
+    try:
+        code = group.main(standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted: nothing was written", err=True)
+        return _leave(EXIT_INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        return EXIT_BAD_INPUT
+    except RagbenchError as error:
+        click.echo(str(error), err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # the reader went away, as in `ragbench list | head`: no error of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:  # noqa: BLE001 - a mistake of ours: one line, the log has the rest
+        click.echo(f"internal error; please report it at {_ISSUES}, with {_log()}", err=True)
+        return EXIT_INTERNAL
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit without waiting for threads that a component may have left behind."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _log() -> Path:
+    """Write the traceback to a file and return its path."""
+    descriptor, name = tempfile.mkstemp(prefix="ragbench-", suffix=".log")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        traceback.print_exc(file=stream)
+    return Path(name)

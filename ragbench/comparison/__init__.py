@@ -1,0 +1,1 @@
+"""Systems and their scores: summaries, paired comparisons, the set tied with the best."""

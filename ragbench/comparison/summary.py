@@ -1,0 +1,119 @@
+"""One score of one system as a number that carries its weight: interval, counts, signature."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragbench.score.base import Aggregate, ScoreColumn
+from ragbench.stats import mean_interval
+from ragbench.types import Cause, Direction, FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """A score over all queries, with everything that one must know to believe it."""
+
+    mean: float
+    """The aggregate over the scored queries; NaN where none is scored."""
+    interval: tuple[float, float]
+    """Confidence limits of the mean; NaN where they are not defined."""
+    n: int
+    """How many queries are in the mean."""
+    failed: dict[str, int]
+    """Cause -> how many queries failed."""
+    not_applicable: int
+    """How many queries the score does not apply to."""
+    bounds: tuple[float, float]
+    """The aggregate if all failed queries had the worst, or the best, value."""
+    direction: Direction
+    """Which way is better."""
+    aggregate: Aggregate
+    """How the values became one number."""
+    signature: str
+    """What the number depends on."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mapping of `summary.json`; null where there is no number."""
+        return {
+            "mean": finite(self.mean),
+            "interval": _pair(self.interval),
+            "n": self.n,
+            "failed": self.failed,
+            "not_applicable": self.not_applicable,
+            "bounds": _pair(self.bounds),
+            "direction": self.direction,
+            "aggregate": self.aggregate,
+            "signature": self.signature,
+        }
+
+
+def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
+    """Aggregate a column of scores.
+
+    Queries without a score are left out of the mean, and counted: those that failed by cause,
+    the others as not applicable. The bounds say how much the failed ones could matter.
+
+    Example:
+        >>> from ragbench.signature import Signature
+        >>> values, causes = np.array([1.0, 0.5, np.nan]), np.array([0, 0, Cause.TIMEOUT], np.uint8)
+        >>> summary = summarize(ScoreColumn("f1", values, causes, Signature("f1")))
+        >>> summary.mean, summary.n, summary.failed, [round(x, 2) for x in summary.bounds]
+        (0.75, 2, {'timeout': 1}, [0.5, 0.83])
+    """
+    scored = column.values[column.causes == Cause.SCORED]
+    causes = Counter(Cause(int(code)) for code in column.causes)
+    failed = {cause.word: n for cause, n in sorted(causes.items()) if cause.failed}
+    return ScoreSummary(
+        mean=_aggregate(scored, column.aggregate),
+        interval=_interval(scored, column, confidence),
+        n=len(scored),
+        failed=failed,
+        not_applicable=len(column.values) - len(scored) - sum(failed.values()),
+        bounds=_bounds(scored, sum(failed.values()), column),
+        direction=column.direction,
+        aggregate=column.aggregate,
+        signature=str(column.signature),
+    )
+
+
+def finite(value: float) -> float | None:
+    """Return the number, or None where it is NaN or infinite: files hold null instead."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _pair(limits: tuple[float, float]) -> list[float | None]:
+    return [finite(limits[0]), finite(limits[1])]
+
+
+def _aggregate(scored: FloatArray, aggregate: Aggregate) -> float:
+    """Sums are of what was scored; means of nothing are NaN."""
+    if aggregate == "sum":
+        return math.fsum(scored)
+    if not len(scored):
+        return math.nan
+    mean = math.fsum(scored) / len(scored)
+    return math.exp(mean) if aggregate == "geometric_mean" else mean
+
+
+def _interval(scored: FloatArray, column: ScoreColumn, confidence: float) -> tuple[float, float]:
+    """The interval of the mean; a count over the queries has none."""
+    if column.aggregate == "sum" or not len(scored):
+        return (math.nan, math.nan)
+    found = mean_interval(scored, range=(column.low, column.high), confidence=confidence)
+    if column.aggregate == "geometric_mean":  # the values are logarithms
+        return (math.exp(found.lower), math.exp(found.upper))
+    return (found.lower, found.upper)
+
+
+def _bounds(scored: FloatArray, n_failed: int, column: ScoreColumn) -> tuple[float, float]:
+    """Worst first; equal to the mean where nothing failed."""
+    ends = (column.low, column.high) if column.direction == "higher" else (column.high, column.low)
+    worst, best = (
+        _aggregate(np.append(scored, np.full(n_failed, end)), column.aggregate) for end in ends
+    )
+    return (worst, best)

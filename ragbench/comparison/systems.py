@@ -1,0 +1,46 @@
+"""A system: one retriever, one retriever with one generator, or what the records came with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ragbench.score.base import ScoreColumn
+
+Kind = Literal["retrieval", "generation", "judge"]
+"""What a score looks at: a ranking, an answer by a formula, or an answer by a judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemScores:
+    """The scores of one system over the queries of an experiment."""
+
+    name: str
+    """`bm25`, `bm25/extractive`, `given`."""
+    retriever: str | None
+    """The retriever's name; None for a system that the records came with."""
+    generator: str | None
+    """The generator's name; None for a retriever alone."""
+    columns: Mapping[str, ScoreColumn] = field(default_factory=dict)
+    """Score name -> its column, in the order of the config."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """Score name -> what it looks at."""
+
+
+def baseline_of(
+    system: SystemScores, systems: Mapping[str, SystemScores], retriever: str | None
+) -> SystemScores | None:
+    """Return the system that `system` is compared with, or None where it is the baseline itself.
+
+    A retriever is compared with the baseline retriever, a pair with the baseline retriever's
+    pair of the same generator; systems of the records with the first one of the records.
+    """
+    if system.retriever is None:
+        given = [other for other in systems.values() if other.retriever is None]
+        found = given[0]
+    else:
+        wanted = (retriever, system.generator)
+        same = (s for s in systems.values() if (s.retriever, s.generator) == wanted)
+        found = next(same, system)
+    return None if found is system else found

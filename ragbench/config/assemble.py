@@ -1,0 +1,282 @@
+"""From a YAML file or a mapping to a checked `ExperimentConfig`, or every problem at once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.blocks import check_block
+from ragbench.config.check import check_options
+from ragbench.config.components import Checked, check_component
+from ragbench.config.datasets import check_dataset_options
+from ragbench.config.interpolate import interpolate
+from ragbench.config.load import decode, read_yaml
+from ragbench.config.overrides import Overrides, apply_overrides
+from ragbench.config.problems import Place, Report
+from ragbench.config.references import Context, check_reference, report_cycles
+from ragbench.config.schema import (
+    BLOCKS,
+    Component,
+    Executor,
+    ExperimentConfig,
+    RetrievalMetrics,
+    Statistics,
+    Top,
+)
+from ragbench.config.scores import check_metrics
+from ragbench.config.sweep import Expanded, expand_sweeps
+from ragbench.config.tree import Item, PythonReader, variants
+from ragbench.registry import Family, declared_options
+
+MAX_VARIANTS = 100
+"""Values of repeated keys that are checked; each repetition itself is always reported."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+# what expand_sweeps makes; a saved config has these names
+_SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_]*=[A-Za-z0-9_.+-]+)+")
+_NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
+_MADE_WHEN_SET = (
+    *((block,) for block in BLOCKS),
+    *(("metrics", block) for block in ("retrieval", "judge")),
+    *(("metrics", "retrieval", block) for block in RetrievalMetrics.blocks),
+)
+
+
+def load_config(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    overrides: Overrides = (),
+    base_dir: str | os.PathLike[str] | None = None,
+    live_retrievers: Collection[str] = (),
+) -> ExperimentConfig:
+    """Read and check a config as a whole.
+
+    Args:
+        source: The YAML file, or its content as a mapping.
+        overrides: `dotted.key=value` texts, as `--set` takes them, or a mapping from dotted
+            keys to values.
+        base_dir: The folder that paths are relative to; default: that of the file, or the
+            working directory for a mapping.
+        live_retrievers: Names of retrievers that the caller adds as objects; references may use
+            them.
+
+    Raises:
+        ConfigError: Everything that is wrong, in file order.
+    """
+    report = Report()
+    path: Path | None
+    read: Item | None
+    if isinstance(source, Mapping):
+        path, read = None, PythonReader(report).read(source)
+    else:
+        path = Path(source)
+        read = _read_file(path, report)
+    base = Path(base_dir) if base_dir is not None else path.parent if path else Path()
+    config = None
+    if read is not None and _is_mapping(read, report):
+        tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
+        tree = interpolate(tree, os.environ, report)
+        config = _check_variants(tree, report, path, base, live_retrievers)
+    if config is None or report:
+        raise report.error(os.fspath(path) if path else "the config")
+    return config
+
+
+def _read_file(path: Path, report: Report) -> Item | None:
+    file = os.fspath(path)
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        reason = "no such file" if isinstance(error, FileNotFoundError) else reason
+        reason = "a folder, not a file" if path.is_dir() else reason
+        report.add(Place(file), (), reason, "a YAML file")
+        return None
+    text = decode(data, file, report)
+    return None if text is None else read_yaml(text, file, report)
+
+
+def _is_mapping(tree: Item, report: Report) -> bool:
+    if not isinstance(tree.value, dict):
+        is_empty = tree.value is None and not tree.written
+        found = "the file is empty" if is_empty else f"found {tree.shown()}"
+        report.add(tree.place, (), found, "a mapping with the key 'dataset'")
+    return isinstance(tree.value, dict)
+
+
+def _check_variants(
+    tree: Item,
+    report: Report,
+    path: Path | None,
+    base: Path,
+    live_retrievers: Collection[str],
+) -> ExperimentConfig | None:
+    """Check the tree, and again with the other value of each repeated key."""
+    config = None
+    for replaced, variant in itertools.islice(variants(tree), MAX_VARIANTS):
+        own = Report()
+        built = _Assembly(variant, own, path, base, live_retrievers).build()
+        report.include(own.under(replaced))
+        config = config if replaced else built
+    return config
+
+
+class _Assembly:
+    """The checks of one tree, block by block."""
+
+    def __init__(
+        self,
+        tree: Item,
+        report: Report,
+        path: Path | None,
+        base: Path,
+        live_retrievers: Collection[str],
+    ) -> None:
+        self.tree, self.report, self.path = tree, report, path
+        self.live_retrievers = live_retrievers
+        self.swept = {block: self._expand(block) for block in ("retrievers", "generators")}
+        names = dict.fromkeys([*self.swept["retrievers"].components, *live_retrievers])
+        self.context = Context(report, base, list(names), self.swept["retrievers"].members)
+
+    def build(self) -> ExperimentConfig | None:
+        """Check everything; None where anything is wrong."""
+        from ragbench.data import LOADERS
+        from ragbench.generate import GENERATORS
+        from ragbench.retrieve import RETRIEVERS
+
+        top = check_options(
+            self.tree, declared_options(Top), self.report, others=BLOCKS, planned=Top.planned
+        )
+        name = self._name(top.get("name"))
+        dataset = self._dataset(LOADERS)
+        retrievers = self._components("retrievers", RETRIEVERS)
+        generators = self._components("generators", GENERATORS)
+        self._check_names()
+        references = {name: checked.references for name, checked in retrievers.items()}
+        report_cycles(references, self.report)
+        self._require_a_system(LOADERS)
+        metrics = check_metrics(self.tree.get("metrics"), self.context)
+        statistics = self._statistics()
+        executor = self._block("executor", Executor)
+        is_complete = top.keys() >= declared_options(Top).keys()  # else it was unreadable
+        if self.report or not is_complete or dataset is None or not dataset.component:
+            return None
+        resolved = {
+            "name": self._as_written("name", name),
+            "seed": self._as_written("seed", top["seed"]),
+            "dataset": dataset.written,
+            "retrievers": {key: checked.written for key, checked in retrievers.items()},
+            "generators": {key: checked.written for key, checked in generators.items()},
+            "metrics": metrics.written,
+            "statistics": statistics[1],
+            "max_failed": self._as_written("max_failed", top["max_failed"]),
+            "executor": executor[1],
+            "output": self._as_written("output", top["output"]),
+        }
+        return ExperimentConfig(
+            name=name,
+            seed=top["seed"],
+            dataset=dataset.component,
+            retrievers=_built(retrievers),
+            generators=_built(generators),
+            metrics=metrics.metrics,
+            statistics=Statistics(**statistics[0]),
+            max_failed=top["max_failed"],
+            executor=Executor(**executor[0]),
+            output=top["output"],
+            path=self.path,
+            resolved={key: value for key, value in resolved.items() if value not in ({}, None)},
+        )
+
+    def _as_written(self, key: str, value: Any) -> Any:
+        item = self.tree.get(key)
+        return value if item is None or item.value is None else item.as_written()
+
+    def _name(self, name: str | None) -> str:
+        if name is None:
+            stem = self.path.stem if self.path else "experiment"
+            return re.sub(r"[^A-Za-z0-9_.-]+", "-", stem)
+        item = self.tree.get("name")
+        if item is not None and (not _NAME.fullmatch(name) or set(name) == {"."}):
+            self.report.add(item.place, item.path, f"{item.shown()} is not a name", _NAME_ALLOWED)
+        return name
+
+    def _dataset(self, loaders: Family) -> Checked | None:
+        entry = self.tree.entries.get("dataset")
+        if entry is None:
+            allowed = f"dataset: {{type: {', '.join(loaders.names())}, ...}}"
+            self.report.add(self.tree.place, (), "missing key 'dataset'", allowed)
+            return None
+        checked = check_component("dataset", entry, loaders, self.context)
+        kind = entry.item.get("type")
+        if kind is not None and kind.value in loaders.table:
+            check_dataset_options(entry.item, self.report)
+        return checked
+
+    def _expand(self, block: str) -> Expanded:
+        item = self.tree.get(block)
+        if item is None:
+            return Expanded({})
+        if not isinstance(item.value, dict):
+            found = f"{item.shown()} is not a mapping"
+            self.report.add(item.place, item.path, found, "a mapping from names to components")
+        for name, entry in item.entries.items():
+            if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
+                self.report.add(
+                    entry.key_place, item.path, f"{name!r} is not a name", _NAME_ALLOWED
+                )
+        return expand_sweeps(item, self.report)
+
+    def _components(self, block: str, family: Family) -> dict[str, Checked]:
+        return {
+            name: check_component(name, entry, family, self.context)
+            for name, entry in self.swept[block].components.items()
+        }
+
+    def _check_names(self) -> None:
+        """Refuse two pairs whose files would have the same name."""
+        taken: dict[str, str] = {}
+        for generator, entry in self.swept["generators"].components.items():
+            for retriever in self.context.retrievers:
+                pair, file = f"{retriever}/{generator}", f"{retriever}--{generator}"
+                if taken.setdefault(file, pair) != pair:
+                    found = f"{taken[file]} and {pair} would write the same file"
+                    self.report.add(entry.key_place, entry.item.path, found, "names without '--'")
+
+    def _require_a_system(self, loaders: Family) -> None:
+        """Records, and loaders that we do not know, may bring systems of their own."""
+        item, dataset = self.tree.entries.get("retrievers"), self.tree.get("dataset")
+        kind = dataset.get("type") if dataset is not None else None
+        type_name = kind.value if kind is not None else None
+        if self.live_retrievers or type_name not in loaders.table or type_name == "records":
+            return
+        if item is None:
+            self.report.add(
+                self.tree.place, (), "missing key 'retrievers'", "at least one retriever"
+            )
+        elif item.item.value == {}:
+            self.report.add(
+                item.key_place, item.item.path, "no retriever", "at least one retriever"
+            )
+
+    def _statistics(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        values, written = self._block("statistics", Statistics)
+        block = self.tree.get("statistics")
+        baseline = block.get("baseline") if block is not None else None
+        if baseline is not None and isinstance(baseline.value, str):
+            check_reference(baseline, self.context)
+        return values, written
+
+    def _block(self, name: str, record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The values of a block, and the block as plain data with its defaults."""
+        entry = self.tree.entries.get(name)
+        item = entry.item if entry else Item({}, self.tree.place, (name,))
+        return check_block(item, record, self.report)
+
+
+def _built(checked: Mapping[str, Checked]) -> dict[str, Component]:
+    return {name: c.component for name, c in checked.items() if c.component is not None}

@@ -1,0 +1,191 @@
+"""Entries of `dataset`, `retrievers` and `generators`: the type first, then its own options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.config.check import check_options
+from ragbench.config.files import resolve_path
+from ragbench.config.problems import NOT_BUILT, Place, Report
+from ragbench.config.references import Context, references_of
+from ragbench.config.schema import PYTHON_TIMEOUT, Common, Component, GeneratorCommon
+from ragbench.config.tree import Entry, Item
+from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options
+
+
+@dataclass
+class Checked:
+    """An entry after its checks."""
+
+    component: Component | None
+    """None where something is wrong with it."""
+    written: dict[str, Any]
+    """The entry as plain data, defaults written out."""
+    references: list[tuple[str, Item]] = field(default_factory=list)
+    """The retrievers that its options name, with their places."""
+
+
+def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[str, Any] | None:
+    """Return what `type:` says and names; None, with a problem, where it names nothing."""
+    report = context.report
+    kind = item.get("type")
+    if kind is None:
+        report.add(at, item.path, "missing key 'type'", f"type: {', '.join(family.names())}")
+        return None
+    if not isinstance(kind.value, str):
+        report.add(kind.place, kind.path, f"{kind.shown()} is not text", ", ".join(family.names()))
+        return None
+    try:
+        return kind.value, family.load(kind.value, context.search)
+    except NotBuiltYet:
+        report.add(kind.place, kind.path, f"{kind.shown()} {NOT_BUILT}", ", ".join(family.names()))
+    except OptionError as error:
+        report.add(
+            kind.place, kind.path, f"unknown type {kind.shown()}", error.allowed, error.nearest
+        )
+    except DataError as error:
+        problem = error.problem
+        report.add(kind.place, kind.path, problem.found, problem.allowed, problem.nearest)
+    except Exception as error:  # noqa: BLE001 - an installed package may raise anything
+        found = f"cannot be loaded: {type(error).__name__}: {error}"
+        report.add(kind.place, kind.path, found, "a package that can be imported")
+    return None
+
+
+def options_of(component: Any) -> dict[str, DeclaredOption]:
+    """Return the options that a component declares.
+
+    A class of the user's own may have annotations that only a type checker can resolve; it then
+    declares nothing, and its signature alone is checked.
+    """
+    try:
+        return declared_options(component)
+    except (NameError, TypeError, ValueError):
+        return {}
+
+
+def check_component(name: str, entry: Entry, family: Family, context: Context) -> Checked:
+    """Check one entry against its type; everything that is wrong goes into the report."""
+    item, report = entry.item, context.report
+    before = len(report)
+    if not isinstance(item.value, dict):
+        example = next(iter(family.names()), "...")
+        report.add(
+            item.place, item.path, f"{item.shown()} is not a mapping", f"{{type: {example}, ...}}"
+        )
+        return Checked(None, {})
+    loaded = load_type(item, family, entry.key_place, context)
+    if loaded is None:
+        return Checked(None, {})
+    type_name, cls = loaded
+    own, common = options_of(cls), common_keys(family)
+    declared = {**own, **{key: option for key, option in common.items() if key not in own}}
+    is_built_in = type_name in family.table
+    extra = [] if is_built_in else _undeclared(item, cls, declared, entry.key_place, report)
+    values = check_options(item, declared, report, at=entry.key_place, others=["type", *extra])
+    values |= {key: item.entries[key].item.plain() for key in extra}
+    references = references_of(item, declared, values, context)
+    _resolve_paths(item, declared, values, context)
+    written = {
+        "type": item.entries["type"].item.as_written(),
+        **_written(item, [*own, *extra], declared, values),
+        **_written(item, [key for key in common if key not in own], declared, values),
+    }
+    if len(report) > before or not values.keys() >= declared.keys():
+        return Checked(None, written, references)
+    component = _build(name, type_name, cls, values, [*own, *extra], entry)
+    return Checked(component, written, references)
+
+
+def common_keys(family: Family) -> dict[str, DeclaredOption]:
+    """Return the keys that every member of a family takes; a loader is called only once."""
+    if family.noun == "generator":
+        return declared_options(Common) | declared_options(GeneratorCommon)
+    return declared_options(Common) if family.noun == "retriever" else {}
+
+
+def _build(
+    name: str, type_name: str, cls: Any, values: Mapping[str, Any], own: Sequence[str], entry: Entry
+) -> Component:
+    common = {key: value for key, value in values.items() if key not in own}
+    if common.get("timeout") is None and type_name.startswith(PYTHON) and "timeout" in common:
+        common["timeout"] = PYTHON_TIMEOUT
+    if common.get("retrievers") is not None:
+        common["retrievers"] = tuple(common["retrievers"])
+    return Component(
+        name=name,
+        type=type_name,
+        cls=cls,
+        options={key: values[key] for key in own if key in values},
+        place=entry.key_place,
+        **common,
+    )
+
+
+def _undeclared(
+    item: Item, cls: Any, declared: Mapping[str, DeclaredOption], at: Place, report: Report
+) -> list[str]:
+    """Keys that a component of the user's own takes without declaring them."""
+    try:
+        parameters = inspect.signature(cls).parameters
+    except (TypeError, ValueError):  # written in C, or not callable: it says itself what it takes
+        return [key for key in item.entries if key not in declared and key != "type"]
+    named = [p for p in parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    if inspect.isclass(cls):
+        for parameter in named:
+            key = parameter.name
+            if parameter.default is parameter.empty and key not in item.entries.keys() | declared:
+                report.add(
+                    at, item.path, f"missing key '{key}'", f"{key}: what {cls.__name__} takes"
+                )
+    names = {parameter.name for parameter in named}
+    return [
+        key
+        for key in item.entries
+        if key not in declared and key != "type" and (takes_any or key in names)
+    ]
+
+
+def _resolve_paths(
+    item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
+) -> None:
+    """Make the paths among the values absolute."""
+    for key, option in declared.items():
+        value = item.get(key)
+        if option.option.refers_to != "path" or value is None or key not in values:
+            continue
+        if isinstance(value.value, tuple):
+            paths = [resolve_path(part, context.base, context.report) for part in value.items]
+            kept = zip(values[key], paths, strict=True)
+            values[key] = [type(old)(path) for old, path in kept if path is not None]
+        elif isinstance(value.value, str):
+            path = resolve_path(value, context.base, context.report)
+            if path is not None:
+                values[key] = str(path) if isinstance(values[key], str) else path
+
+
+def _written(
+    item: Item,
+    keys: Sequence[str],
+    declared: Mapping[str, DeclaredOption],
+    values: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The keys as plain data: as written, or their defaults where those are plain."""
+    written: dict[str, Any] = {}
+    for key in keys:
+        value = item.get(key)
+        option = declared.get(key)
+        if value is None:
+            default = values.get(key)
+            if isinstance(default, (str, bool, int, float)):
+                written[key] = default
+        elif option is not None and option.option.refers_to == "retriever":
+            written[key] = values.get(key)
+        else:
+            written[key] = value.as_written()
+    return written

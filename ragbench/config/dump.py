@@ -1,0 +1,67 @@
+"""A checked config as YAML that reads back as the same config."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from ragbench.config.scalars import ScalarError, resolve
+from ragbench.config.schema import ExperimentConfig
+from ragbench.config.tree import Quoted
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text in quotes wherever YAML 1.1 or 1.2 would read it as something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write equal parts twice: a config is for people."""
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=_style(value))
+
+
+def _style(value: str) -> str | None:
+    if isinstance(value, Quoted) and "${" in value:
+        return '"'
+    if "${" in value:
+        return None
+    try:
+        return None if isinstance(resolve(value), str) else '"'
+    except ScalarError:
+        return '"'
+
+
+def _number(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
+    word = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(repr(value), repr(value))
+    return yaml.ScalarNode("tag:yaml.org,2002:float", word)
+
+
+def _list(dumper: yaml.SafeDumper, value: Any) -> yaml.SequenceNode:
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", list(value))
+
+
+# 1e-05 is a number in YAML 1.2, not in the 1.1 that PyYAML writes
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(Quoted, _text)
+_Dumper.add_representer(tuple, _list)
+_Dumper.add_representer(float, _number)
+
+
+def dump_config(config: ExperimentConfig) -> str:
+    """Return the config as it was resolved, as YAML.
+
+    Sweeps and defaults are written out; `${VAR}` stands as it was written, so that no secret is
+    in it. Read with the same `base_dir` and environment, it gives an equal config.
+    """
+    return yaml.dump(
+        dict(config.resolved), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+    )

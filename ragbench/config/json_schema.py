@@ -1,0 +1,184 @@
+"""The JSON Schema of a config, for editors: assembled from the declarations that validate it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ragbench.config.check import adapter
+from ragbench.config.components import common_keys
+from ragbench.config.schema import (
+    BLOCKS,
+    Executor,
+    JudgeCommon,
+    Match,
+    RetrievalMetrics,
+    Statistics,
+    Top,
+)
+from ragbench.registry import (
+    PYTHON,
+    DeclaredOption,
+    Family,
+    declared_options,
+    summary_line,
+)
+
+Schema = dict[str, Any]
+
+_VARIABLE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}"}
+_NAMES = r"^[A-Za-z0-9_.-]+$"
+
+
+def config_schema() -> Schema:
+    """Return the JSON Schema (draft 2020-12) of everything that this version understands."""
+    from ragbench.data import LOADERS
+    from ragbench.generate import GENERATORS
+    from ragbench.retrieve import RETRIEVERS
+    from ragbench.score.judge import JUDGES
+
+    judge = {"oneOf": _types(JUDGES, declared_options(JudgeCommon))}
+    schema: Schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ragbench experiment",
+        **_object(declared_options(Top).values(), summary_line(Top)),
+        "required": ["dataset"],
+        "$defs": {
+            "dataset": {"oneOf": _types(LOADERS, common_keys(LOADERS))},
+            "retriever": {"oneOf": _types(RETRIEVERS, common_keys(RETRIEVERS), sweeps=True)},
+            "generator": {"oneOf": _types(GENERATORS, common_keys(GENERATORS), sweeps=True)},
+            "judge": judge,
+        },
+    }
+    schema["properties"] |= {
+        "dataset": {"$ref": "#/$defs/dataset"},
+        "retrievers": _mapping("retriever"),
+        "generators": _mapping("generator"),
+        "metrics": _metrics(),
+        "statistics": _object(declared_options(Statistics).values()),
+        "executor": _object(declared_options(Executor).values()),
+    }
+    for block, description in BLOCKS.items():
+        schema["properties"][block]["description"] = description
+    return schema
+
+
+def _metrics() -> Schema:
+    from ragbench.score.retrieval import MEASURES
+    from ragbench.score.text import METRICS
+
+    retrieval = _object(declared_options(RetrievalMetrics).values(), summary_line(RetrievalMetrics))
+    match = _object(declared_options(Match).values(), RetrievalMetrics.blocks["match"])
+    retrieval["properties"]["match"] = match
+    retrieval["properties"]["measures"]["items"] = _suggested(MEASURES.names())
+    properties = {
+        "retrieval": retrieval,
+        "generation": {
+            "type": "array",
+            "items": _suggested(METRICS.names()),
+            "description": "Names of metrics.",
+        },
+        "judge": {
+            "description": "One judge, or judges by name.",
+            "anyOf": [{"$ref": "#/$defs/judge"}, _mapping("judge")],
+        },
+    }
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _mapping(definition: str) -> Schema:
+    return {
+        "type": "object",
+        "propertyNames": {"pattern": _NAMES},
+        "additionalProperties": {"$ref": f"#/$defs/{definition}"},
+    }
+
+
+def _types(
+    family: Family, common: Mapping[str, DeclaredOption], *, sweeps: bool = False
+) -> list[Schema]:
+    """One schema for each type of a family, and one for components of the user's own."""
+    made = []
+    for name in family.names():
+        component = family.load(name)
+        own = declared_options(component)
+        options = [*own.values(), *(option for key, option in common.items() if key not in own)]
+        schema = _object(options, summary_line(component))
+        schema["properties"] = {"type": {"const": name}, **schema["properties"]}
+        made.append(_with_required(schema, options, sweeps))
+    own_kind = _object(common.values(), "A component of your own; its options are its arguments.")
+    own_kind["properties"]["type"] = {"type": "string", "pattern": f"^{PYTHON}[^:]+:[^:]+$"}
+    own_kind["additionalProperties"] = True
+    return [*made, {**own_kind, "required": ["type"]}]
+
+
+def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bool) -> Schema:
+    """The schema with its required keys, each of which a sweep may give instead."""
+    required = [option.name for option in options if option.required]
+    properties = schema["properties"]
+    if not sweeps:
+        return {**schema, "required": ["type", *required]}
+    axes = {
+        key: {
+            "type": "array",
+            "description": value["description"],
+            "minItems": 1,
+            "items": value,
+        }
+        for key, value in properties.items()
+        if key != "type"
+    }
+    properties["sweep"] = {
+        "type": "object",
+        "description": "Lists of values; one component per combination.",
+        "minProperties": 1,
+        "properties": axes,
+        "additionalProperties": False,
+    }
+    either = [
+        {
+            "anyOf": [
+                {"required": [key]},
+                {"required": ["sweep"], "properties": {"sweep": {"required": [key]}}},
+            ]
+        }
+        for key in required
+    ]
+    return {**schema, "required": ["type"], **({"allOf": either} if either else {})}
+
+
+def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:
+    schema: Schema = {"type": "object"}
+    if description:
+        schema["description"] = description
+    schema["properties"] = {option.name: _value(option) for option in options}
+    return {**schema, "additionalProperties": False}
+
+
+def _value(declared: DeclaredOption) -> Schema:
+    """The schema of one option; a number or a word may come from the environment."""
+    schema: Schema = _without_titles(adapter(declared.annotation, declared.option).json_schema())
+    if schema.get("type") not in ("string", "array", "object"):
+        choices = schema.pop("anyOf", None) or [schema]
+        schema = {"anyOf": [*choices, _VARIABLE]}
+    elif "enum" in schema or "const" in schema:
+        schema = {"anyOf": [schema, _VARIABLE]}
+    schema["description"] = declared.option.help
+    if isinstance(declared.default, (str, bool, int, float)):
+        schema["default"] = declared.default
+    return schema
+
+
+def _without_titles(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {
+            key: _without_titles(value)
+            for key, value in schema.items()
+            if key not in ("title", "format")
+        }
+    return [_without_titles(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _suggested(names: Iterable[str]) -> Schema:
+    """Text, for which an editor offers names."""
+    return {"anyOf": [{"enum": list(names)}, {"type": "string"}]}

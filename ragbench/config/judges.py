@@ -1,0 +1,137 @@
+"""The `metrics.judge` block: one judge or several by name, and the rubrics that they apply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.check import check_options
+from ragbench.config.components import load_type, options_of
+from ragbench.config.files import resolve_path
+from ragbench.config.problems import NOT_BUILT, Place
+from ragbench.config.references import Context
+from ragbench.config.schema import JudgeBlock, JudgeCommon
+from ragbench.config.tree import Entry, Item
+from ragbench.errors import DataError
+from ragbench.registry import declared_options, nearest
+
+_FILE_SUFFIXES = (".yaml", ".yml")
+
+
+def check_judges(
+    item: Item, at: Place, context: Context
+) -> tuple[dict[str, JudgeBlock] | None, dict[str, Any]]:
+    """Check one block, or named blocks; they are named where every value is a mapping.
+
+    Returns:
+        The judges by name, and the block as plain data with its defaults.
+    """
+    are_named = all(isinstance(entry.item.value, dict) for entry in item.entries.values())
+    if not isinstance(item.value, dict) or not are_named:
+        block, written = _judge(None, Entry(at, item), context)
+        return None if block is None else {block.type: block}, written
+    judges, all_written = {}, {}
+    for name, entry in item.entries.items():
+        block, all_written[name] = _judge(name, entry, context)
+        if block is not None:
+            judges[name] = block
+    return judges, all_written
+
+
+def _judge(
+    name: str | None, entry: Entry, context: Context
+) -> tuple[JudgeBlock | None, dict[str, Any]]:
+    from ragbench.score.judge import JUDGES
+
+    item, report = entry.item, context.report
+    before = len(report)
+    common = declared_options(JudgeCommon)
+    if not isinstance(item.value, dict):
+        found = f"{item.shown()} is not a mapping"
+        report.add(item.place, item.path, found, "{type: lexical, rubrics: [faithfulness]}")
+        return None, {}
+    loaded = load_type(item, JUDGES, entry.key_place, context)
+    own = options_of(loaded[1]) if loaded else {}
+    own = {key: option for key, option in own.items() if key not in common}
+    known = common if loaded is None else {**common, **own}
+    values = check_options(
+        item,
+        known,
+        report,
+        at=entry.key_place,
+        # without a type nobody can say which other keys are right
+        others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
+        planned=JudgeCommon.planned,
+    )
+    rubrics = _rubrics(item.get("rubrics"), getattr(loaded and loaded[1], "served", None), context)
+    written = {key: entry.item.as_written() for key, entry in item.entries.items()}
+    written |= {
+        key: value
+        for key, value in values.items()
+        if key not in written and isinstance(value, (str, bool, int, float))
+    }
+    if values.get("rubrics") is None:
+        written["rubrics"] = list(rubrics)
+    if loaded is None or len(report) > before or not values.keys() >= known.keys():
+        return None, written
+    block = JudgeBlock(
+        name=name,
+        type=loaded[0],
+        cls=loaded[1],
+        options={key: values[key] for key in own},
+        rubrics=rubrics,
+        when=values["when"],
+        place=entry.key_place,
+    )
+    return block, written
+
+
+def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Path, ...]:
+    """Built-in names as they are, files as absolute paths; each is read once to check it."""
+    from ragbench.score.judge.rubric import built_in_rubrics
+
+    can_apply = served if isinstance(served, (list, tuple)) else None
+    if item is None or item.value is None:
+        return tuple(can_apply or built_in_rubrics())
+    found: dict[str, str | Path] = {}
+    for part in item.items:
+        rubric = _rubric(part, context) if isinstance(part.value, str) else None
+        if rubric is None:
+            continue
+        name, source = rubric
+        if name in found:
+            shown = f"{part.shown()} gives a second score named '{name}'"
+            context.report.add(part.place, part.path, shown, "each rubric once")
+        elif can_apply is not None and name not in can_apply:
+            shown = f"this judge cannot apply {part.shown()}"
+            context.report.add(part.place, part.path, shown, ", ".join(can_apply))
+        found[name] = source
+    return tuple(found.values())
+
+
+def _rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
+    """The name of the score, and where the rubric is; None, with a problem, where it is nowhere."""
+    from ragbench.score.judge.rubric import built_in_rubrics, read_rubric
+
+    report, text = context.report, str(item.value)
+    if text in (known := built_in_rubrics()):
+        return text, text
+    if text in JudgeCommon.planned_rubrics:
+        report.add(item.place, item.path, f"{item.shown()} {NOT_BUILT}", ", ".join(known))
+        return None
+    if not text.endswith(_FILE_SUFFIXES):
+        allowed = f"{', '.join(known)}, or a rubric file (.yaml)"
+        found = f"unknown rubric {item.shown()}"
+        report.add(item.place, item.path, found, allowed, nearest(text, known))
+        return None
+    path = resolve_path(item, context.base, report)
+    if path is None:
+        return None
+    try:
+        return read_rubric(path).name, path
+    except DataError as error:
+        problem = error.problem
+        parts = [item.shown(), f"line {problem.line}" if problem.line else "", problem.path]
+        found = ": ".join([*filter(None, parts), problem.found])
+        report.add(item.place, item.path, found, problem.allowed, problem.nearest)
+        return None

@@ -1,0 +1,121 @@
+"""Everything that is wrong with a config, gathered with its places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ragbench.errors import ConfigError, Problem
+from ragbench.registry import nearest as nearest_name
+
+KeyPath = tuple[str, ...]
+"""Keys from the root down; an index of a list is its decimal number."""
+
+NOT_BUILT = "is not built yet in this version"
+
+_MANY = 20
+_BARE = re.compile(r"[^\s.\"'=]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands; without a line for what does not come from a file."""
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    source: str | None = None
+    width: int = 1
+
+
+def dotted(path: Iterable[str]) -> str:
+    """Return a path as `--set` takes it.
+
+    Example:
+        >>> dotted(["retrievers", "a.b", "k1"])
+        'retrievers."a.b".k1'
+    """
+    return ".".join(part if _BARE.fullmatch(part) else f'"{part}"' for part in path)
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return names as a list for people, cut where it is long."""
+    return ", ".join([*names[:_MANY], "..."] if len(names) > _MANY else names)
+
+
+@dataclass(slots=True)
+class Report:
+    """Gathers problems, each once, and puts them into file order."""
+
+    _problems: dict[Problem, None] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._problems)
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self._problems)
+
+    def add(
+        self,
+        place: Place,
+        path: KeyPath,
+        found: str,
+        allowed: str | None = None,
+        nearest: str | None = None,
+    ) -> None:
+        """Note one problem."""
+        problem = Problem(
+            found=found,
+            file=place.file,
+            line=place.line,
+            column=place.column,
+            path=dotted(path),
+            allowed=allowed,
+            nearest=nearest,
+            source=place.source,
+            width=place.width,
+        )
+        self._problems[problem] = None
+
+    def unknown_key(
+        self,
+        place: Place,
+        path: KeyPath,
+        key: str,
+        allowed: Iterable[str],
+        planned: Iterable[str] = (),
+    ) -> None:
+        """Note a key that does not belong there, or does not yet."""
+        if key in planned:
+            self.add(place, (*path, key), f"'{key}' {NOT_BUILT}")
+            return
+        names = list(allowed)
+        self.add(
+            place,
+            path,
+            f"unknown key '{key}'",
+            ", ".join(names) or "no keys",
+            nearest_name(key, names),
+        )
+
+    def include(self, problems: Iterable[Problem]) -> None:
+        """Take over problems of another report."""
+        self._problems |= dict.fromkeys(problems)
+
+    def under(self, path: KeyPath) -> list[Problem]:
+        """Return the problems at a path or below it."""
+        prefix = dotted(path)
+        return [
+            problem
+            for problem in self
+            if not prefix or problem.path == prefix or problem.path.startswith(f"{prefix}.")
+        ]
+
+    def error(self, subject: str) -> ConfigError:
+        """Return every problem as one error, in file order; overrides come last."""
+        return ConfigError(sorted(self, key=_position), subject)
+
+
+def _position(problem: Problem) -> tuple[bool, int, int]:
+    return problem.line is None, problem.line or 0, problem.column or 0

@@ -1,0 +1,100 @@
+"""Retrievers that refer to other retrievers: the names exist, and the chain ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.problems import Report, some_of
+from ragbench.config.tree import Item
+from ragbench.registry import DeclaredOption, nearest
+
+
+@dataclass
+class Context:
+    """What the checks of one config share."""
+
+    report: Report
+    base: Path
+    """The folder that paths are relative to."""
+    retrievers: Sequence[str] = ()
+    """Names that references may use, those of live objects included."""
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Swept retrievers -> the names that they stand for."""
+
+    @property
+    def search(self) -> tuple[Path, ...]:
+        """Where `python:` looks before what is installed."""
+        return (Path.cwd(), self.base.absolute())
+
+
+def references_of(
+    item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
+) -> list[tuple[str, Item]]:
+    """Return the retrievers that options name, with the places where they do.
+
+    In a list, a swept retriever is replaced in `values` by the ones that it stands for.
+    """
+    found: list[tuple[str, Item]] = []
+    for key, option in declared.items():
+        value = item.get(key)
+        if option.option.refers_to != "retriever" or value is None or key not in values:
+            continue
+        if isinstance(value.value, tuple):
+            names = [check_reference(part, context, many=True) for part in value.items]
+            found += [
+                (name, part)
+                for part, members in zip(value.items, names, strict=True)
+                for name in members
+            ]
+            values[key] = list(dict.fromkeys(name for members in names for name in members))
+        elif isinstance(value.value, str):
+            found += [(name, value) for name in check_reference(value, context)]
+    return found
+
+
+def check_reference(item: Item, context: Context, *, many: bool = False) -> tuple[str, ...]:
+    """Return the retrievers that a name means; none, with a problem, where it means none."""
+    name, report = str(item.value), context.report
+    if name in context.members:
+        members = context.members[name]
+        if many:
+            return members
+        found = f"{item.shown()} is swept: it stands for {len(members)} retrievers"
+        report.add(item.place, item.path, found, some_of(members))
+        return ()
+    if name in context.retrievers:
+        return (name,)
+    allowed = some_of(context.retrievers) or "a name in retrievers"
+    known = [*context.retrievers, *context.members]
+    report.add(item.place, item.path, f"no retriever {item.shown()}", allowed, nearest(name, known))
+    return ()
+
+
+def report_cycles(references: Mapping[str, Sequence[tuple[str, Item]]], report: Report) -> None:
+    """Report each circle of retrievers that refer to each other, where it closes."""
+    waiting = {name: list(targets) for name, targets in references.items()}
+    while waiting:
+        ready = [n for n, refs in waiting.items() if not any(t in waiting for t, _ in refs)]
+        for name in ready:
+            del waiting[name]
+        if not ready:
+            for name in _report_one(waiting, report):
+                del waiting[name]
+
+
+def _report_one(waiting: Mapping[str, Sequence[tuple[str, Item]]], report: Report) -> list[str]:
+    """Follow references, all of which go on for ever, until one comes round."""
+    trail: dict[str, Item | None] = {next(iter(waiting)): None}
+    while True:
+        target, item = next(pair for pair in waiting[next(reversed(trail))] if pair[0] in waiting)
+        if target in trail:
+            names = list(trail)
+            circle = names[names.index(target) :]
+            shown = " -> ".join([*circle, target])
+            found = f"the retrievers refer to each other: {shown}"
+            report.add(item.place, item.path, found, "a chain that ends")
+            return circle
+        trail[target] = item

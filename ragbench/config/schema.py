@@ -1,0 +1,278 @@
+"""The blocks of the YAML with their keys, types, ranges and defaults, and the checked config.
+
+A block declares its keys as a component declares its options: annotated fields with an `Option`.
+Validation, the JSON Schema and the docs read that declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from ragbench.config.problems import Place
+from ragbench.registry import Option
+from ragbench.score.retrieval.ranking import Ties, TrecEval
+from ragbench.score.retrieval.score_run import Missing, NoRelevant
+
+Words = Mapping[str, frozenset[str]]
+"""Key -> words that the design has for it and this version lacks."""
+
+DEFAULT_SEED = 13
+DEFAULT_PASSAGES = 5
+PYTHON_TIMEOUT = 60.0
+"""Seconds that a component gets whose code we cannot see."""
+
+
+class Top:
+    """A ragbench experiment: data, systems, what to score, and how to compare."""
+
+    planned: ClassVar[frozenset[str]] = frozenset({"apps", "budget", "cache", "controls", "gates"})
+
+    def __init__(
+        self,
+        *,
+        name: Annotated[
+            str | None, Option("Name of the run folder; default: the file's stem.")
+        ] = None,
+        seed: Annotated[int, Option("Seed of everything that is drawn.", ge=0)] = DEFAULT_SEED,
+        max_failed: Annotated[
+            float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
+        ] = 0.0,
+        output: Annotated[str, Option("Folder of the runs, relative to where you are.")] = "runs",
+    ) -> None:
+        self.name, self.seed, self.max_failed, self.output = name, seed, max_failed, output
+
+
+BLOCKS: Mapping[str, str] = {
+    "dataset": "Where the questions, documents and judgements are.",
+    "retrievers": "Systems that find passages, by name.",
+    "generators": "Systems that answer from passages, by name; crossed with the retrievers.",
+    "metrics": "What is scored; a block left out gets all that the data allow.",
+    "statistics": "How intervals and tests are made.",
+    "executor": "What runs the stages.",
+}
+"""The top-level keys that hold mappings; the other ones are declared by `Top`."""
+
+
+class Common:
+    """Keys that every component takes."""
+
+    def __init__(
+        self,
+        *,
+        timeout: Annotated[float | None, Option("Seconds that one call may take.", gt=0)] = None,
+        concurrency: Annotated[int, Option("Calls at the same time.", ge=1)] = 1,
+        version: Annotated[str | None, Option("A word that changes when its answers do.")] = None,
+    ) -> None:
+        self.timeout, self.concurrency, self.version = timeout, concurrency, version
+
+
+class GeneratorCommon:
+    """Keys that every generator takes besides."""
+
+    def __init__(
+        self,
+        *,
+        retrievers: Annotated[
+            list[str] | None,
+            Option("Retrievers that it is paired with; default: all.", refers_to="retriever"),
+        ] = None,
+        passages: Annotated[int, Option("Passages that it gets.", ge=1)] = DEFAULT_PASSAGES,
+    ) -> None:
+        self.retrievers, self.passages = retrievers, passages
+
+
+class JudgeCommon:
+    """Keys that every judge takes."""
+
+    planned: ClassVar[frozenset[str]] = frozenset({"combine", "models"})
+    planned_rubrics: ClassVar[frozenset[str]] = frozenset(
+        {
+            "citation_precision",
+            "citation_recall",
+            "coherence",
+            "conciseness",
+            "context_precision",
+            "context_recall",
+            "context_relevancy",
+            "context_utilization",
+            "coverage",
+            "detail",
+            "diversity",
+            "factual_consistency",
+            "fluency",
+            "guidelines",
+            "hallucination",
+            "noise_sensitivity",
+            "nugget_recall",
+            "pairwise",
+            "readability",
+            "refusal",
+            "relevance",
+            "self_knowledge",
+        }
+    )
+
+    def __init__(
+        self,
+        *,
+        rubrics: Annotated[
+            list[str] | None,
+            Option("Built-in rubrics, or rubric files; default: all that it can apply."),
+        ] = None,
+        when: Annotated[
+            Literal["always", "available"], Option("`available`: only if its key is set.")
+        ] = "always",
+    ) -> None:
+        self.rubrics, self.when = rubrics, when
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """What counts as a hit."""
+
+    planned: ClassVar[frozenset[str]] = frozenset({"id", "separator"})
+    planned_words: ClassVar[Words] = {"level": frozenset({"document", "text"})}
+
+    level: Annotated[Literal["id"], Option("`id`: the retrieved id is a judged one.")] = "id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalMetrics:
+    """How rankings are scored."""
+
+    blocks: ClassVar[Mapping[str, str]] = {"match": "What counts as a hit."}
+    planned_words: ClassVar[Words] = {"ties": frozenset({"average"}) - frozenset(get_args(Ties))}
+
+    top_k: Annotated[int, Option("Ranks that are kept and scored.", ge=1)] = 100
+    measures: Annotated[
+        tuple[str, ...] | None, Option("Names of measures; default: all that the data allow.")
+    ] = None
+    ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
+    trec_eval: Annotated[TrecEval, Option("Version whose rounding is followed.")] = 10
+    missing: Annotated[Missing, Option("A judged query that the run lacks.")] = "zero"
+    no_relevant: Annotated[NoRelevant, Option("A query without a relevant document.")] = "skip"
+    match: Match = field(default_factory=Match)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """How intervals and tests are made."""
+
+    planned: ClassVar[frozenset[str]] = frozenset({"cluster", "family"})
+    planned_words: ClassVar[Words] = {
+        "test": frozenset({"mcnemar", "t", "wilcoxon"}),
+        "correction": frozenset({"bh", "benjamini_hochberg", "max_t"}),
+    }
+
+    confidence: Annotated[float, Option("Level of the intervals.", gt=0, lt=1)] = 0.95
+    resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
+    test: Annotated[Literal["randomization"], Option("Paired test over queries.")] = "randomization"
+    correction: Annotated[Literal["holm"], Option("Correction for several comparisons.")] = "holm"
+    baseline: Annotated[
+        str | None,
+        Option(
+            "Retriever that the others are compared with; default: the first.",
+            refers_to="retriever",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """What runs the stages."""
+
+    planned: ClassVar[frozenset[str]] = frozenset({"address"})
+    planned_words: ClassVar[Words] = {"type": frozenset({"ray"})}
+
+    type: Annotated[Literal["local"], Option("`local`: this machine.")] = "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One entry of `dataset`, `retrievers` or `generators`, checked."""
+
+    name: str
+    """Its name; `dataset` for the data set."""
+    type: str
+    """What `type:` says."""
+    cls: Any
+    """What the type names: a class, a function or an object."""
+    options: Mapping[str, Any]
+    """Its own options with their defaults; paths are absolute."""
+    retrievers: tuple[str, ...] | None = None
+    """Generators: the retrievers that it is paired with; None is all."""
+    passages: int = DEFAULT_PASSAGES
+    """Generators: how many passages it gets."""
+    timeout: float | None = None
+    """Seconds that one call may take; None is no limit."""
+    concurrency: int = 1
+    """Calls at the same time."""
+    version: str | None = None
+    """A word that changes when its answers do."""
+    place: Place = field(default_factory=Place, compare=False, repr=False)
+    """Where it stands, for errors that come later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeBlock:
+    """One judge with what it judges, checked."""
+
+    name: str | None
+    """Its name where `judge` is a mapping of named blocks; None for a single one."""
+    type: str
+    """What `type:` says."""
+    cls: Any
+    """What the type names."""
+    options: Mapping[str, Any]
+    """Its own options with their defaults."""
+    rubrics: tuple[str | Path, ...]
+    """Names of built-in rubrics, and absolute paths of rubric files."""
+    when: Literal["always", "available"] = "always"
+    """Whether it must run, or only where it can."""
+    place: Place = field(default_factory=Place, compare=False, repr=False)
+    """Where it stands, for errors that come later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """What is scored; None is the default, which depends on the data."""
+
+    retrieval: RetrievalMetrics = field(default_factory=RetrievalMetrics)
+    """How rankings are scored."""
+    generation: tuple[str, ...] | None = None
+    """Names of metrics."""
+    judges: Mapping[str, JudgeBlock] | None = None
+    """Judges by name; a single one is named by its type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentConfig:
+    """A config that was checked as a whole."""
+
+    name: str
+    """Name of the run folder."""
+    dataset: Component
+    """Where the data are."""
+    seed: int = DEFAULT_SEED
+    """Seed of everything that is drawn."""
+    retrievers: Mapping[str, Component] = field(default_factory=dict)
+    """Retrievers by name, sweeps written out, in the order of the file."""
+    generators: Mapping[str, Component] = field(default_factory=dict)
+    """Generators by name, sweeps written out, in the order of the file."""
+    metrics: Metrics = field(default_factory=Metrics)
+    """What is scored."""
+    statistics: Statistics = field(default_factory=Statistics)
+    """How intervals and tests are made."""
+    max_failed: float = 0.0
+    """Share of failed items above which a run is incomplete."""
+    executor: Executor = field(default_factory=Executor)
+    """What runs the stages."""
+    output: str = "runs"
+    """Folder of the runs, relative to the working directory."""
+    path: Path | None = field(default=None, compare=False)
+    """The YAML file; None for a mapping."""
+    resolved: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The config as plain data: sweeps and defaults written out, `${VAR}` and paths as written."""

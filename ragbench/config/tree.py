@@ -1,0 +1,192 @@
+"""The config as a tree in which everything knows where it stands."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ragbench.config.problems import KeyPath, Place, Report
+from ragbench.config.scalars import Scalar
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST_SHOWN = 60
+_LARGEST = 10**300
+
+
+class Quoted(str):
+    """Text that stands in quotes: what `${VAR}` gives in it stays text, `3` is not a number."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of a mapping with its value, and the same key again where it is repeated."""
+
+    key_place: Place
+    item: Item
+    repeats: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A value of the config: a scalar, a list or a mapping."""
+
+    value: Scalar | tuple[Item, ...] | dict[str, Entry]
+    place: Place
+    path: KeyPath
+    written: str = ""
+    """A scalar as it is written, without quotes."""
+    quoted: bool = False
+    """Whether a scalar stands in quotes."""
+    from_environment: bool = False
+    """Whether `${VAR}` was replaced in it: its value must not be shown or saved."""
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """The keys and values of a mapping; empty for anything else."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The elements of a list; empty for anything else."""
+        return self.value if isinstance(self.value, tuple) else ()
+
+    def get(self, key: str) -> Item | None:
+        """Return the value of a key, or None."""
+        entry = self.entries.get(key)
+        return None if entry is None else entry.item
+
+    def shown(self) -> str:
+        """Return the value as messages quote it: `1.4`, `'abc'`, `a list`."""
+        if isinstance(self.value, dict):
+            return "a mapping"
+        if isinstance(self.value, tuple):
+            return "a list"
+        if self.value is None and not self.written:
+            return "an empty value"
+        text = self.written
+        if len(text) > _LONGEST_SHOWN:
+            text = f"{text[:_LONGEST_SHOWN]}..."
+        is_text = isinstance(self.value, str) or self.quoted or self.from_environment
+        return repr(text) if is_text else text
+
+    def plain(self) -> Any:
+        """Return the value as lists, dicts and scalars, `${VAR}` replaced."""
+        if isinstance(self.value, dict):
+            return {key: entry.item.plain() for key, entry in self.value.items()}
+        if isinstance(self.value, tuple):
+            return [item.plain() for item in self.value]
+        return self.value
+
+    def as_written(self) -> Any:
+        """Return the value as lists, dicts and scalars, `${VAR}` kept: no secret in it."""
+        if isinstance(self.value, dict):
+            return {key: entry.item.as_written() for key, entry in self.value.items()}
+        if isinstance(self.value, tuple):
+            return [item.as_written() for item in self.value]
+        if isinstance(self.value, str) or self.from_environment:
+            return Quoted(self.written) if self.quoted else self.written
+        return self.value
+
+    def with_entry(self, key: str, item: Item, key_place: Place | None = None) -> Item:
+        """Return the mapping with one value put in or replaced, in its old position."""
+        old = self.entries.get(key)
+        place = key_place or (old.key_place if old else item.place)
+        return replace(self, value={**self.entries, key: Entry(place, item)})
+
+    def without(self, key: str) -> Item:
+        """Return the mapping without a key."""
+        return replace(self, value={k: e for k, e in self.entries.items() if k != key})
+
+
+def variants(item: Item) -> Iterator[tuple[KeyPath, Item]]:
+    """Yield the tree, then once more for each repeated key with its other value in place.
+
+    The path says what was replaced; it is empty for the tree itself.
+    """
+    yield (), item
+    if isinstance(item.value, tuple):
+        for index, child in enumerate(item.value):
+            for path, other in itertools.islice(variants(child), 1, None):
+                value = (*item.value[:index], other, *item.value[index + 1 :])
+                yield path, replace(item, value=value)
+    for key, entry in item.entries.items():
+        for path, other in itertools.islice(variants(entry.item), 1, None):
+            yield path, item.with_entry(key, other)
+        for again in entry.repeats:
+            for path, other in variants(again.item):
+                yield path or again.item.path, item.with_entry(key, other, again.key_place)
+
+
+@dataclass(slots=True)
+class PythonReader:
+    """Makes a tree of what a Python caller passes instead of a YAML file."""
+
+    report: Report
+    place: Place = field(default_factory=Place)
+    depth: int = 0
+
+    def read(self, value: Any, path: KeyPath = ()) -> Item:
+        """Return the tree; what cannot stand in a config is reported and becomes null."""
+        if self.depth > MAX_DEPTH:
+            return self._refuse(f"more than {MAX_DEPTH} levels", path)
+        self.depth += 1
+        try:
+            return self._read(value, path)
+        finally:
+            self.depth -= 1
+
+    def _read(self, value: Any, path: KeyPath) -> Item:
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        if isinstance(value, str):
+            if _SURROGATE.search(value):
+                return self._refuse("text with half a character (a lone surrogate)", path)
+            text = str.__str__(value)  # of an enumeration's member: the value, not its name
+            return Item(text, self.place, path, text, isinstance(value, Quoted))
+        if isinstance(value, Mapping):
+            return self._mapping(value, path)
+        if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+            items = tuple(self.read(part, (*path, str(i))) for i, part in enumerate(value))
+            return Item(items, self.place, path)
+        if hasattr(value, "dtype") and callable(getattr(value, "item", None)):
+            value = value.item() if getattr(value, "ndim", 1) == 0 else value
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            return self._refuse("an integer of hundreds of digits", path)
+        if value is None or isinstance(value, (bool, int, float)):
+            return Item(value, self.place, path, _word(value))
+        return self._refuse(f"an object of type {type(value).__name__}", path)
+
+    def _mapping(self, value: Mapping[Any, Any], path: KeyPath) -> Item:
+        entries = {}
+        for key, part in value.items():
+            if isinstance(key, str) and not _SURROGATE.search(key):
+                entries[key] = Entry(self.place, self.read(part, (*path, key)))
+            else:
+                self.report.add(self.place, path, f"the key {key!r} is not text", "text")
+        return Item(entries, self.place, path)
+
+    def _refuse(self, found: str, path: KeyPath) -> Item:
+        self.report.add(self.place, path, found, "text, numbers, lists and mappings")
+        return Item(None, self.place, path, "null")
+
+
+MAX_DEPTH = 50
+"""Levels of nesting; the deepest sensible config has six."""
+
+
+def _word(value: bool | int | float | None) -> str:
+    """A scalar as YAML writes it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Whether a text holds half a character, which no file can store."""
+    return _SURROGATE.search(text) is not None

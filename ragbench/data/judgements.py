@@ -1,0 +1,217 @@
+"""Judgements from files, with their lines: TREC qrels, and the BEIR table with a header."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ragbench.data.jsonl import ID_ALLOWED, id_problem
+from ragbench.data.lines import Source, read_lines, source_name
+from ragbench.errors import DataError
+from ragbench.registry import nearest
+from ragbench.types.cells import LARGEST_GRADE
+
+if TYPE_CHECKING:
+    from ragbench.types import Qrels
+
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+_TREC = "query iteration document grade"
+_BEIR = "query-id corpus-id score"
+_NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Judgements:
+    """Grades by query and document, and where each was read."""
+
+    file: str
+    """The file, as messages name it."""
+    grades: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Query -> document -> grade."""
+    lines: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(query, document) -> line."""
+    folded: int = 0
+    """Judgements of a pair under a further subtopic; the best grade of a pair counts."""
+
+    def qrels(self) -> Qrels:
+        """Return the grades as qrels."""
+        from ragbench.types import Qrels
+
+        return Qrels.from_dict(self.grades)
+
+    def notes(self) -> list[str]:
+        """Say what a reader of the scores should know about the judgements."""
+        notes = []
+        if self.folded:
+            what = "judgements of a pair under a further subtopic, of which the best grade counts"
+            notes.append(f"{what}: {self.folded}")
+        negative = sum(grade < 0 for judged in self.grades.values() for grade in judged.values())
+        if negative:
+            notes.append(f"judgements with a negative grade, which gain nothing: {negative}")
+        return notes
+
+    def require_queries(self, known: Iterable[str], where: str) -> None:
+        """Raise a `DataError` if a judged query is not known."""
+        known = set(known)
+        missing = {q: next(iter(docs)) for q, docs in self.grades.items() if q not in known}
+        first = [(self.lines[query, doc], query) for query, doc in missing.items()]
+        if first:
+            raise dangling(self.file, "query", first, known, where)
+
+    def require_documents(self, known: Iterable[str], where: str) -> None:
+        """Raise a `DataError` if a judged document is not known."""
+        known = set(known)
+        missing = [(line, doc) for (_, doc), line in self.lines.items() if doc not in known]
+        if missing:
+            raise dangling(self.file, "document", missing, known, where)
+
+
+def dangling(
+    file: str, noun: str, missing: Iterable[tuple[int, str]], known: set[str], where: str
+) -> DataError:
+    """Return the error for ids that refer to nothing: the first with its line, then some more."""
+    first: dict[str, int] = {}
+    for line, name in sorted(missing):
+        first.setdefault(name, line)
+    (name, line), *others = first.items()
+    found = f"{noun} '{name}' is not in {where}"
+    if others:
+        shown = ", ".join(f"'{other}' (line {at})" for other, at in others[: _SHOWN - 1])
+        rest = len(others) - _SHOWN + 1
+        found += f"; {len(others)} more: {shown}{f' and {rest} others' if rest > 0 else ''}"
+    close = nearest(name, sorted(known)) if len(known) <= _NEAREST_LIMIT else None
+    return DataError(found, file=file, line=line, nearest=close)
+
+
+def merge_judgements(parts: Sequence[Judgements]) -> Judgements:
+    """Return the judgements of several files as one; a pair must have one grade in all of them.
+
+    Raises:
+        DataError: Two files judge a pair differently.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    merged = Judgements(", ".join(part.file for part in parts))
+    for part in parts:
+        merged.folded += part.folded
+        for (query, document), line in part.lines.items():
+            grade = part.grades[query][document]
+            before = merged.grades.setdefault(query, {}).setdefault(document, grade)
+            if before != grade:
+                raise DataError(
+                    f"document '{document}' of query '{query}' has grade {grade} here "
+                    f"and {before} in another split",
+                    file=part.file,
+                    line=line,
+                )
+            merged.lines.setdefault((query, document), line)
+    return merged
+
+
+def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
+    """Read TREC qrels, or the BEIR table, which its header `query-id corpus-id score` tells.
+
+    TREC: `query iteration document grade` between any white space; ids are bytes, and those that
+    are not UTF-8 come back as such when written; a line that starts with '#' is a comment. BEIR:
+    tabs, UTF-8, an optional column `subtopic`. Blank lines are skipped.
+
+    Args:
+        source: The file, or an open binary stream.
+        beir: It must be the BEIR table; its header may be missing.
+
+    Raises:
+        DataError: A wrong number of columns, a grade that is no integer, a pair judged twice, or
+            no judgement at all, with the line.
+    """
+    found = Judgements(source_name(source))
+    subtopics: set[tuple[str, str, bytes]] = set()
+    header = False
+    for number, line in read_lines(source):
+        if not line.strip() or (not beir and line.startswith(b"#")):
+            continue
+        if not found.lines and not header and _is_header(line):
+            beir = header = True
+            continue
+        split = _beir_fields if beir else _trec_fields
+        query, document, grade, subtopic = split(line, found.file, number)
+        _add(found, (query, document), _grade(grade, found.file, number), number)
+        if (query, document, subtopic) in subtopics:
+            raise DataError(
+                f"document '{document}' of query '{query}' is judged twice, "
+                f"first at line {found.lines[query, document]}",
+                file=found.file,
+                line=number,
+            )
+        subtopics.add((query, document, subtopic))
+    if not found.lines:
+        raise DataError("no judgements", file=found.file, allowed=_BEIR if beir else _TREC)
+    return found
+
+
+def _add(found: Judgements, pair: tuple[str, str], grade: int, line: int) -> None:
+    query, document = pair
+    judged = found.grades.setdefault(query, {})
+    if document in judged:
+        found.folded += 1
+        judged[document] = max(judged[document], grade)
+    else:
+        judged[document] = grade
+        found.lines[pair] = line
+
+
+def _is_header(line: bytes) -> bool:
+    return line.split()[:3] == _BEIR.encode().split()
+
+
+def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:
+    fields = line.split()
+    if len(fields) != 4:
+        raise wrong_columns(fields, line, "4", _TREC, file, number)
+    query, subtopic, document, grade = fields
+    return trec_id(query), trec_id(document), grade, subtopic
+
+
+def _beir_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:
+    fields = [part.strip() for part in line.rstrip(b"\r\n").split(b"\t")]
+    if len(fields) not in (3, 4):
+        expected = "3 between tabs, or 4 with a subtopic"
+        raise wrong_columns(fields, line, expected, _BEIR, file, number)
+    query, document = _utf8_ids(fields[:2], file, number)
+    return query, document, fields[2], b"".join(fields[3:])
+
+
+def _utf8_ids(fields: Iterable[bytes], file: str, number: int) -> Iterator[str]:
+    """Decode ids that stand beside JSON files, whose text is UTF-8."""
+    for raw, column in zip(fields, _BEIR.split(), strict=False):
+        try:
+            name = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"bad UTF-8 in {column}: {raw!r}", file=file, line=number) from error
+        if why := id_problem(name):
+            raise DataError(f"{column} {why}: {name!r}", file=file, line=number, allowed=ID_ALLOWED)
+        yield name
+
+
+def _grade(text: bytes, file: str, number: int) -> int:
+    if not _INTEGER.fullmatch(text) or len(text) > 20 or abs(int(text)) > LARGEST_GRADE:
+        shown = text[:40].decode("utf-8", "backslashreplace")
+        allowed = f"an integer from {-LARGEST_GRADE} to {LARGEST_GRADE}"
+        raise DataError(f"grade '{shown}'", file=file, line=number, allowed=allowed)
+    return int(text)
+
+
+def trec_id(raw: bytes) -> str:
+    """Decode an id whose bytes may be anything; encoding with `surrogateescape` gives them back."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def wrong_columns(
+    fields: list[bytes], line: bytes, expected: str, names: str, file: str, number: int
+) -> DataError:
+    """Return the error for a line with too few or too many columns, which it quotes."""
+    shown = line.strip()[:100].decode("utf-8", "backslashreplace")
+    count = f"{len(fields)} column{'s' if len(fields) != 1 else ''}"
+    return DataError(f"{count}, expected {expected} ({names}): '{shown}'", file=file, line=number)

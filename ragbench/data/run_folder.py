@@ -1,0 +1,122 @@
+"""Run folders: `<output>/<name>/<run id>/`, written whole or not at all, and read back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import DataError
+from ragbench.files import folder_written_atomically, point_at
+from ragbench.registry import nearest
+
+SUMMARY_SCHEMA = "ragbench.summary/1"
+LATEST = "latest"
+
+
+def file_name(system: str) -> str:
+    """Return a system's name as file names write it: `bm25/gpt` is `bm25--gpt`."""
+    return system.replace("/", "--")
+
+
+def to_json(value: Any) -> str:
+    """Write a value as indented JSON; NaN is a mistake here and raises."""
+    return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Write one JSON object a line; NaN is a mistake here and raises."""
+    return "".join(f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n" for row in rows)
+
+
+def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
+    """Write CSV; None is an empty cell, floats are written so that they read back exactly."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow(["" if cell is None else _cell(cell) for cell in row])
+    return stream.getvalue()
+
+
+def _cell(cell: str | float) -> str:
+    return cell if isinstance(cell, str) else repr(float(cell))
+
+
+def write_run_folder(output: Path, name: str, run_id: str, contents: Mapping[str, str]) -> Path:
+    """Write a run's files under `output/name/run_id` and point `latest` at them.
+
+    Args:
+        output: The folder of all experiments.
+        name: The experiment's name.
+        run_id: The run's own folder; must not exist yet.
+        contents: Relative file name -> text.
+
+    Raises:
+        DataError: The folder cannot be written.
+    """
+    folder = output / name / run_id
+    try:
+        with folder_written_atomically(folder) as temporary:
+            for relative, text in contents.items():
+                path = temporary / relative
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
+        point_at(output / name / LATEST, run_id)
+    except OSError as error:
+        raise DataError(f"cannot write the run folder: {error.strerror}", file=folder) from error
+    return folder
+
+
+def resolve_run_folder(path: Path) -> Path:
+    """Return the run folder that a path means: itself, or what its `latest` points at.
+
+    Raises:
+        DataError: There is no run.
+    """
+    if (path / "summary.json").is_file():
+        return path
+    if path.name == LATEST and path.is_file():  # where links cannot be made
+        return resolve_run_folder(path.parent / path.read_text(encoding="utf-8").strip())
+    if (path / LATEST).exists():
+        return resolve_run_folder(path / LATEST)
+    siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    raise DataError(
+        "no run here",
+        file=path,
+        allowed="a run folder with summary.json, or the folder of an experiment",
+        nearest=nearest(path.name, siblings),
+    )
+
+
+def read_json(path: Path, schema: str) -> dict[str, Any]:
+    """Read a versioned JSON file of a run folder.
+
+    Raises:
+        DataError: It is missing, not JSON, or of another schema.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError("no such file", file=path) from error
+    except ValueError as error:
+        raise DataError(f"not JSON: {error}", file=path) from error
+    found = value.get("schema") if isinstance(value, dict) else None
+    if found != schema:
+        raise DataError(f"found schema {found!r}", file=path, allowed=schema)
+    return dict(value)
+
+
+def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Read `per_query.csv` as system -> query id -> column -> value; None for an empty cell."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    table: dict[str, dict[str, dict[str, float | None]]] = {}
+    for row in rows:
+        system, query = row.pop("system"), row.pop("query_id")
+        values = {name: float(cell) if cell else None for name, cell in row.items()}
+        table.setdefault(system, {})[query] = values
+    return table

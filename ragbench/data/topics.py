@@ -1,0 +1,113 @@
+"""Queries: `queries.jsonl`, TREC topics, or lines of id and text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from ragbench.data.corpus import check_unique, read_metadata
+from ragbench.data.jsonl import Entry, read_jsonl
+from ragbench.data.lines import plain_suffix, text_lines
+from ragbench.errors import DataError
+from ragbench.types import Query
+
+TopicField = Literal["title", "description", "narrative"]
+"""The parts of a TREC topic that can be the query."""
+
+_FIELDS = frozenset({"_id", "text", "metadata"})
+_TAG = re.compile(r"<(/?top|num|title|desc|narr|/num|/title|/desc|/narr)>", re.IGNORECASE)
+_FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
+# the tags of the TREC topics repeat their names in words: `<desc> Description:`
+_LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
+
+
+def read_queries(path: Path) -> list[Query]:
+    """Read `{"_id", "text", "metadata"?}` lines; further keys become metadata.
+
+    Raises:
+        DataError: A missing or wrong field, an empty text, or an id that occurs twice.
+    """
+    queries: list[Query] = []
+    seen: dict[str, Entry] = {}
+    for entry in read_jsonl(path):
+        name, text = entry.id("_id"), entry.text("text")
+        check_unique(name, "_id", entry, seen)
+        if not text.strip():
+            raise entry.error(f"query '{name}' has an empty text")
+        queries.append(Query(name, text, read_metadata(entry, _FIELDS)))
+    return queries
+
+
+def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
+    """Read topics: JSON lines by the suffix, TREC topics by their tags, or `id<TAB>text` lines.
+
+    Args:
+        path: The file.
+        field: The part of a TREC topic that is the query; the others become metadata.
+
+    Raises:
+        DataError: A topic without id or text, or an id that occurs twice.
+    """
+    if plain_suffix(path) == ".jsonl":
+        return read_queries(path)
+    lines = list(text_lines(path))
+    start = next((text.lstrip() for _, text in lines if text.strip()), "")
+    entries = _tagged(lines, path) if start.startswith("<") else _tabbed(lines, path)
+    queries: list[Query] = []
+    seen: dict[str, Entry] = {}
+    for entry in entries:
+        name = entry.id("num")
+        check_unique(name, "topic", entry, seen)
+        key = field if start.startswith("<") else "title"
+        if not entry.values.get(key):
+            raise entry.error(f"topic '{name}' has no {key}")
+        rest = {k: v for k, v in entry.values.items() if k not in ("num", key)}
+        queries.append(Query(name, entry.values[key], rest))
+    if not queries:
+        raise DataError("no topics", file=path, allowed="<top> ... </top>, or id<TAB>text lines")
+    return queries
+
+
+def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
+    for number, text in lines:
+        if text.strip():
+            name, tab, title = text.strip().partition("\t")
+            entry = Entry(str(path), number, {"num": name.strip(), "title": title.strip()})
+            if not tab:
+                raise entry.error(f"no tab: '{text.strip()[:60]}'", allowed="id<TAB>text")
+            yield entry
+
+
+def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
+    """Yield the fields of every `<top>`; closing tags of the fields are optional, as in TREC."""
+    entry: Entry | None = None
+    field: str | None = None
+    for number, text in lines:
+        position = 0
+        for match in [*_TAG.finditer(text), None]:
+            end = match.start() if match else len(text)
+            if entry is not None and field is not None:
+                entry.values[field] = entry.values.get(field, "") + text[position:end]
+            if match is None:
+                break
+            position, tag = match.end(), match[1].lower()
+            if tag == "top":
+                if entry is not None:
+                    raise entry.error("<top> is not closed")
+                entry, field = Entry(str(path), number, {}), None
+            elif tag == "/top":
+                if entry is not None:
+                    yield _cleaned(entry)
+                entry, field = None, None
+            else:
+                field = "num" if tag == "num" else _FIELD_OF.get(tag)
+    if entry is not None:
+        raise entry.error("<top> is not closed")
+
+
+def _cleaned(entry: Entry) -> Entry:
+    for key, value in entry.values.items():
+        entry.values[key] = " ".join(_LABEL.sub("", value).split())
+    return entry

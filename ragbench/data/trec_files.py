@@ -1,0 +1,147 @@
+"""TREC run files and qrels: `rb.read_run`, `rb.read_qrels`, `rb.write_run`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ragbench.data.jsonl import ID_ALLOWED, id_problem
+from ragbench.data.judgements import read_judgements, trec_id, wrong_columns
+from ragbench.data.lines import Source, read_lines, source_name
+from ragbench.errors import DataError
+from ragbench.files import write_atomically
+from ragbench.types import Qrels, Run
+
+_COLUMNS = "query Q0 document rank score tag"
+_NO_HITS = "# a run without hits\n"
+
+
+def read_qrels(source: Source) -> Qrels:
+    """Read judgements: TREC qrels or the BEIR table, plain or gzip.
+
+    Raises:
+        DataError: What is wrong, with file and line; see `judgements.read_judgements`.
+    """
+    return read_judgements(source).qrels()
+
+
+def read_run(source: Source, name: str | None = None) -> Run:
+    """Read a TREC run, plain or gzip.
+
+    Six columns or more between any white space; the rank column is not looked at. Blank lines and
+    lines that start with '#' are skipped; ids may hold '#', and bytes that are not UTF-8. A
+    document that a query names again counts once, at its best score (`duplicates` has the
+    counts). inf and -inf are scores.
+
+    Args:
+        source: The file, or an open binary stream.
+        name: The name of the run; None takes the tag of its first line.
+
+    Raises:
+        DataError: Fewer than six columns, or a score that is not a number, with the line.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    duplicates: dict[str, int] = {}
+    tag = ""
+    for number, fields in _rows(source):
+        query, document = trec_id(fields[0]), trec_id(fields[2])
+        tag = tag or trec_id(fields[5])
+        score = _score(fields[4], source, number)
+        ranking = scores.setdefault(query, {})
+        if document in ranking:
+            duplicates[query] = duplicates.get(query, 0) + 1
+            score = max(score, ranking[document])
+        ranking[document] = score
+    run = Run.from_dict(scores, name=name or tag or "run")
+    return replace(run, duplicates=duplicates)
+
+
+def _rows(source: Source) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield (line number, fields) of the lines that are hits."""
+    empty = True
+    for number, line in read_lines(source):
+        if line.startswith(b"#"):
+            empty = False  # `write_run` leaves a comment where a run has no hit at all
+            continue
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) < 6:
+            raise wrong_columns(fields, line, "6", _COLUMNS, source_name(source), number)
+        empty = False
+        yield number, fields
+    if empty:
+        raise DataError("no rankings, only blank lines", file=source_name(source), allowed=_COLUMNS)
+
+
+def _score(text: bytes, source: Source, number: int) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    # Python alone reads 1_000 as a number
+    if math.isnan(score) or b"_" in text:
+        shown = text[:40].decode("utf-8", "backslashreplace")
+        allowed = "a number, inf, -inf"
+        raise DataError(f"score '{shown}'", file=source_name(source), line=number, allowed=allowed)
+    return score
+
+
+def write_run(
+    run: Run | Mapping[str, Mapping[str, float]],
+    path: str | os.PathLike[str],
+    *,
+    tag: str | None = None,
+) -> None:
+    """Write a run file, whole or not at all; see `format_run`.
+
+    Args:
+        run: The run, or its scores by query and document.
+        path: The file; missing folders are made.
+        tag: The last column; None takes the name of the run.
+
+    Raises:
+        DataError: The format cannot hold an id or score; nothing is written.
+    """
+    write_atomically(Path(path), format_run(run, tag=tag))
+
+
+def format_run(run: Run | Mapping[str, Mapping[str, float]], *, tag: str | None = None) -> str:
+    """Return a run as trec_eval reads it: best first, ranks from 1, scores with all their digits.
+
+    A query without hits has no line in this format; a run without any hit is one comment. Ids
+    whose bytes are not UTF-8 need `surrogateescape` when the text is encoded.
+
+    Raises:
+        DataError: An id or tag with white space, or a score that is no number.
+
+    Example:
+        >>> print(format_run({"q1": {"d1": 0.5, "d2": 0.7}}, tag="mine"), end="")
+        q1 Q0 d2 1 0.7 mine
+        q1 Q0 d1 2 0.5 mine
+    """
+    run = run if isinstance(run, Run) else Run.from_dict(run)
+    tag = run.name if tag is None else tag
+    _check_id(tag, "tag")
+    lines = (_query_lines(query, run.ranking(query), tag) for query in run.query_ids)
+    return "".join(lines) or _NO_HITS
+
+
+def _query_lines(query: str, ranking: list[tuple[str, float]], tag: str) -> str:
+    _check_id(query, "query id")
+    for document, _ in ranking:
+        _check_id(document, "document id")
+    # a line that starts with '#' is a comment, and a byte order mark at the start is dropped
+    start = f" {query}" if query[0] in "#\ufeff" else query
+    return "".join(
+        f"{start} Q0 {document} {rank} {score!r} {tag}\n"
+        for rank, (document, score) in enumerate(ranking, start=1)
+    )
+
+
+def _check_id(name: str, noun: str) -> None:
+    if why := id_problem(name):
+        raise DataError(f"{noun} {why}: {name!r}", record="run file", allowed=ID_ALLOWED)

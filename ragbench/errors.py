@@ -1,0 +1,165 @@
+"""Every error that ragbench raises on purpose, and the one text form that they share.
+
+    RagbenchError                    exit code 2
+    |-- ConfigError                  a YAML file; all its problems at once, with positions
+    |-- DataError                    a data file or object: file, line, record
+    |-- OptionError (ValueError)     an argument outside what is allowed
+    |-- MissingExtra (ImportError)   a component whose optional package is not installed
+    |-- AdapterError                 a user's own component that failed or broke its contract
+    `-- NotBuiltYet                  a name that the design has and this version lacks
+
+A message names the place, what was found, and what is allowed or what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+EXIT_OK = 0
+EXIT_GATE_FAILED = 1
+EXIT_BAD_INPUT = 2
+EXIT_INCOMPLETE = 3
+EXIT_UNDECIDED = 4
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+_EXCERPT = 110  # columns of a source line that are quoted; longer lines are cut around the caret
+
+
+class RagbenchError(Exception):
+    """An error that the user can act on; the command line prints it without a traceback."""
+
+    exit_code = EXIT_BAD_INPUT
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong in a file or an override."""
+
+    found: str
+    """What was found, as a phrase: `1.4 is out of range`, `unknown key 'methd'`."""
+    file: str | None = None
+    """The file, as the user named it, or the override's source (`--set`)."""
+    line: int | None = None
+    """1-based line."""
+    column: int | None = None
+    """1-based column, counted in characters."""
+    path: str = ""
+    """Dotted path inside the file: `retrievers.bm25.b`."""
+    allowed: str | None = None
+    """What would be right: `a number from 0 to 1`."""
+    nearest: str | None = None
+    """The right spelling that is nearest to a wrong one."""
+    source: str | None = None
+    """The line as it stands in the file."""
+    width: int = 1
+    """How many characters of the line are meant."""
+
+    def __str__(self) -> str:
+        """Render as `file:line:column: path: found`, then the line with a caret."""
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        head = ": ".join(part for part in (place, self.path, self.found) if part)
+        hint = self._hint()
+        if self.source is None or self.line is None or self.column is None:
+            return f"{head}; {hint}" if hint else head
+        return f"{head}\n{self._excerpt(hint)}"
+
+    def _hint(self) -> str:
+        parts = []
+        if self.nearest:
+            parts.append(f"did you mean '{self.nearest}'?")
+        if self.allowed:
+            parts.append(f"allowed: {self.allowed}")
+        return " ".join(parts)
+
+    def _excerpt(self, hint: str) -> str:
+        source, column = self.source or "", (self.column or 1) - 1
+        start = max(0, column + self.width - _EXCERPT) if len(source) > _EXCERPT else 0
+        shown = source[start : start + _EXCERPT].expandtabs(1)
+        number = f"{self.line:>4}"
+        caret = "^" * max(1, min(self.width, len(shown) - (column - start)))
+        margin = " " * len(number)
+        return f"{number} | {shown}\n{margin} | {' ' * (column - start)}{caret} {hint}".rstrip()
+
+
+class ConfigError(RagbenchError):
+    """Everything that is wrong with a config, in file order.
+
+    Attributes:
+        problems: One `Problem` per mistake.
+    """
+
+    def __init__(self, problems: Sequence[Problem], subject: str = "the config") -> None:
+        self.problems = tuple(problems)
+        self.subject = subject
+        count = len(self.problems)
+        total = f"{count} error{'s' if count != 1 else ''} in {subject}; nothing was run"
+        super().__init__("\n".join([*map(str, self.problems), total]))
+
+
+class DataError(RagbenchError):
+    """A data file or object that cannot be read as what it should be.
+
+    Attributes:
+        problem: What is wrong and where.
+    """
+
+    def __init__(
+        self,
+        found: str,
+        *,
+        file: object = None,
+        line: int | None = None,
+        record: str = "",
+        allowed: str | None = None,
+        nearest: str | None = None,
+    ) -> None:
+        self.problem = Problem(
+            found=found,
+            file=None if file is None else str(file),
+            line=line,
+            path=record,
+            allowed=allowed,
+            nearest=nearest,
+        )
+        super().__init__(str(self.problem))
+
+
+class OptionError(RagbenchError, ValueError):
+    """An argument outside what is allowed.
+
+    Example:
+        >>> print(OptionError("map", "k", 0, "an integer >= 1"))
+        map: k: found 0, allowed: an integer >= 1
+    """
+
+    def __init__(
+        self, owner: str, option: str, found: object, allowed: str, nearest: str | None = None
+    ) -> None:
+        self.owner, self.option, self.found = owner, option, found
+        self.allowed, self.nearest = allowed, nearest
+        place = ": ".join(part for part in (owner, option) if part)
+        hint = f"; did you mean '{nearest}'?" if nearest else ""
+        super().__init__(f"{place}: found {found!r}, allowed: {allowed}{hint}")
+
+
+class MissingExtra(RagbenchError, ImportError):
+    """A component whose optional package is not installed.
+
+    Example:
+        >>> print(MissingExtra("retriever 'dense'", "sentence-transformers", "dense"))
+        retriever 'dense' needs sentence-transformers: pip install 'ragbench[dense]'
+    """
+
+    def __init__(self, subject: str, package: str, extra: str) -> None:
+        self.subject, self.package, self.extra = subject, package, extra
+        super().__init__(f"{subject} needs {package}: pip install 'ragbench[{extra}]'")
+
+
+class AdapterError(RagbenchError):
+    """A component of the user's own that failed or returned something else than it should."""
+
+
+class NotBuiltYet(RagbenchError):
+    """A name that belongs to the design but that this version does not have yet."""

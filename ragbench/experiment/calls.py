@@ -1,0 +1,150 @@
+"""Calling the user's components: one outcome per item, whatever they do.
+
+A component that raises, hangs or answers nonsense fails that item by cause; the others go on.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ragbench.errors import AdapterError
+from ragbench.types import Cause
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Value]):
+    """What came of one call."""
+
+    value: Value | None
+    """The answer; None where there is none."""
+    cause: Cause = Cause.SCORED
+    """Why there is none."""
+    detail: str = ""
+    """What went wrong, in words."""
+    latency_ms: float | None = None
+    """Wall time of the call, in milliseconds; None where it was not made."""
+
+
+class TimedOut(Exception):
+    """A call that took longer than it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How a component is called."""
+
+    owner: str
+    """How messages name it: `retriever 'mine'`."""
+    timeout: float | None = None
+    """Seconds that one call may take; None waits for ever."""
+    concurrency: int = 1
+    """How many calls may be under way at once."""
+
+
+def call_each(
+    function: Callable[[Item], Value],
+    items: Sequence[Item],
+    calls: Calls,
+    on_done: Callable[[int], None] = lambda n: None,
+) -> list[Outcome[Value]]:
+    """Call a function with every item and return the outcomes in the order of the items.
+
+    Args:
+        function: Called once per item, at most `calls.concurrency` at a time.
+        items: Its arguments.
+        calls: Timeout and concurrency.
+        on_done: Told after each item how many have just been done.
+    """
+    outcomes: list[Outcome[Value] | None] = [None] * len(items)
+    for position, outcome in _outcomes(function, items, calls):
+        outcomes[position] = outcome
+        on_done(1)
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _outcomes(
+    function: Callable[[Item], Value], items: Sequence[Item], calls: Calls
+) -> Iterator[tuple[int, Outcome[Value]]]:
+    """The outcomes as they come; at most `concurrency` calls are under way."""
+    if calls.concurrency == 1:
+        for position, item in enumerate(items):
+            yield position, call_once(function, item, calls)
+        return
+    todo = iter(enumerate(items))
+    lock, stopped = threading.Lock(), threading.Event()
+    done: queue.SimpleQueue[tuple[int, Outcome[Value]]] = queue.SimpleQueue()
+
+    def work() -> None:
+        while not stopped.is_set():
+            with lock:
+                entry = next(todo, None)
+            if entry is None:
+                return
+            done.put((entry[0], call_once(function, entry[1], calls)))
+
+    # daemons, not an executor: Ctrl-C must not wait for a call that hangs
+    for _ in range(min(calls.concurrency, len(items))):
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        for _ in items:
+            yield done.get()
+    finally:
+        stopped.set()
+
+
+def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Outcome[Value]:
+    """Call a function once and tell what came of it."""
+    start = time.perf_counter()
+    try:
+        value = within(calls.timeout, function, item)
+    except TimedOut:
+        detail = f"{calls.owner} did not answer within {calls.timeout:g} s"
+        return Outcome(None, Cause.TIMEOUT, detail, _ms_since(start))
+    except AdapterError as error:
+        return Outcome(None, Cause.MALFORMED, f"{calls.owner}: {error}", _ms_since(start))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's code raises anything
+        detail = f"{calls.owner}: {type(error).__name__}: {error}"
+        return Outcome(None, Cause.ERROR, detail, _ms_since(start))
+    return Outcome(value, latency_ms=_ms_since(start))
+
+
+def within(timeout: float | None, function: Callable[[Item], Value], item: Item) -> Value:
+    """Call a function and wait for it no longer than `timeout` seconds.
+
+    A call that hangs cannot be ended from outside: its thread is left behind as a daemon, which
+    does not keep the program alive.
+
+    Raises:
+        TimedOut: It took longer.
+    """
+    if timeout is None:
+        return function(item)
+    result: list[Value] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            result.append(function(item))
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if raised:
+        raise raised[0]
+    if not result:
+        raise TimedOut
+    return result[0]
+
+
+def _ms_since(start: float) -> float:
+    return (time.perf_counter() - start) * 1000

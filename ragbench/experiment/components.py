@@ -1,0 +1,94 @@
+"""From entries of the config, or live objects, to retrievers, generators and judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock
+from ragbench.errors import ConfigError, OptionError, Problem
+from ragbench.experiment.calls import Calls
+from ragbench.generate.python import as_generator
+from ragbench.registry import PYTHON
+from ragbench.retrieve.python import as_retriever
+from ragbench.score.judge.base import Judge
+from ragbench.score.judge.judge import load_rubrics, make_judge
+from ragbench.score.judge.rubric import Rubric
+
+DEFAULT_JUDGE = "lexical"
+"""The judge of a config that names none."""
+
+
+def build_retriever(name: str, component: Component | None, live: Any) -> Any:
+    """Make a retriever from its entry, or adapt a live object."""
+    owner = f"retriever '{name}'"
+    if component is None:
+        return as_retriever(live, {}, owner)
+    if component.type.startswith(PYTHON):
+        return as_retriever(component.cls, component.options, owner)
+    return _make(component)
+
+
+def build_generator(name: str, component: Component | None, live: Any) -> Any:
+    """Make a generator from its entry, or adapt a live object."""
+    owner = f"generator '{name}'"
+    if component is None:
+        return as_generator(live, {}, owner)
+    if component.type.startswith(PYTHON):
+        return as_generator(component.cls, component.options, owner)
+    return _make(component)
+
+
+def _make(component: Component) -> Any:
+    """Make a built-in component; an option that it refuses is an error at its entry."""
+    try:
+        return component.cls(**component.options)
+    except OptionError as error:
+        place = component.place
+        problem = Problem(
+            found=f"found {error.found!r}",
+            file=place.file,
+            line=place.line,
+            column=place.column,
+            path=f"{component.name}.{error.option}",
+            allowed=error.allowed,
+            nearest=error.nearest,
+            source=place.source,
+            width=place.width,
+        )
+        raise ConfigError([problem], place.file or "the config") from error
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJudge:
+    """A judge with the rubrics that it applies."""
+
+    type: str
+    """What `type:` says."""
+    judge: Judge
+    """What judges."""
+    rubrics: Sequence[Rubric]
+    """What it is asked."""
+
+
+def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> PlannedJudge:
+    """Make a judge and load its rubrics; without a block, the offline one."""
+    if block is None:
+        judge = make_judge(DEFAULT_JUDGE, {})
+        return PlannedJudge(
+            DEFAULT_JUDGE, judge, load_rubrics(default_rubrics, DEFAULT_JUDGE, judge)
+        )
+    judge = block.cls(**block.options)
+    return PlannedJudge(block.type, judge, load_rubrics(block.rubrics, block.type, judge))
+
+
+def calls_of(noun: str, name: str, component: Component | None) -> Calls:
+    """Return how a component is called; code that we cannot see gets a time limit."""
+    owner = f"{noun} '{name}'"
+    if component is None:
+        return Calls(owner, PYTHON_TIMEOUT)
+    timeout = component.timeout
+    if timeout is None and component.type.startswith(PYTHON):
+        timeout = PYTHON_TIMEOUT
+    return Calls(owner, timeout, component.concurrency)

@@ -1,0 +1,116 @@
+"""The generate stage: one generator over the passages of one retriever, all queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.experiment.calls import Calls, Outcome, call_each
+from ragbench.generate.base import MissingPrediction
+from ragbench.generate.python import read_answer
+from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What one system answered to all queries."""
+
+    name: str
+    """The system's name."""
+    outcomes: list[Outcome[Prediction]]
+    """One per query, in their order; a prediction's contexts are the passages it is judged by."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    query: Query
+    contexts: list[Document]
+
+
+def passages_of(
+    outcomes: Sequence[Outcome[Retrieved]], corpus: Mapping[str, Document], passages: int
+) -> list[list[Document] | None]:
+    """Return for each query its first passages as documents with text; None where it failed.
+
+    A hit's own text counts, else the corpus document's; a hit that has neither is left out.
+    """
+    return [
+        None if outcome.value is None else _documents(outcome.value, corpus)[:passages]
+        for outcome in outcomes
+    ]
+
+
+def _documents(retrieved: Retrieved, corpus: Mapping[str, Document]) -> list[Document]:
+    found = []
+    for hit in retrieved.documents:
+        if hit.text is not None:
+            found.append(Document(hit.id, hit.text, hit.title or "", hit.metadata))
+        elif hit.id in corpus:
+            found.append(corpus[hit.id])
+    return found
+
+
+def generate(
+    generator: Any,
+    queries: Sequence[Query],
+    contexts: Sequence[list[Document] | None],
+    retrieved: Sequence[Outcome[Retrieved]],
+    calls: Calls,
+    on_done: Callable[[int], None] = lambda n: None,
+) -> list[Outcome[Prediction]]:
+    """Let a generator answer every query; a query whose retrieval failed is not asked.
+
+    Args:
+        generator: Has `generate(question, contexts)` or `generate_for(query, contexts)`.
+        queries: The n queries.
+        contexts: n lists of passages; None where retrieval failed.
+        retrieved: The n outcomes of retrieval, for the cause of a failure.
+        calls: Timeout and concurrency.
+        on_done: Told how many have just been done.
+    """
+    asked = [position for position, documents in enumerate(contexts) if documents is not None]
+    tasks = [_Task(queries[position], contexts[position] or []) for position in asked]
+    answered = call_each(lambda task: _ask(generator, task), tasks, calls, on_done)
+    on_done(len(queries) - len(asked))
+    outcomes: list[Outcome[Prediction]] = [
+        Outcome(None, outcome.cause, outcome.detail) for outcome in retrieved
+    ]
+    for position, outcome in zip(asked, answered, strict=True):
+        outcomes[position] = _known(outcome)
+    return outcomes
+
+
+def _ask(generator: Any, task: _Task) -> Prediction | None:
+    """One answer, with the passages that it was made from; None where a file has none."""
+    try:
+        if hasattr(generator, "generate_for"):
+            answer = generator.generate_for(task.query, task.contexts)
+        else:
+            answer = generator.generate(task.query.text, task.contexts)
+    except MissingPrediction:
+        return None
+    prediction = read_answer(answer)
+    if prediction.contexts is not None:
+        return prediction
+    return Prediction(prediction.answer, task.contexts, prediction.usage, prediction.queries)
+
+
+def _known(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
+    """An outcome in which 'there is no answer' is a cause, not a value."""
+    cause = outcome.cause
+    if outcome.value is None and cause is Cause.SCORED:
+        cause = Cause.NO_ANSWER
+    return Outcome(outcome.value, cause, outcome.detail, outcome.latency_ms)
+
+
+def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
+    """Return the answers that the records came with, in the order of the queries."""
+    by_query = {row.query_id: row for row in rows}
+    return Answers(name, [_given(by_query.get(query.id)) for query in queries])
+
+
+def _given(row: Answered | None) -> Outcome[Prediction]:
+    if row is None or row.answer is None:
+        return Outcome(None, Cause.NO_ANSWER)
+    return Outcome(Prediction(row.answer, row.contexts, queries=row.queries))

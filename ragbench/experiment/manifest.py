@@ -1,0 +1,47 @@
+"""`manifest.json`: what a run depended on, and what it took."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from ragbench import __version__
+from ragbench.experiment.plan import Plan
+
+if TYPE_CHECKING:
+    from ragbench.experiment.runner import Results
+
+_PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
+"""Packages whose version may move a number."""
+
+
+def make_manifest(plan: Plan, results: Results, started: float) -> dict[str, Any]:
+    """Return versions, data fingerprints, signatures, seeds and timings; never a secret."""
+    return {
+        "schema": "ragbench.manifest/1",
+        "ragbench": __version__,
+        "python": platform.python_version(),
+        "platform": f"{sys.platform} {platform.machine()}",
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "seed": plan.config.seed,
+        "data": dict(plan.collection.fingerprints),
+        "queries": len(plan.queries),
+        "signatures": {
+            name: str(column.signature)
+            for system in results.systems
+            for name, column in system.columns.items()
+        },
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "seconds": round(time.time() - started, 3),
+        "stages": {name: round(seconds, 4) for name, seconds in results.seconds.items()},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

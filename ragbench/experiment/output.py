@@ -1,0 +1,237 @@
+"""From the results of a run to the files of its run folder."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragbench.comparison.summary import ScoreSummary, finite, summarize
+from ragbench.comparison.systems import SystemScores
+from ragbench.config import dump_config
+from ragbench.data.run_folder import (
+    SUMMARY_SCHEMA,
+    file_name,
+    to_csv,
+    to_json,
+    to_jsonl,
+    write_run_folder,
+)
+from ragbench.data.trec_files import format_run
+from ragbench.experiment.manifest import make_manifest
+from ragbench.experiment.plan import Plan
+from ragbench.experiment.result import Experiment
+from ragbench.report.html import render_html
+from ragbench.report.markdown import render_markdown
+from ragbench.types import Cause, Prediction
+
+if TYPE_CHECKING:
+    from ragbench.experiment.calls import Outcome
+    from ragbench.experiment.generation import Answers
+    from ragbench.experiment.runner import Results
+
+
+def write_run(plan: Plan, results: Results, started: float) -> Experiment:
+    """Write the run folder, whole or not at all, and return the experiment.
+
+    Raises:
+        DataError: The folder cannot be written.
+    """
+    # the random part keeps runs of the same second apart
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
+    run_id = f"{stamp}-{secrets.token_hex(2)}"
+    summary = make_summary(plan, results, run_id)
+    contents = {
+        "config.yaml": dump_config(plan.config),
+        "manifest.json": to_json(make_manifest(plan, results, started)),
+        "summary.json": to_json(summary),
+        "per_query.csv": _per_query(plan, results.systems),
+        "unscored.jsonl": to_jsonl(_unscored(plan, results.systems)),
+        "comparisons.json": to_json(results.comparisons),
+        "report.md": render_markdown(summary, results.comparisons),
+        "report.html": render_html(summary, results.comparisons),
+    }
+    for name, ranking in results.rankings.items():
+        contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
+    for name, answers in results.answers.items():
+        contents[f"predictions/{file_name(name)}.jsonl"] = to_jsonl(_predictions(plan, answers))
+    for name, rows in results.judgements.items():
+        contents[f"judgements/{file_name(name)}.jsonl"] = to_jsonl(rows)
+    folder = write_run_folder(Path(plan.config.output), plan.config.name, run_id, contents)
+    return Experiment(folder, summary, results.comparisons)
+
+
+def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
+    """Return the mapping of `summary.json`."""
+    confidence = plan.config.statistics.confidence
+    summaries = {
+        system.name: {
+            name: summarize(column, confidence=confidence)
+            for name, column in system.columns.items()
+        }
+        for system in results.systems
+    }
+    limit = plan.config.max_failed
+    complete = all(
+        _failed_share(score) <= limit for scores in summaries.values() for score in scores.values()
+    )
+    warnings = list(plan.warnings)
+    if not complete:
+        warnings.append(
+            f"incomplete: more than {limit:.3g} of the items of a score failed; means are over the "
+            "others, see unscored.jsonl"
+        )
+    collection = plan.collection
+    return {
+        "schema": SUMMARY_SCHEMA,
+        "name": plan.config.name,
+        "run_id": run_id,
+        "complete": complete,
+        "dataset": {
+            "name": _dataset_name(plan),
+            "type": plan.config.dataset.type,
+            "queries": len(plan.queries),
+            "documents": None if collection.documents is None else len(collection.documents),
+            "judgements": None if plan.qrels is None else len(plan.qrels),
+            "answers": sum(bool(collection.answers.get(query.id)) for query in plan.queries),
+            "notes": list(collection.notes),
+        },
+        "seed": plan.config.seed,
+        "confidence": confidence,
+        "baseline": plan.baseline,
+        "judges": {
+            name: {"type": judge.type, "model": judge.judge.model, "label": judge.judge.label}
+            for name, judge in plan.judges.items()
+        },
+        "systems": [
+            _system(plan, results, system, summaries[system.name]) for system in results.systems
+        ],
+        "gates": [],
+        "warnings": warnings,
+        "notes": [note for ranking in results.rankings.values() for note in ranking.notes],
+    }
+
+
+def _failed_share(score: ScoreSummary) -> float:
+    failed = sum(score.failed.values())
+    return failed / (failed + score.n) if failed else 0.0
+
+
+def _dataset_name(plan: Plan) -> str:
+    """The data set's folder or file, with its split where it has a named one."""
+    options = plan.config.dataset.options
+    path = options.get("path") or options.get("qrels")
+    name = Path(path).stem if path is not None else plan.config.dataset.type
+    split = options.get("split")
+    return f"{name}/{split}" if isinstance(split, str) else name
+
+
+def _system(
+    plan: Plan, results: Results, system: SystemScores, summaries: Mapping[str, ScoreSummary]
+) -> dict[str, Any]:
+    answers = results.answers.get(system.name)
+    ranking = results.rankings.get(system.name)
+    outcomes: Sequence[Outcome[Any]] = (
+        answers.outcomes if answers is not None else ranking.outcomes if ranking is not None else []
+    )
+    usage = [o.value.usage for o in outcomes if isinstance(o.value, Prediction)]
+    return {
+        "name": system.name,
+        "retriever": system.retriever,
+        "generator": system.generator,
+        "scores": {
+            name: {**score.to_dict(), **_judge_of(plan, system, name)}
+            for name, score in summaries.items()
+        },
+        "latency_ms": _latency([o.latency_ms for o in outcomes if o.latency_ms is not None]),
+        "tokens": {
+            "input": _total([u.input_tokens for u in usage]),
+            "output": _total([u.output_tokens for u in usage]),
+        },
+        "usd": _total([u.usd for u in usage]),
+    }
+
+
+def _judge_of(plan: Plan, system: SystemScores, score: str) -> dict[str, str]:
+    """The judge behind a score, where there is one: it stands beside every number of it."""
+    if system.kinds[score] != "judge":
+        return {}
+    for name, judge in plan.judges.items():
+        if len(plan.judges) == 1 or score.endswith(f"(judge={name})"):
+            return {"judge": name, "model": judge.judge.model}
+    return {}
+
+
+def _latency(values: Sequence[float]) -> dict[str, float | None]:
+    if not values:
+        return {"p50": None, "p95": None}
+    return {f"p{p}": round(float(np.percentile(values, p)), 3) for p in (50, 95)}
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """The sum of what is known; None where something is unknown, 0 where nothing was used."""
+    known = [value for value in values if value is not None]
+    return None if values and not known else sum(known)
+
+
+def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
+    names = list(dict.fromkeys(name for system in systems for name in system.columns))
+    rows = (
+        [system.name, query.id, *(_cell(system, name, row) for name in names)]
+        for system in systems
+        for row, query in enumerate(plan.queries)
+    )
+    return to_csv(["system", "query_id", *names], rows)
+
+
+def _cell(system: SystemScores, name: str, row: int) -> float | None:
+    column = system.columns.get(name)
+    return None if column is None else finite(column.values[row])
+
+
+def _unscored(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[dict[str, Any]]:
+    for system in systems:
+        for name, column in system.columns.items():
+            for row in np.flatnonzero(column.causes != Cause.SCORED).tolist():
+                cause = Cause(int(column.causes[row]))
+                yield {
+                    "system": system.name,
+                    "query_id": plan.queries[row].id,
+                    "measure": name,
+                    "status": cause.status,
+                    "cause": cause.word,
+                    "detail": column.details.get(row, ""),
+                }
+
+
+def _predictions(plan: Plan, answers: Answers) -> Iterator[dict[str, Any]]:
+    for query, outcome in zip(plan.queries, answers.outcomes, strict=True):
+        prediction = outcome.value
+        if prediction is None:
+            yield {
+                "query_id": query.id,
+                "answer": None,
+                "contexts": None,
+                "cause": outcome.cause.word,
+                "detail": outcome.detail,
+            }
+            continue
+        contexts = prediction.contexts
+        yield {
+            "query_id": query.id,
+            "answer": prediction.answer,
+            "contexts": None
+            if contexts is None
+            else [{"id": c.id, "title": c.title, "text": c.text} for c in contexts],
+            **({"queries": prediction.queries} if prediction.queries else {}),
+            "usage": {
+                "input_tokens": prediction.usage.input_tokens,
+                "output_tokens": prediction.usage.output_tokens,
+                "usd": prediction.usage.usd,
+            },
+            "latency_ms": None if outcome.latency_ms is None else round(outcome.latency_ms, 3),
+        }

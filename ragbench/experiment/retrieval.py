@@ -1,0 +1,126 @@
+"""The retrieve stage: one retriever, all queries, whatever the retriever does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.errors import AdapterError
+from ragbench.experiment.calls import Calls, Outcome, call_each, call_once
+from ragbench.retrieve.hits import read_hits
+from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
+
+_BLOCK = 32  # queries a batch call; small enough that one that fails costs little
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What one retriever returned for all queries."""
+
+    name: str
+    """The retriever's name."""
+    outcomes: list[Outcome[Retrieved]]
+    """One per query, in their order."""
+    run: Run
+    """The rankings as they are scored; a query that failed or is missing is absent."""
+    notes: list[str] = field(default_factory=list)
+    """What the reader of the numbers should know about this run."""
+
+
+def retrieve(
+    retriever: Any,
+    queries: Sequence[Query],
+    top_k: int,
+    calls: Calls,
+    on_done: Callable[[int], None] = lambda n: None,
+) -> list[Outcome[Retrieved]]:
+    """Ask a retriever every query and return one outcome each, in order.
+
+    A retriever that answers in batches is asked in blocks; where a block raises, hangs or has the
+    wrong length, its queries are asked one by one, so that only the guilty one fails.
+    """
+
+    def ask_one(query: Query) -> Retrieved:
+        return read_hits(_one(retriever.retrieve([query], top_k)), top_k)
+
+    if getattr(retriever, "asks_one_by_one", False):
+        return call_each(ask_one, queries, calls, on_done)
+
+    def ask_block(block: Sequence[Query]) -> list[Any]:
+        answers = list(retriever.retrieve(list(block), top_k))
+        if len(answers) != len(block):
+            raise AdapterError(f"{len(answers)} answers to {len(block)} queries")
+        return answers
+
+    outcomes: list[Outcome[Retrieved]] = []
+    for start in range(0, len(queries), _BLOCK):
+        block = queries[start : start + _BLOCK]
+        timeout = None if calls.timeout is None else calls.timeout * len(block)
+        answered = call_once(ask_block, block, Calls(calls.owner, timeout))
+        if answered.value is None:
+            outcomes += call_each(ask_one, block, calls, on_done)
+            continue
+        latency = (answered.latency_ms or 0.0) / len(block)
+        outcomes += [_read(answer, top_k, calls.owner, latency) for answer in answered.value]
+        on_done(len(block))
+    return outcomes
+
+
+def _one(answers: Any) -> Any:
+    answers = list(answers)
+    if len(answers) != 1:
+        raise AdapterError(f"{len(answers)} answers to 1 query")
+    return answers[0]
+
+
+def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Retrieved]:
+    """One answer of a block, read by itself: a malformed one does not spoil the others."""
+    try:
+        return Outcome(read_hits(answer, top_k), latency_ms=latency_ms)
+    except AdapterError as error:
+        return Outcome(None, Cause.MALFORMED, f"{owner}: {error}", latency_ms)
+
+
+def ranked(
+    name: str,
+    retriever: Any,
+    queries: Sequence[Query],
+    outcomes: list[Outcome[Retrieved]],
+    corpus: Sequence[Document] | None,
+) -> Ranked:
+    """Turn a retriever's outcomes into the run that is scored, with notes on what was odd."""
+    covered = getattr(retriever, "query_ids", None)
+    rankings = {
+        query.id: outcome.value.documents
+        for query, outcome in zip(queries, outcomes, strict=True)
+        if outcome.value is not None and (covered is None or query.id in covered)
+    }
+    if getattr(retriever, "ranks_by_score", False):
+        run = Run.from_dict(
+            {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}, name
+        )
+    else:
+        run = Run.from_rankings(rankings, name)
+    return Ranked(
+        name, outcomes, run, [f"{name}: {note}" for note in _notes(run, rankings, corpus)]
+    )
+
+
+def _notes(
+    run: Run, rankings: dict[str, list[ScoredDocument]], corpus: Sequence[Document] | None
+) -> list[str]:
+    notes = []
+    if repeated := sum(run.duplicates.values()):
+        notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
+    if run.substituted:
+        notes.append(
+            f"the order of {run.substituted} rankings counts; their scores, absent, tied or out of "
+            "order, were replaced by falling ones"
+        )
+    if corpus is not None:
+        known = {document.id for document in corpus}
+        strange = sum(hit.id not in known for hits in rankings.values() for hit in hits)
+        if strange:
+            notes.append(f"{strange} hits have ids that the corpus lacks; they count as unjudged")
+    return notes

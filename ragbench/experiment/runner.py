@@ -1,0 +1,184 @@
+"""`run_experiment`: load, index, retrieve, generate, score, judge, compare, write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.comparison.paired import Method, compare_systems
+from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.config import load_config
+from ragbench.config.schema import DEFAULT_PASSAGES, ExperimentConfig
+from ragbench.experiment.components import calls_of
+from ragbench.experiment.generation import Answers, generate, given_answers, passages_of
+from ragbench.experiment.load import load_collection
+from ragbench.experiment.output import write_run
+from ragbench.experiment.plan import Choices, LiveComponents, Plan, make_plan
+from ragbench.experiment.progress import Progress, Silent, Stage
+from ragbench.experiment.result import Experiment
+from ragbench.experiment.retrieval import Ranked, ranked, retrieve
+from ragbench.experiment.scoring import judge_answers, score_answers, score_ranking
+from ragbench.types import Document
+
+
+def run_experiment(
+    source: str | Path | Mapping[str, Any] | ExperimentConfig,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    retrievers: Mapping[str, Any] | None = None,
+    generators: Mapping[str, Any] | None = None,
+    choices: Choices | None = None,
+    progress: Progress | None = None,
+) -> Experiment:
+    """Run an experiment and write its run folder.
+
+    Args:
+        source: A YAML file, the same as a mapping, or a checked config.
+        overrides: Dotted key -> value, as `--set` has it: `{"retrievers.bm25.k1": 1.2}`.
+        retrievers: Live retrievers by name: objects with `retrieve(queries, top_k)`, or functions
+            `(question, top_k)`.
+        generators: Live generators by name: objects with `generate(question, contexts)`, or
+            functions of the same two arguments.
+        choices: A sample of the queries, some of the systems, no judge.
+        progress: Shown what is being done.
+
+    Returns:
+        The summary, the scores per query, and where they were written.
+
+    Raises:
+        ConfigError: The config is wrong; all its problems at once.
+        DataError: The data set is wrong, or the results cannot be written.
+        AdapterError: A component cannot be made.
+    """
+    live = LiveComponents(retrievers or {}, generators or {})
+    if isinstance(source, ExperimentConfig):
+        config = source
+    else:
+        config = load_config(source, overrides=overrides or {}, live_retrievers=live.retrievers)
+    progress = progress or Silent()
+    started = time.time()
+    with progress.stage("load", 1, "data sets") as stage:
+        collection = load_collection(config)
+        stage.advance()
+    plan = make_plan(config, collection, choices or Choices(), live)
+    results = _Runner(plan, progress).run()
+    return write_run(plan, results, started)
+
+
+@dataclass(slots=True)
+class Results:
+    """What the stages of a run have produced."""
+
+    rankings: dict[str, Ranked] = field(default_factory=dict)
+    """Retriever -> its run."""
+    answers: dict[str, Answers] = field(default_factory=dict)
+    """System -> its answers."""
+    judgements: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """System -> the verdicts, a row each."""
+    systems: list[SystemScores] = field(default_factory=list)
+    """Every system with its scores, in the order of the tables."""
+    comparisons: dict[str, Any] = field(default_factory=dict)
+    """The mapping of `comparisons.json`."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Stage -> wall time."""
+
+
+class _Runner:
+    """Runs the stages of a plan, one retriever after the other."""
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self.plan, self.progress, self.results = plan, progress, Results()
+
+    def run(self) -> Results:
+        for name in list(self.plan.retrievers):
+            self._run_retriever(name)
+        for name in self.plan.given:
+            rows = self.plan.collection.given[name]
+            self._score_answers(given_answers(name, self.plan.queries, rows), None, None)
+        with self._stage("compare", len(self.results.systems), "systems") as stage:
+            self.results.comparisons = self._compare()
+            stage.advance(len(self.results.systems))
+        return self.results
+
+    @contextmanager
+    def _stage(self, name: str, total: int, unit: str = "queries") -> Iterator[Stage]:
+        """Show and time one stage."""
+        start = time.perf_counter()
+        with self.progress.stage(name, total, unit) as stage:
+            yield stage
+        self.results.seconds[name] = time.perf_counter() - start
+
+    def _run_retriever(self, name: str) -> None:
+        """One retriever and all its pairs, so that only one index is held at a time."""
+        plan = self.plan
+        ranking = self.results.rankings[name] = self._retrieve(name)
+        columns = []
+        if plan.qrels is not None and plan.measures:
+            rules = plan.config.metrics.retrieval
+            columns = score_ranking(ranking, plan.qrels, plan.queries, plan.measures, rules)
+        by_name = {column.name: column for column in columns}
+        kinds: dict[str, Kind] = dict.fromkeys(by_name, "retrieval")
+        self.results.systems.append(SystemScores(name, name, None, by_name, kinds))
+        corpus = {document.id: document for document in plan.collection.documents or []}
+        for retriever, generator in plan.pairs:
+            if retriever == name:
+                self._run_pair(ranking, generator, corpus)
+
+    def _retrieve(self, name: str) -> Ranked:
+        plan, retriever = self.plan, self.plan.retrievers.pop(name)
+        corpus = plan.collection.documents
+        if hasattr(retriever, "index") and corpus is not None:
+            with self._stage(f"index {name}", len(corpus), "documents") as stage:
+                retriever.index(corpus)
+                stage.advance(len(corpus))
+        calls = calls_of("retriever", name, plan.components.get(name))
+        with self._stage(f"retrieve {name}", len(plan.queries)) as stage:
+            top_k = plan.config.metrics.retrieval.top_k
+            outcomes = retrieve(retriever, plan.queries, top_k, calls, stage.advance)
+        return ranked(name, retriever, plan.queries, outcomes, corpus)
+
+    def _run_pair(self, ranking: Ranked, generator: str, corpus: Mapping[str, Document]) -> None:
+        plan, component = self.plan, self.plan.components.get(generator)
+        passages = DEFAULT_PASSAGES if component is None else component.passages
+        system = f"{ranking.name}/{generator}"
+        with self._stage(f"generate {system}", len(plan.queries)) as stage:
+            outcomes = generate(
+                plan.generators[generator],
+                plan.queries,
+                passages_of(ranking.outcomes, corpus, passages),
+                ranking.outcomes,
+                calls_of("generator", generator, component),
+                stage.advance,
+            )
+        self._score_answers(Answers(system, outcomes), ranking.name, generator)
+
+    def _score_answers(
+        self, answers: Answers, retriever: str | None, generator: str | None
+    ) -> None:
+        plan, references = self.plan, self.plan.collection.answers
+        found = score_answers(answers, plan.queries, references, plan.metrics)
+        columns = {column.name: column for column in found}
+        kinds: dict[str, Kind] = dict.fromkeys(columns, "generation")
+        for judge_name, judge in plan.judges.items():
+            with self._stage(f"judge {answers.name} ({judge_name})", len(plan.queries)) as stage:
+                judged = judge_answers(answers, plan.queries, references, judge)
+                stage.advance(len(plan.queries))
+            for rubric, column in judged.columns.items():
+                # one judge needs no mention, several would share a name
+                name = f"{rubric}(judge={judge_name})" if len(plan.judges) > 1 else rubric
+                columns[name], kinds[name] = replace(column, name=name), "judge"
+            rows = self.results.judgements.setdefault(answers.name, [])
+            rows.extend({**row, "judge": judge_name} for row in judged.rows)
+        self.results.answers[answers.name] = answers
+        self.results.systems.append(
+            SystemScores(answers.name, retriever, generator, columns, kinds)
+        )
+
+    def _compare(self) -> dict[str, Any]:
+        statistics = self.plan.config.statistics
+        method = Method(statistics.confidence, statistics.resamples, self.plan.config.seed)
+        return compare_systems(self.results.systems, self.plan.baseline, method)

@@ -1,0 +1,124 @@
+"""The score and judge stages: what each system's rankings and answers are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ragbench.config.schema import RetrievalMetrics
+from ragbench.experiment.calls import Outcome
+from ragbench.experiment.components import PlannedJudge
+from ragbench.experiment.generation import Answers
+from ragbench.experiment.retrieval import Ranked
+from ragbench.score.base import ScoreColumn
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.columns import Judged, judge_items
+from ragbench.score.retrieval.score_run import score_run
+from ragbench.score.text.columns import score_texts
+from ragbench.types import Cause, Qrels, Query
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the item in one row has no output that could be scored."""
+
+    cause: Cause
+    detail: str = ""
+
+
+def failures(outcomes: Sequence[Outcome[Any]]) -> dict[int, Failure]:
+    """Return row -> failure for the outcomes without a value."""
+    return {
+        row: Failure(outcome.cause, outcome.detail)
+        for row, outcome in enumerate(outcomes)
+        if outcome.value is None
+    }
+
+
+def with_failures(column: ScoreColumn, failed: Mapping[int, Failure]) -> ScoreColumn:
+    """Return the column without values where the system had no output, with the causes."""
+    if not failed:
+        return column
+    values, causes = column.values.copy(), column.causes.copy()
+    for row, failure in failed.items():
+        values[row], causes[row] = np.nan, failure.cause
+    details = {row: failure.detail for row, failure in failed.items() if failure.detail}
+    return replace(column, values=values, causes=causes, details={**column.details, **details})
+
+
+def score_ranking(
+    ranked: Ranked,
+    qrels: Qrels,
+    queries: Sequence[Query],
+    measures: Sequence[str],
+    rules: RetrievalMetrics,
+) -> list[ScoreColumn]:
+    """Score a retriever's run; one row per query, in the order of the queries."""
+    scored = score_run(
+        ranked.run,
+        qrels,
+        measures,
+        missing=rules.missing,
+        no_relevant=rules.no_relevant,
+        ties=rules.ties,
+        trec_eval=rules.trec_eval,
+    )
+    row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
+    rows = np.array([row_of.get(query.id, -1) for query in queries], dtype=np.int64)
+    failed = failures(ranked.outcomes)
+    return [with_failures(_aligned(column, rows), failed) for column in scored.columns]
+
+
+def _aligned(column: ScoreColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> ScoreColumn:
+    """The column with its rows in another order; -1 is a query without judgements."""
+    values = np.append(column.values, np.nan)[rows]
+    causes = np.append(column.causes, np.uint8(Cause.NO_JUDGEMENTS))[rows]
+    return replace(column, values=values, causes=causes)
+
+
+def score_answers(
+    answers: Answers,
+    queries: Sequence[Query],
+    references: Mapping[str, Sequence[str]],
+    metrics: Sequence[str],
+) -> list[ScoreColumn]:
+    """Score a system's answers against the gold ones."""
+    if not metrics:
+        return []
+    predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]
+    gold = [references.get(query.id, ()) for query in queries]
+    failed = failures(answers.outcomes)
+    return [with_failures(column, failed) for column in score_texts(predictions, gold, metrics)]
+
+
+def judge_answers(
+    answers: Answers,
+    queries: Sequence[Query],
+    references: Mapping[str, Sequence[str]],
+    judge: PlannedJudge,
+) -> Judged:
+    """Let a judge look at a system's answers; a query without an answer is not judged."""
+    items = [
+        Item(
+            question=query.text,
+            answer=None if outcome.value is None else outcome.value.answer,
+            contexts=_texts(outcome),
+            references=list(references.get(query.id, ())),
+            query_id=query.id,
+        )
+        for query, outcome in zip(queries, answers.outcomes, strict=True)
+    ]
+    judged = judge_items(judge.judge, items, judge.rubrics, type_name=judge.type)
+    failed = failures(answers.outcomes)
+    columns = {name: with_failures(column, failed) for name, column in judged.columns.items()}
+    return replace(judged, columns=columns)
+
+
+def _texts(outcome: Outcome[Any]) -> list[str] | None:
+    """The passages that an answer was made from, as the judge reads them."""
+    if outcome.value is None or outcome.value.contexts is None:
+        return None
+    return [document.full_text for document in outcome.value.contexts]

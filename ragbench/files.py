@@ -1,0 +1,88 @@
+"""Files that are whole or absent: atomic writing, and a `latest` pointer.
+
+Temporary names start with a dot and end in `.tmp`, lie beside the final name, and are renamed
+when their content is on disk; a kill at any moment leaves no half-written file under a final
+name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return a name for what will become `path`: hidden, in the same folder, ending in `.tmp`."""
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    r"""Write a file so that its name shows either the old content or all of the new.
+
+    Text is written as UTF-8 with `\n` line ends. Missing folders are made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    temporary = temporary_beside(path)
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def folder_written_atomically(path: Path) -> Iterator[Path]:
+    """Give a temporary folder that becomes `path` at the end of the block, whole or not at all.
+
+    Raises:
+        FileExistsError: The folder exists already.
+    """
+    if path.exists():
+        raise FileExistsError(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    temporary.chmod(0o755)  # mkdtemp makes it private; results are meant to be shared
+    try:
+        yield temporary
+        for entry in sorted(temporary.rglob("*")):
+            if entry.is_file():
+                _sync(entry)
+        os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _sync_folder(path.parent)
+
+
+def point_at(link: Path, target: str) -> None:
+    """Make `link` a symbolic link to `target`; a file with its name where links cannot be made."""
+    temporary = temporary_beside(link)
+    temporary.unlink(missing_ok=True)
+    try:
+        temporary.symlink_to(target)
+    except OSError:  # Windows without the privilege, some network file systems
+        write_atomically(link, f"{target}\n")
+        return
+    os.replace(temporary, link)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(path: Path) -> None:
+    """Put a rename on disk; Windows cannot open a folder and needs no such call."""
+    if os.name != "nt":
+        _sync(path)

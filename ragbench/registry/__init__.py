@@ -1,0 +1,35 @@
+"""Names to components: lazy tables, entry points, `python:` paths, declared options, nearest names.
+
+A component declares its options once, as annotated keyword parameters:
+
+    class BM25:
+        def __init__(self, *, k1: Annotated[float, Option("Term saturation.", ge=0)] = 0.9): ...
+
+Validation, the JSON Schema, `ragbench list` and the docs all read that declaration through
+`declared_options`.
+"""
+
+from ragbench.registry.adapt import adapt
+from ragbench.registry.family import PYTHON, Family, load_object
+from ragbench.registry.names import nearest, summary_line
+from ragbench.registry.options import (
+    REQUIRED,
+    DeclaredOption,
+    Option,
+    declared_options,
+    describe_allowed,
+)
+
+__all__ = [
+    "PYTHON",
+    "REQUIRED",
+    "DeclaredOption",
+    "Family",
+    "Option",
+    "adapt",
+    "declared_options",
+    "describe_allowed",
+    "load_object",
+    "nearest",
+    "summary_line",
+]

@@ -1,0 +1,72 @@
+"""Components of the user's own: a class, an object or a plain function becomes one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ragbench.errors import AdapterError, OptionError, RagbenchError
+from ragbench.registry.names import nearest
+
+
+def adapt(
+    target: Any,
+    options: Mapping[str, Any],
+    owner: str,
+    *,
+    methods: tuple[str, ...],
+    wrap: Callable[[Callable[..., Any]], Any],
+    arguments: str,
+) -> Any:
+    """Make a component of what the user named or passed.
+
+    A class is made with the options; an object that has one of the methods is taken as it is; a
+    plain function is wrapped, with the options bound as keywords.
+
+    Args:
+        target: What `python:` named, or the live object.
+        options: The other keys of the YAML entry.
+        owner: How messages name it: `retriever 'mine'`.
+        methods: A component has at least one of these.
+        wrap: Turns a plain function into a component.
+        arguments: What such a function takes, for the message: `(question, top_k)`.
+
+    Raises:
+        AdapterError: It can be none of these, or its constructor fails.
+        OptionError: An option that it does not take.
+    """
+    made = _make(target, options, owner) if inspect.isclass(target) else target
+    if any(callable(getattr(made, method, None)) for method in methods):
+        if options and made is target:
+            raise OptionError(owner, "options", ", ".join(options), "none: it is made already")
+        return made
+    if callable(made):
+        bound = made is target and options
+        return wrap(functools.partial(made, **_known(made, options, owner)) if bound else made)
+    allowed = f"a class or object with {methods[0]}{arguments}, or a function {arguments}"
+    raise AdapterError(f"{owner}: found {type(made).__name__}, allowed: {allowed}")
+
+
+def _make(factory: type, options: Mapping[str, Any], owner: str) -> Any:
+    known = _known(factory, options, owner)
+    try:
+        return factory(**known)
+    except RagbenchError:
+        raise
+    except Exception as error:  # a constructor of the user's may raise anything
+        raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
+
+
+def _known(
+    function: Callable[..., Any], options: Mapping[str, Any], owner: str
+) -> Mapping[str, Any]:
+    """The options, when the function takes every one of them."""
+    parameters = inspect.signature(function).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for name in options:
+        if name not in parameters and not takes_any:
+            allowed = ", ".join(parameters) or "no options"
+            raise OptionError(owner, "options", name, allowed, nearest(name, parameters))
+    return options

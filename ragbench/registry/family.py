@@ -1,0 +1,99 @@
+"""A family of components: built-in ones, those of installed packages, and `python:` paths."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.registry.names import nearest
+
+PYTHON = "python:"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of components: what `type:` may say, resolved on first use.
+
+    Built-in components, those of installed packages (entry points) and `python:module:Name` go
+    through the same `load`.
+    """
+
+    noun: str
+    """What one member is called: `retriever`."""
+    group: str
+    """Entry point group of third parties: `ragbench.retrievers`."""
+    table: Mapping[str, str] = field(default_factory=dict)
+    """Built-in types: name -> `module:Name`."""
+    planned: frozenset[str] = frozenset()
+    """Types that the design has and this version lacks."""
+
+    def names(self) -> list[str]:
+        """Every type that can be named, built-in ones first."""
+        return [*self.table, *(name for name in sorted(self._plugins()) if name not in self.table)]
+
+    def load(self, type_name: str, search: Sequence[Path] = ()) -> Any:
+        """Import and return the component that a type names.
+
+        Args:
+            type_name: A built-in type, an entry point's name, or `python:module:Name`.
+            search: Folders in which `python:` looks before what is installed.
+
+        Raises:
+            OptionError: No such type; names the nearest one.
+            NotBuiltYet: The design has it, this version does not.
+            DataError: A `python:` path that cannot be imported.
+        """
+        if type_name.startswith(PYTHON):
+            return load_object(type_name.removeprefix(PYTHON), search)
+        if type_name in self.table:
+            return load_object(self.table[type_name])
+        if type_name in (plugins := self._plugins()):
+            return plugins[type_name].load()
+        if type_name in self.planned:
+            raise NotBuiltYet(f"{self.noun} '{type_name}' is not built yet in this version")
+        names = [*self.names(), f"{PYTHON}module:Name"]
+        raise OptionError(
+            self.noun, "type", type_name, ", ".join(names), nearest(type_name, self.names())
+        )
+
+    def _plugins(self) -> dict[str, Any]:
+        # imported here: importlib.metadata costs more than everything else in this module
+        from importlib.metadata import entry_points
+
+        return {point.name: point for point in entry_points(group=self.group)}
+
+
+def load_object(path: str, search: Sequence[Path] = ()) -> Any:
+    """Import `package.module:Name` and return the object.
+
+    Folders in `search` go to the front of `sys.path` and stay there, as Python does with the
+    folder of a script, so that the user's module can import its neighbours later on.
+
+    Raises:
+        DataError: The path is malformed, the module cannot be imported, or has no such name.
+    """
+    module_name, _, name = path.partition(":")
+    if not module_name or not name:
+        raise DataError(f"found '{path}'", allowed="package.module:Name")
+    for folder in reversed([str(folder) for folder in search]):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a module of the user's may raise anything
+        where = ", ".join(map(str, [*search, "installed packages"]))
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(f"cannot import '{module_name}': {reason} (looked in {where})") from error
+    try:
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        close = nearest(name, vars(module))
+        raise DataError(f"'{module_name}' has no '{name}'", nearest=close) from error
+    return found

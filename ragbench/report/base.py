@@ -1,0 +1,177 @@
+"""The neutral tables: what every page shows, before anyone decides how it looks.
+
+All text in these records is one printable line each; a renderer escapes it for its own format
+and adds nothing to it but layout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["retrieval", "generation", "judge"]
+"""What a section scores."""
+Mark = Literal["best", "tied", ""]
+"""Whether a value is the best of its measure, cannot be told from it, or neither."""
+Outcome = Literal["better", "worse", "undecided", "identical", "baseline", ""]
+"""What a comparison with the baseline says; empty where there is none."""
+
+SIGNS: dict[Mark, str] = {"best": "*", "tied": "=", "": ""}
+"""The character that stands behind a marked value, on every page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCell:
+    """One system's value by one measure."""
+
+    value: str
+    """Three significant digits; `-` where nothing was scored."""
+    interval: str = ""
+    """`[low, high]`; empty where there is none."""
+    mark: Mark = ""
+    """Best, tied with the best, or neither."""
+    mean: float | None = None
+    """The number behind the text, for drawings."""
+    ends: tuple[float, float] | None = None
+    """The interval behind the text."""
+
+    @property
+    def text(self) -> str:
+        """The whole cell: `0.446 * [0.412, 0.480]`."""
+        return " ".join(filter(None, [self.value, SIGNS[self.mark], self.interval]))
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceCell:
+    """One system's difference from its baseline by one measure."""
+
+    outcome: Outcome = ""
+    """What the comparison says."""
+    value: str = ""
+    """Signed; `-` where there is no comparison."""
+    interval: str = ""
+    """`[low, high]` with signs."""
+    p: str = ""
+    """The adjusted p value."""
+
+    @property
+    def text(self) -> str:
+        """The whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`."""
+        if not self.p:
+            return self.outcome or self.value
+        numbers = " ".join(filter(None, [self.value, self.interval]))
+        return f"{numbers}, p {self.p}" + (f": {self.outcome}" if self.outcome else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What stands behind one score."""
+
+    scored: int
+    """Items with a score."""
+    failed: int
+    """Items that should have one."""
+    not_applicable: int
+    """Items that cannot have one."""
+    bounds: str
+    """The mean if all failed items had the worst, or the best, value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One column of a section: every system's score and its difference from the baseline."""
+
+    name: str
+    """As summary.json has it."""
+    title: str
+    """The column's head: the name, and what a reader would get wrong otherwise."""
+    scores: tuple[ScoreCell, ...]
+    """One for each system of the section."""
+    differences: tuple[DifferenceCell, ...]
+    """One for each system of the section."""
+    details: tuple[Detail | None, ...]
+    """One for each system of the section; None where it has no such score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The systems and measures of one kind."""
+
+    kind: Kind
+    """What is scored."""
+    title: str
+    """`retrieval`, or with the judge's name."""
+    labels: tuple[str, ...]
+    """What has to be read with the numbers: which judge, and what it is."""
+    systems: tuple[str, ...]
+    """The rows."""
+    measures: tuple[Measure, ...]
+    """The columns."""
+    against: str
+    """Head of the differences: `vs bm25`; empty where nothing is compared."""
+    counts: tuple[str, ...]
+    """How many items were scored, failed (by cause) and not applicable; bounds of the failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One gate and what became of it."""
+
+    verdict: str
+    """`pass`, `fail` or `undecided`."""
+    gate: str
+    """The condition."""
+    system: str
+    """Whose."""
+    why: str
+    """The numbers behind the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one system took, as text; `-` where it is unknown."""
+
+    system: str
+    """Who."""
+    p50_ms: str
+    """Half of the queries took at most this long."""
+    p95_ms: str
+    """95 of 100 queries took at most this long."""
+    input_tokens: str
+    """Tokens sent to models."""
+    output_tokens: str
+    """Tokens received from models."""
+    usd: str
+    """US dollars."""
+
+
+COST_HEADS = ("system", "p50 ms", "p95 ms", "input tokens", "output tokens", "usd")
+"""The heads of a table of costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A whole page."""
+
+    name: str
+    """The experiment."""
+    run_id: str
+    """The run; empty where it has none."""
+    subject: str
+    """Data set, counts and baseline in one line."""
+    headlines: tuple[str, ...]
+    """The results in words, one sentence for each section; the first is the result."""
+    gates: tuple[Gate, ...]
+    """Undecided ones first."""
+    sections: tuple[Section, ...]
+    """Those that have a score."""
+    legend: tuple[tuple[str, str], ...]
+    """What each mark and word on this page means."""
+    notes: tuple[str, ...]
+    """How data were read and what a reader should know."""
+    warnings: tuple[str, ...]
+    """What may make the numbers mean something else."""
+    costs: tuple[Cost, ...]
+    """Time, tokens and money by system; empty where nothing is known of any."""
+    signatures: tuple[tuple[str, str], ...]
+    """What each number depends on: measure (with the system where systems differ), signature."""

@@ -1,0 +1,105 @@
+"""Numbers and names as people read them: three significant digits, no control characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MISSING = "-"
+_PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten between which no exponent is written
+_SMALLEST_P = 0.0001
+
+
+def significant(value: float | None, digits: int = 3) -> str:
+    """Write a number with three significant digits; digits before the point are never dropped.
+
+    Example:
+        >>> [significant(x) for x in (0.4020000001, 1, 0, 1234.5, 0.00001234, None)]
+        ['0.402', '1.00', '0.00', '1234', '1.23e-05', '-']
+    """
+    if value is None:
+        return MISSING
+    # Adding 0.0 turns -0.0 into 0.0: no reader wants a negative zero.
+    return _with_decimals(value + 0.0, _exponent(value), digits - 1 - _exponent(value))
+
+
+def interval(ends: Sequence[float] | None) -> str:
+    """Write an interval as `[0.368, 0.436]`; empty where there is none."""
+    return "" if ends is None else f"[{significant(ends[0])}, {significant(ends[1])}]"
+
+
+def difference(value: float, ends: Sequence[float] | None) -> tuple[str, str]:
+    """Write a difference and its interval with signs and one common number of decimals.
+
+    Two digits of the largest of the numbers are significant, and a third one as far as it is not
+    beyond the third decimal: the fourth decimal of a difference of means is noise.
+
+    Example:
+        >>> difference(0.0441, [0.02299, 0.0656]), difference(-0.3125, None)
+        (('+0.044', '[+0.023, +0.066]'), ('-0.312', ''))
+    """
+    numbers = [value, *(ends or ())]
+    exponent = max(_exponent(number) for number in numbers if number or not any(numbers))
+    decimals = max(1 - exponent, min(2 - exponent, 3))
+    first, *rest = [_with_decimals(n + 0.0, exponent, decimals, "+") for n in numbers]
+    return first, f"[{', '.join(rest)}]" if rest else ""
+
+
+def probability(p: float | None) -> str:
+    """Write a p value with two significant digits and at most four decimals.
+
+    Example:
+        >>> [probability(p) for p in (0.314, 0.0006, 0.00001, 1.0, None)]
+        ['0.31', '0.0006', '<0.0001', '1.0', '-']
+    """
+    if p is None:
+        return MISSING
+    if p < _SMALLEST_P:
+        return f"<{_SMALLEST_P}"
+    return f"{p:.{min(4, 1 - _exponent(p))}f}"
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage without needless digits: `95 %`, `99.5 %`."""
+    return f"{share * 100:.6g} %"
+
+
+def counted(count: int, plural: str) -> str:
+    """Write a count with its noun: `1 query`, `66 queries`.
+
+    Example:
+        >>> counted(1, "queries"), counted(2, "queries"), counted(1, "systems")
+        ('1 query', '2 queries', '1 system')
+    """
+    if count != 1:
+        return f"{count} {plural}"
+    return f"1 {plural[:-3]}y" if plural.endswith("ies") else f"1 {plural.removesuffix('s')}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Join words as a sentence does: `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def printable(text: object) -> str:
+    r"""Make one line of a foreign text, with every invisible character shown as an escape.
+
+    Line breaks become spaces. What could move the cursor, turn the direction of the text or
+    break a UTF-8 file becomes visible instead of active.
+
+    Example:
+        >>> print(printable("two\nlines"), printable("red\x1b[31m"))
+        two lines red\x1b[31m
+    """
+    line = " ".join(str(text).split())
+    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in line)
+
+
+def _exponent(value: float) -> int:
+    """Return the power of ten of a number after rounding to three digits; 0 for zero."""
+    return int(f"{value:.2e}".partition("e")[2])
+
+
+def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -> str:
+    if _PLAIN_FROM <= exponent < _PLAIN_BELOW:
+        return f"{value:{sign}.{max(0, decimals)}f}"
+    return f"{value:{sign}.2e}"

@@ -1,0 +1,138 @@
+"""The result in words: who is best, by how much, and whether the difference is real."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragbench.report.base import Outcome
+from ragbench.report.digits import (
+    difference,
+    interval,
+    listed,
+    percent,
+    printable,
+    probability,
+    significant,
+)
+
+Json = Mapping[str, Any]
+
+
+def outcome_of(comparison: Json, direction: str) -> Outcome:
+    """Say in one word what a comparison shows; up is better unless the direction is `lower`."""
+    if comparison.get("n_changed") == 0:
+        return "identical"
+    change, differs = comparison.get("difference"), comparison.get("differs")
+    if change is None or differs is None:
+        return ""
+    if not differs:
+        return "undecided"
+    return "better" if (change > 0) == (direction != "lower") else "worse"
+
+
+def headline(
+    measure: str,
+    scores: Mapping[str, Json],
+    family: Json,
+    baselines: Mapping[str, str | None],
+    confidence: float = 0.95,
+) -> str:
+    """Write the sentence for one measure.
+
+    Args:
+        measure: Its name.
+        scores: The score of every system that has it, in the order of the summary.
+        family: The measure's entry in comparisons.json; empty where it has none.
+        baselines: The system that each system is compared with; None for a baseline.
+        confidence: Of the intervals and the verdict.
+
+    Returns:
+        One sentence without a full stop, lower case but for names.
+    """
+    measured = {name: score for name, score in scores.items() if score.get("mean") is not None}
+    name = printable(measure)
+    if not measured:
+        return f"no system has a value of {name}: nothing was scored"
+    best = family.get("best")
+    if len(measured) == 1 or best not in measured:
+        return _without_comparison(name, measured, confidence)
+    others = [s for s in family.get("tied_with_best") or () if s != best and s in measured]
+    against = baselines.get(best)
+    comparison = _find(family.get("comparisons") or (), best, against)
+    if against is None or comparison is None or comparison.get("difference") is None:
+        return _best_is_baseline(name, best, measured, others, against is None)
+    return _best_against_baseline(
+        name, best, measured, [s for s in others if s != against], comparison, confidence
+    )
+
+
+def _find(comparisons: Sequence[Json], system: str, baseline: str | None) -> Json | None:
+    pairs = (c for c in comparisons if (c["system"], c["baseline"]) == (system, baseline))
+    return next(pairs, None)
+
+
+def _value(score: Json) -> str:
+    return " ".join(filter(None, [significant(score["mean"]), interval(score.get("interval"))]))
+
+
+def _without_comparison(name: str, measured: Mapping[str, Json], confidence: float) -> str:
+    values = [f"{printable(s)} has {name} {_value(score)}" for s, score in measured.items()]
+    if len(values) == 1:
+        return f"{values[0]} ({percent(confidence)} interval); there is nothing to compare it with"
+    return f"{len(values)} systems have {name}; they were not compared"
+
+
+def _best_is_baseline(
+    name: str, best: str, measured: Mapping[str, Json], others: Sequence[str], baseline: bool
+) -> str:
+    role = ", the baseline," if baseline else ""
+    start = f"{printable(best)}{role} is best on {name}, {_value(measured[best])}"
+    if others:
+        return f"{start}; {_untold(others)}, which is undecided, not equal"
+    return f"{start}; it differs from every other system"
+
+
+def _untold(systems: Sequence[str]) -> str:
+    return f"{listed([printable(s) for s in systems])} cannot be told from it"
+
+
+def _best_against_baseline(
+    name: str,
+    best: str,
+    measured: Mapping[str, Json],
+    others: Sequence[str],
+    comparison: Json,
+    confidence: float,
+) -> str:
+    against = printable(comparison["baseline"])
+    change = " ".join(
+        filter(None, difference(comparison["difference"], comparison.get("interval")))
+    )
+    p = probability(comparison.get("p_adjusted"))
+    certainty = f"{percent(confidence)} confidence, adjusted p {p}"
+    outcome = outcome_of(comparison, measured[best].get("direction", "higher"))
+    value = significant(measured[best]["mean"])
+    if outcome == "better":
+        text = (
+            f"{printable(best)} is best on {name}, {value}: {change} against {against}, "
+            f"a real difference ({certainty})"
+        )
+    elif outcome == "identical":
+        text = f"{printable(best)} and {against} have the same {name} on every query, {value}"
+    else:
+        text = f"{printable(best)} has the best {name}, {value}, but "
+        text += _doubt(outcome, against, change, certainty)
+        detectable = comparison.get("minimum_detectable")
+        if outcome == "undecided" and detectable is not None:
+            text += f"; this data set could show one of {significant(detectable)}"
+    return f"{text}; {_untold(others)}" if others else text
+
+
+def _doubt(outcome: Outcome, against: str, change: str, certainty: str) -> str:
+    """Say why the best mean is not a better system."""
+    if outcome == "worse":  # the means are over different queries, the difference is not
+        return f"on the queries that both have it is worse than {against}: {change} ({certainty})"
+    if outcome == "undecided":
+        return f"its difference from {against}, {change}, is undecided ({certainty})"
+    return f"its difference from {against}, {change}, was not tested"

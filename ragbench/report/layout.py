@@ -1,0 +1,166 @@
+"""From summary.json and comparisons.json to the neutral tables that every page draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from typing import Any
+
+from ragbench.report.base import Cost, Gate, Layout, Section
+from ragbench.report.digits import MISSING, counted, printable, significant
+from ragbench.report.headline import headline
+from ragbench.report.legend import legend
+from ragbench.report.section import Group, build_section, find_baselines
+
+Json = Mapping[str, Any]
+
+_GATES_FIRST = {"undecided": 0, "fail": 1}
+_INCOMPLETE = "the run is incomplete: more items failed than allowed, or the budget was reached"
+
+
+def lay_out(summary: Json, comparisons: Json) -> Layout:
+    """Decide what stands on a page.
+
+    Args:
+        summary: The content of summary.json. Only `name` and `systems` have to be there.
+        comparisons: The content of comparisons.json; an empty mapping leaves out what it says.
+
+    Returns:
+        Sections in the order retrieval, generation, one for each judge; in them systems and
+        measures in the order of the summary.
+    """
+    families = {family["measure"]: family for family in comparisons.get("measures") or ()}
+    groups = _group(summary["systems"], families)
+    sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
+    dataset = summary.get("dataset") or {}
+    gates = [_gate(gate) for gate in summary.get("gates") or ()]
+    incomplete = [] if summary.get("complete", True) else [_INCOMPLETE]
+    return Layout(
+        name=printable(summary["name"]),
+        run_id=printable(summary.get("run_id") or ""),
+        subject=_subject(summary),
+        headlines=tuple(_headlines(summary, groups, sections, families)),
+        gates=tuple(sorted(gates, key=lambda gate: _GATES_FIRST.get(gate.verdict, 2))),
+        sections=tuple(sections),
+        legend=tuple(legend(sections, {**_confidence(summary), **comparisons})),
+        notes=_lines(dataset.get("notes"), summary.get("notes")),
+        warnings=_lines(incomplete, summary.get("warnings")),
+        costs=tuple(_costs(summary["systems"])),
+        signatures=tuple(_signatures(summary["systems"])),
+    )
+
+
+def _group(
+    systems: Sequence[Json], families: Mapping[str, Json]
+) -> dict[Group, dict[str, dict[str, Json]]]:
+    """Sort the scores by section: group -> system -> measure -> score."""
+    groups: dict[Group, dict[str, dict[str, Json]]] = {}
+    for system in systems:
+        for measure, score in (system.get("scores") or {}).items():
+            group = _group_of(system, score, families.get(measure, {}))
+            groups.setdefault(group, {}).setdefault(system["name"], {})[measure] = score
+    order = ["retrieval", "generation", "judge"]
+    return dict(sorted(groups.items(), key=lambda item: order.index(item[0][0])))
+
+
+def _group_of(system: Json, score: Json, family: Json) -> Group:
+    if score.get("judge") is not None:
+        return "judge", str(score["judge"])
+    kind = family.get("kind")
+    if kind == "judge":
+        return "judge", ""
+    if kind in ("retrieval", "generation"):
+        return kind, ""
+    return ("retrieval" if system.get("generator") is None else "generation"), ""
+
+
+def _headlines(
+    summary: Json,
+    groups: Mapping[Group, Mapping[str, Mapping[str, Json]]],
+    sections: Sequence[Section],
+    families: Mapping[str, Json],
+) -> list[str]:
+    """Write one sentence for the first measure of each section; a judge is named with it."""
+    confidence = float(_confidence(summary)["confidence"])
+    sentences = []
+    for scores, section in zip(groups.values(), sections, strict=True):
+        first = next(iter(next(iter(scores.values()))))
+        column = {system: s[first] for system, s in scores.items() if first in s}
+        baselines = find_baselines(summary, scores, families, [first])
+        text = headline(first, column, families.get(first, {}), baselines, confidence)
+        sentences.append("; ".join([text, *section.labels]))
+    return sentences or ["nothing was scored"]
+
+
+def _confidence(summary: Json) -> dict[str, Any]:
+    return {"confidence": summary.get("confidence", 0.95)}
+
+
+def _subject(summary: Json) -> str:
+    """Describe data, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`."""
+    dataset, asked = summary.get("dataset") or {}, (summary.get("counts") or {}).get("queries")
+    total = dataset.get("queries", asked)
+    parts = [printable(dataset["name"])] if dataset.get("name") else []
+    if total is not None:
+        limited = f"{asked} of " if asked is not None and asked != total else ""
+        parts.append(limited + counted(total, "queries"))
+    for key in ("documents", "judgements"):
+        if dataset.get(key) is not None:
+            parts.append(counted(dataset[key], key))
+    retrievers = sum(system.get("generator") is None for system in summary["systems"])
+    pairs = len(summary["systems"]) - retrievers
+    parts += [counted(retrievers, "retrievers")] if retrievers else []
+    parts += [counted(pairs, "pairs")] if pairs else []
+    if summary.get("baseline"):
+        parts.append(f"baseline {printable(summary['baseline'])}")
+    return ", ".join(parts)
+
+
+def _gate(gate: Json) -> Gate:
+    words = (printable(gate.get(key) or "") for key in ("verdict", "gate", "system", "why"))
+    return Gate(*words)
+
+
+def _costs(systems: Sequence[Json]) -> list[Cost]:
+    rows = []
+    for system in systems:
+        latency, tokens = system.get("latency_ms") or {}, system.get("tokens") or {}
+        rows.append(
+            Cost(
+                printable(system["name"]),
+                significant(latency.get("p50")),
+                significant(latency.get("p95")),
+                _whole(tokens.get("input")),
+                _whole(tokens.get("output")),
+                significant(system.get("usd")),
+            )
+        )
+    known = [row for row in rows if any(cell != MISSING for cell in astuple(row)[1:])]
+    return rows if known else []
+
+
+def _whole(count: int | None) -> str:
+    return MISSING if count is None else str(count)
+
+
+def _lines(*sources: Sequence[Any] | None) -> tuple[str, ...]:
+    """Join lists of sentences; one that stands in several of them is said once."""
+    return tuple(dict.fromkeys(printable(line) for source in sources for line in source or ()))
+
+
+def _signatures(systems: Sequence[Json]) -> list[tuple[str, str]]:
+    """List each measure's signature once, or by system where the systems' differ."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for system in systems:
+        for measure, score in (system.get("scores") or {}).items():
+            if score.get("signature"):
+                owners = found.setdefault(measure, {}).setdefault(str(score["signature"]), [])
+                owners.append(printable(system["name"]))
+    return [
+        (
+            printable(measure) + (f" of {', '.join(owners)}" if len(by_text) > 1 else ""),
+            printable(text),
+        )
+        for measure, by_text in found.items()
+        for text, owners in by_text.items()
+    ]

@@ -1,0 +1,78 @@
+"""What each mark, word and bracket on a page means, for those that are on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragbench.report.base import SIGNS, Section
+from ragbench.report.digits import MISSING, percent, printable
+
+Json = Mapping[str, Any]
+
+_CORRECTIONS = {
+    "holm": "Holm",
+    "benjamini_hochberg": "Benjamini-Hochberg",
+    "max_t": "studentized max-T",
+}
+
+
+def legend(sections: Sequence[Section], comparisons: Json) -> list[tuple[str, str]]:
+    """Explain the signs that occur in the sections.
+
+    Args:
+        sections: What is on the page.
+        comparisons: comparisons.json, for the names of the tests.
+
+    Returns:
+        Pairs of a sign and its meaning, one line each.
+    """
+    confidence = percent(comparisons.get("confidence", 0.95))
+    cells = [cell for s in sections for m in s.measures for cell in m.scores]
+    differences = [cell for s in sections for m in s.measures for cell in m.differences]
+    marks, outcomes = {cell.mark for cell in cells}, {cell.outcome for cell in differences}
+    explained = []
+    if any(cell.interval for cell in cells):
+        text = f"{confidence} interval of the mean: what another sample of such queries would "
+        text += "give; it does not cover another corpus, model or judge"
+        explained.append(("[low, high]", text))
+    if "best" in marks:
+        explained.append((SIGNS["best"], "best value of the measure"))
+    if "tied" in marks:
+        text = f"cannot be told from the best (max-T test over all pairs, {confidence})"
+        explained.append((SIGNS["tied"], text))
+    explained += _of_differences(sections, comparisons)
+    if outcomes & {"better", "worse"}:
+        explained.append(("better, worse", f"differs from its baseline ({confidence} confidence)"))
+    if "undecided" in outcomes:
+        explained.append(("undecided", "no difference was shown, which is not equality"))
+    if "identical" in outcomes:
+        explained.append(("identical", "the same score as its baseline on every query"))
+    if MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
+        explained.append((MISSING, "no value: nothing was scored or compared"))
+    return explained
+
+
+def _of_differences(sections: Sequence[Section], comparisons: Json) -> list[tuple[str, str]]:
+    heads = list(dict.fromkeys(s.against for s in sections if s.against))
+    if not heads:
+        return []
+    text = "paired difference over the queries that both have"
+    if any(s.against and s.kind != "retrieval" for s in sections):
+        text += "; a pair is compared with the baseline's pair of the same generator"
+    test = printable(comparisons.get("test", "test"))
+    correction = str(comparisons.get("correction", "none"))
+    named = printable(_CORRECTIONS.get(correction, correction))
+    p = f"{test} test, {named} over {_sizes(comparisons)} of one measure"
+    if resamples := comparisons.get("resamples"):
+        p += f"; {resamples} resamples, seed {comparisons.get('seed')}"
+    return [(", ".join(heads), text), ("p", p)]
+
+
+def _sizes(comparisons: Json) -> str:
+    """Say over how many comparisons the p values are corrected: `the 2 to 5 comparisons`."""
+    families = [m.get("comparisons") or () for m in comparisons.get("measures") or ()]
+    sizes = sorted({len(family) for family in families if family})
+    if sizes == [1]:
+        return "the 1 comparison"
+    return f"the {' to '.join(map(str, dict.fromkeys([*sizes[:1], *sizes[-1:]])))} comparisons"

@@ -1,0 +1,138 @@
+"""`report.md`: tables that render well in a pull request, details folded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
+from typing import Any
+
+from ragbench.report.base import COST_HEADS, Layout, ScoreCell, Section
+from ragbench.report.layout import lay_out
+
+Json = Mapping[str, Any]
+
+_FOREIGN = re.compile(
+    r"""
+      (?P<kept> \[ [-+]?\d [-+\d.e,\ ]* \] (?![(\[:]) )  # [0.368, 0.436] means nothing to Markdown
+    | (?P<active> (?<!\w)[@\#](?=\w) | :(?=//) | (?<=\bwww)(?=\.) )  # mentions, issues, links
+    | (?P<start> ^(?: -(?=[-\s]|$) | [+\#](?=[\#\s]|$) | \d+(?=[.)](?:\s|$)) ) )  # lists, headings
+    | (?P<sign> [\\`*\[\]<>|~&$] | (?<![^\W_])_ | _(?![^\W_]) )  # hit_rate stays readable
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+_JOINER = "&#8288;"  # has no width: the text looks the same and does nothing
+
+
+def render_markdown(summary: Json, comparisons: Json) -> str:
+    """Draw the results as GitHub-flavoured Markdown.
+
+    Args:
+        summary: The content of summary.json.
+        comparisons: The content of comparisons.json.
+
+    Returns:
+        Lines that end in a line feed; the first is `ragbench: <name>: ` and the result in words.
+    """
+    page = lay_out(summary, comparisons)
+    first, *others = page.headlines
+    blocks = [[f"ragbench: {escape(page.name)}: {escape(first)}"]]
+    blocks += [[escape(sentence)] for sentence in others]
+    blocks.append([escape(page.subject)])
+    if page.gates:
+        rows = [(g.verdict, g.gate, g.system, g.why) for g in page.gates]
+        blocks.append(_table(["verdict", "gate", "system", "why"], map(_escaped, rows)))
+    if page.warnings:
+        blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
+    for section in page.sections:
+        blocks += _section(section)
+    if page.legend:
+        blocks.append(["### how to read it"])
+        blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
+    if page.notes:
+        blocks.append(["### notes"])
+        blocks.append([f"- {escape(note)}" for note in page.notes])
+    if page.sections:
+        blocks += _details(page)
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def escape(text: str) -> str:
+    r"""Make a text show as it is, in a paragraph, a list item and a table cell.
+
+    Example:
+        >>> print(escape("a|b <b> hit_rate@1 _x_ @you"))
+        a\|b &lt;b&gt; hit_rate@1 \_x\_ @&#8288;you
+    """
+    return _FOREIGN.sub(_neutral, text)
+
+
+def _neutral(match: re.Match[str]) -> str:
+    found = match.group()
+    if match.lastgroup == "kept":
+        return found
+    if match.lastgroup == "active":
+        return found + _JOINER
+    if match.lastgroup == "start":
+        return found + _JOINER if found.isdigit() else f"\\{found}"
+    return _ENTITIES.get(found, f"\\{found}")
+
+
+def _escaped(row: Iterable[str]) -> list[str]:
+    return [escape(cell) for cell in row]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False) -> list[str]:
+    """Draw a table of cells that are escaped already; numbers stand right, names left."""
+    rule = [":--", *["--:" if numbers else ":--"] * (len(head) - 1)]
+    return [f"| {' | '.join(row)} |" for row in [head, rule, *rows]]
+
+
+def _section(section: Section) -> list[list[str]]:
+    head = ["system", *(escape(measure.title) for measure in section.measures)]
+    names = [escape(system) for system in section.systems]
+    columns = [[_score(cell) for cell in measure.scores] for measure in section.measures]
+    blocks = [[f"### {escape(section.title)}"], *([escape(label)] for label in section.labels)]
+    blocks.append(_table(head, zip(names, *columns, strict=True), numbers=True))
+    if section.against:
+        columns = [
+            [escape(cell.text) for cell in measure.differences] for measure in section.measures
+        ]
+        head = [escape(section.against), *head[1:]]
+        blocks.append(_table(head, zip(names, *columns, strict=True), numbers=True))
+    blocks.append([f"- {escape(line)}" for line in section.counts])
+    return blocks
+
+
+def _score(cell: ScoreCell) -> str:
+    value = f"**{cell.value}**" if cell.mark == "best" else cell.value
+    return value + escape(cell.text[len(cell.value) :])
+
+
+def _details(page: Layout) -> list[list[str]]:
+    """Fold what only a careful reader needs: counts and bounds of each score, signatures."""
+    blocks = [["<details>", "<summary>counts, bounds, costs and signatures</summary>"]]
+    head = ["system", "measure", "mean", "scored", "failed", "not applicable", "bounds"]
+    for section in page.sections:
+        blocks += [[escape(text)] for text in (section.title, *section.labels)]
+        blocks.append(_table(head, _detail_rows(section)))
+    if page.costs:
+        blocks.append(["time, tokens and money"])
+        blocks.append(_table(COST_HEADS, [_escaped(astuple(cost)) for cost in page.costs], True))
+    if page.signatures:
+        blocks.append(["signatures"])
+        blocks.append(_table(["measure", "signature"], map(_escaped, page.signatures)))
+    return [*blocks, ["</details>"]]
+
+
+def _detail_rows(section: Section) -> list[list[str]]:
+    rows = []
+    for row, system in enumerate(section.systems):
+        for measure in section.measures:
+            cell, detail = measure.scores[row], measure.details[row]
+            if detail is not None:
+                mean = f"{cell.value} {cell.interval}".rstrip()
+                counts = map(str, (detail.scored, detail.failed, detail.not_applicable))
+                rows.append(_escaped([system, measure.name, mean, *counts, detail.bounds]))
+    return rows

@@ -1,0 +1,179 @@
+"""What people see while they wait: a bar on a terminal, a plain line for each stage elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from ragbench.report.digits import counted, printable
+
+if TYPE_CHECKING:
+    import rich.progress
+
+_REDRAWS_PER_SECOND = 10
+
+
+class Stage:
+    """One stage that runs: counts what is done; safe to call from several threads."""
+
+    def __init__(self, name: str, total: int | None, unit: str, bar: _Bar | None) -> None:
+        self.name, self.total, self.unit = printable(name), total, unit
+        self.done = 0
+        self._lock = threading.Lock()
+        self._bar = bar
+        self._task = bar.add(self.name, total) if bar else None
+        self._start = time.perf_counter()
+
+    def advance(self, n: int = 1) -> None:
+        """Count n more items as done; cheap enough to be called for each item."""
+        with self._lock:
+            self.done += n
+        if self._bar is not None and self._task is not None:
+            self._bar.advance(self._task, n)
+
+    def close(self, stopped: bool) -> str:
+        """Take the bar off the screen and say in one line what was done, and how long it took."""
+        if self._bar is not None and self._task is not None:
+            self._bar.remove(self._task)
+        took = duration(time.perf_counter() - self._start)
+        count = counted(self.done, self.unit)
+        if stopped:
+            whole = "" if self.total is None else f" of {self.total}"
+            return f"{self.name}: stopped after {self.done}{whole}, {took}"
+        if self.total is not None and self.done != self.total:
+            count = f"{self.done} of {counted(self.total, self.unit)}"
+        return f"{self.name}: {count} in {took}"
+
+
+class Progress:
+    """The progress of an experiment, on stderr.
+
+    On a terminal a bar moves while a stage runs. When a stage ends, one line says what it did,
+    the same with and without a terminal. `NO_COLOR` is honoured. A terminal that cannot move
+    its cursor (`TERM=dumb`) gets the lines alone.
+
+    Example:
+        >>> import io
+        >>> out = io.StringIO()
+        >>> with Progress(stream=out).stage("retrieve bm25", 2) as stage:
+        ...     stage.advance(2)
+        >>> out.getvalue().startswith("retrieve bm25: 2 queries in ")
+        True
+    """
+
+    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        """Choose bar, lines or nothing.
+
+        Args:
+            quiet: Print nothing at all.
+            stream: Where to print; stderr by default.
+        """
+        self._stream = sys.stderr if stream is None else stream
+        self._quiet = quiet
+        drawable = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._bar = _Bar(self._stream) if drawable and not quiet else None
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None, unit: str = "queries") -> Iterator[Stage]:
+        """Show a stage while the block runs; stages may overlap.
+
+        Args:
+            name: What it does: `retrieve bm25`.
+            total: How many items it has; None where that is unknown.
+            unit: What is counted, in the plural.
+        """
+        stage = Stage(name, total, unit, self._bar)
+        stopped = True
+        try:
+            yield stage
+            stopped = False
+        finally:
+            self._say(stage.close(stopped))
+
+    def _say(self, line: str) -> None:
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._bar.say(line)
+            return
+        with self._lock:  # lines of stages that end together do not mix
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+
+class _Bar:
+    """The bars of the running stages, on screen only while there is one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._progress: rich.progress.Progress | None = None
+        self._running = 0
+
+    def add(self, name: str, total: int | None) -> rich.progress.TaskID:
+        with self._lock:
+            if self._progress is None:
+                self._progress = _draw_on(self._stream)
+            if self._running == 0:
+                self._progress.start()
+            self._running += 1
+            return self._progress.add_task(name, total=total)
+
+    def advance(self, task: rich.progress.TaskID, n: int) -> None:
+        if self._progress is not None:
+            self._progress.advance(task, n)
+
+    def remove(self, task: rich.progress.TaskID) -> None:
+        with self._lock:
+            if self._progress is None:
+                return
+            self._progress.remove_task(task)
+            self._running -= 1
+            if self._running == 0:
+                self._progress.stop()
+
+    def say(self, line: str) -> None:
+        """Print a line above the bars that still move."""
+        if self._progress is not None:
+            console = self._progress.console
+            console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+def duration(seconds: float) -> str:
+    """Write a duration in the unit that suits it.
+
+    Example:
+        >>> [duration(s) for s in (0.1234, 12.34, 75, 3725)]
+        ['0.12 s', '12.3 s', '1 min 15 s', '1 h 2 min']
+    """
+    if seconds < 59.95:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def _draw_on(stream: TextIO) -> rich.progress.Progress:
+    """Make rich's bars: redrawn by its own thread, so that `advance` never draws."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    return RichProgress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(file=stream, force_terminal=True, highlight=False),
+        refresh_per_second=_REDRAWS_PER_SECOND,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

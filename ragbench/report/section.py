@@ -1,0 +1,172 @@
+"""One section of a page: the systems and measures of one kind, with marks and differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragbench.report.base import Detail, DifferenceCell, Kind, Mark, Measure, ScoreCell, Section
+from ragbench.report.counts import count_lines, n_failed
+from ragbench.report.digits import (
+    MISSING,
+    difference,
+    interval,
+    listed,
+    printable,
+    probability,
+    significant,
+)
+from ragbench.report.headline import outcome_of
+
+Json = Mapping[str, Any]
+Group = tuple[Kind, str]
+"""A section: its kind, and the judge's name where the kind is `judge`."""
+
+
+def build_section(
+    group: Group,
+    scores: Mapping[str, Mapping[str, Json]],
+    summary: Json,
+    families: Mapping[str, Json],
+) -> Section:
+    """Build the table of one kind of scores.
+
+    Args:
+        group: The kind, and the judge's name where the kind is `judge`.
+        scores: system -> measure -> score, of this section only.
+        summary: The content of summary.json.
+        families: measure -> its entry in comparisons.json.
+
+    Returns:
+        Systems and measures in the order of `scores`.
+    """
+    kind, judge = group
+    names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
+    baselines = find_baselines(summary, scores, families, names)
+    measures = tuple(_measure(name, scores, families.get(name, {}), baselines) for name in names)
+    compared = any(cell.outcome or cell.p for m in measures for cell in m.differences)
+    return Section(
+        kind=kind,
+        title=f"judge {printable(judge)}".rstrip() if kind == "judge" else kind,
+        labels=tuple(_judge_labels(judge, scores, summary)) if kind == "judge" else (),
+        systems=tuple(printable(system) for system in scores),
+        measures=measures,
+        against=_head(summary.get("baseline"), baselines) if compared else "",
+        counts=tuple(count_lines(scores, names)),
+    )
+
+
+def find_baselines(
+    summary: Json,
+    scores: Mapping[str, Any],
+    families: Mapping[str, Json],
+    measures: Sequence[str],
+) -> dict[str, str | None]:
+    """Find the system that each system is compared with; None for a baseline itself."""
+    parts = {s["name"]: (s.get("retriever"), s.get("generator")) for s in summary["systems"]}
+    named = {pair: name for name, pair in parts.items() if name in scores}
+    made = [c for m in measures for c in families.get(m, {}).get("comparisons") or ()]
+    found: dict[str, str | None] = {}
+    for system in scores:
+        expected = named.get((summary.get("baseline"), parts[system][1]))
+        partners = [c["baseline"] for c in made if c["system"] == system]
+        if expected is None or (expected != system and expected not in partners):
+            # A system outside the grid, such as an app: what it was compared with, if anything.
+            expected = partners[0] if partners else expected
+        found[system] = None if expected == system else expected
+    return found
+
+
+def _head(baseline: Any, baselines: Mapping[str, str | None]) -> str:
+    against = {str(name) for name in baselines.values() if name is not None}
+    usual = all(name == baseline or name.startswith(f"{baseline}/") for name in against)
+    return f"vs {printable(baseline)}" if usual else "vs baseline"
+
+
+def _measure(
+    name: str,
+    scores: Mapping[str, Mapping[str, Json]],
+    family: Json,
+    baselines: Mapping[str, str | None],
+) -> Measure:
+    column = {system: by_measure.get(name) for system, by_measure in scores.items()}
+    present = [score for score in column.values() if score is not None]
+    made = {(c["system"], c["baseline"]): c for c in family.get("comparisons") or ()}
+    direction = _direction(present[0])
+    rivals = sum(score.get("mean") is not None for score in present) > 1
+    return Measure(
+        name=printable(name),
+        title=_title(name, present[0]),
+        scores=tuple(
+            _score_cell(score, _mark(system, family) if rivals else "")
+            for system, score in column.items()
+        ),
+        differences=tuple(
+            _difference_cell(made.get((system, baselines[system] or "")), direction)
+            if baselines[system] is not None
+            else DifferenceCell(outcome="baseline" if score is not None and made else "")
+            for system, score in column.items()
+        ),
+        details=tuple(map(_detail, column.values())),
+    )
+
+
+def _direction(score: Json) -> str:
+    return str(score.get("direction", "higher"))
+
+
+def _title(name: str, score: Json) -> str:
+    remarks = ["lower is better"] if _direction(score) == "lower" else []
+    if (aggregate := score.get("aggregate", "mean")) != "mean":
+        remarks.insert(0, printable(aggregate).replace("_", " "))
+    return f"{printable(name)} ({', '.join(remarks)})" if remarks else printable(name)
+
+
+def _mark(system: str, family: Json) -> Mark:
+    if system == family.get("best"):
+        return "best"
+    return "tied" if system in (family.get("tied_with_best") or ()) else ""
+
+
+def _score_cell(score: Json | None, mark: Mark) -> ScoreCell:
+    if score is None or score.get("mean") is None:
+        return ScoreCell(MISSING)
+    ends = score.get("interval")
+    return ScoreCell(
+        value=significant(score["mean"]),
+        interval=interval(ends),
+        mark=mark,
+        mean=score["mean"],
+        ends=None if ends is None else (ends[0], ends[1]),
+    )
+
+
+def _difference_cell(comparison: Json | None, direction: str) -> DifferenceCell:
+    if comparison is None or comparison.get("difference") is None:
+        return DifferenceCell(value=MISSING)
+    value, ends = difference(comparison["difference"], comparison.get("interval"))
+    return DifferenceCell(
+        outcome=outcome_of(comparison, direction),
+        value=value,
+        interval=ends,
+        p=probability(comparison.get("p_adjusted")),
+    )
+
+
+def _detail(score: Json | None) -> Detail | None:
+    if score is None:
+        return None
+    bounds = interval(score.get("bounds")) or MISSING
+    return Detail(score.get("n") or 0, n_failed(score), score.get("not_applicable") or 0, bounds)
+
+
+def _judge_labels(judge: str, scores: Mapping[str, Mapping[str, Json]], summary: Json) -> list[str]:
+    """Name the models that judged, as they report themselves, and say what the judge is."""
+    declared = (summary.get("judges") or {}).get(judge) or {}
+    reported = [s.get("model") for by_measure in scores.values() for s in by_measure.values()]
+    models = dict.fromkeys(printable(model) for model in reported if model)
+    if not models and declared.get("model"):
+        models = {printable(declared["model"]): None}
+    named = listed(list(models)) or printable(judge) or "an unnamed judge"
+    label = declared.get("label")
+    return [f"judged by {named}" + (f": {printable(label)}" if label else "")]

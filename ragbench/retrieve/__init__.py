@@ -1,0 +1,27 @@
+"""Retrievers: `retrievers: {name: {type: ...}}`."""
+
+from ragbench.registry import Family
+
+RETRIEVERS = Family(
+    "retriever",
+    "ragbench.retrievers",
+    table={
+        "bm25": "ragbench.retrieve.bm25:BM25",
+        "run_file": "ragbench.retrieve.run_file:RunFile",
+    },
+    planned=frozenset(
+        {
+            "cross_encoder",
+            "dense",
+            "fusion",
+            "haystack",
+            "http",
+            "langchain",
+            "llama_index",
+            "mmr",
+            "rm3",
+        }
+    ),
+)
+
+__all__ = ["RETRIEVERS"]

@@ -1,0 +1,37 @@
+"""What a retriever is: anything that ranks documents for a batch of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from ragbench.types import Document, Query, Retrieved, ScoredDocument
+
+Hits = list[ScoredDocument] | Retrieved
+"""One query's answer, best first."""
+
+
+class Retriever(Protocol):
+    """Ranks documents for queries.
+
+    Scores are optional: the ORDER of the returned list is the ranking. A retriever may also have
+
+    - `index(corpus)`, called once before the first query;
+    - `query_ids`, a set: the only queries it has an answer to, as a run file;
+    - `ranks_by_score = True`: its order is that of its scores, ties by document id descending, so
+      that its scores stand in the run as they are;
+    - `asks_one_by_one = True`: a batch saves it nothing, so that queries are timed one by one.
+    """
+
+    def retrieve(self, queries: Sequence[Query], top_k: int) -> Sequence[Hits]:
+        """Return for each query, in order, at most `top_k` hits, best first."""
+        ...
+
+
+@runtime_checkable
+class Indexing(Protocol):
+    """A retriever that wants to see the corpus before it answers."""
+
+    def index(self, corpus: Sequence[Document]) -> None:
+        """Read the documents; called once, before any `retrieve`."""
+        ...

@@ -1,0 +1,115 @@
+"""BM25 over the corpus: `type: bm25`, on the bm25s library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+
+from ragbench.errors import DataError
+from ragbench.registry import Option
+from ragbench.text.analyze import Analyzer
+from ragbench.types import Document, IntArray, Query, ScoredDocument
+
+if TYPE_CHECKING:
+    import bm25s
+
+Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
+
+
+class BM25:
+    """Rank documents by BM25 over their title and text.
+
+    Scores are sums of doubles, ties go to the larger document id, and a document that shares no
+    term with the query is not returned. Indexing is linear in the corpus, one query costs one
+    pass over the postings of its terms.
+
+    References:
+        Robertson and Zaragoza (2009), The Probabilistic Relevance Framework: BM25 and Beyond.
+        Kamphuis et al. (2020), Which BM25 Do You Mean? (the variants).
+    """
+
+    ranks_by_score = True
+    asks_one_by_one = True
+
+    def __init__(
+        self,
+        *,
+        k1: Annotated[
+            float, Option("How slowly repeated terms stop adding; 0 counts presence only.", ge=0)
+        ] = 0.9,
+        b: Annotated[
+            float, Option("How much long documents are discounted; 0 is not at all.", ge=0, le=1)
+        ] = 0.4,
+        variant: Annotated[Variant, Option("Which BM25 formula.")] = "lucene",
+        stemmer: Annotated[
+            Literal["porter", "snowball", "none"], Option("How words are reduced to stems.")
+        ] = "porter",
+        stopwords: Annotated[
+            str,
+            Option("Words that are left out: a built-in list, a file with one a line, or none."),
+        ] = "english",
+        language: Annotated[
+            str, Option("ISO 639-1 code of the texts; picks the tokeniser.")
+        ] = "en",
+    ) -> None:
+        self.k1, self.b, self.variant = k1, b, variant
+        self._analyze = Analyzer(stemmer=stemmer, stopwords=stopwords, language=language)
+        self._ids: list[str] = []
+        self._id_order: IntArray = np.empty(0, dtype=np.int64)
+        self._index: bm25s.BM25 | None = None
+
+    def index(self, corpus: Sequence[Document]) -> None:
+        """Build the index.
+
+        Raises:
+            DataError: No document has a word that is left after stop words.
+        """
+        import bm25s
+
+        # term ids made here spare the library its own pass over the vocabulary
+        vocabulary: dict[str, int] = {}
+        term_id = vocabulary.setdefault
+        terms = [
+            [term_id(term, len(vocabulary)) for term in self._analyze(document.full_text)]
+            for document in corpus
+        ]
+        if not vocabulary:
+            raise DataError("bm25: no document has a word", allowed="a corpus with text")
+        # float64 and no compiled back end: the same scores on every machine
+        self._index = bm25s.BM25(
+            k1=self.k1, b=self.b, method=self.variant, dtype="float64", auto_compile=False
+        )
+        self._index.index((terms, vocabulary), show_progress=False)
+        self._ids = [document.id for document in corpus]
+        keys = [identifier.encode("utf-8", "surrogateescape") for identifier in self._ids]
+        by_id = sorted(range(len(keys)), key=keys.__getitem__)
+        self._id_order = np.empty(len(keys), dtype=np.int64)
+        self._id_order[by_id] = np.arange(len(keys))
+
+    def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
+        """Rank the indexed documents for each query.
+
+        Raises:
+            DataError: `index` was not called.
+        """
+        if self._index is None:
+            raise DataError("bm25: there is no corpus to search", allowed="call index first")
+        return [self._rank(self._index, query.text, top_k) for query in queries]
+
+    def _rank(self, index: Any, question: str, top_k: int) -> list[ScoredDocument]:
+        tokens = index.get_tokens_ids(self._analyze(question))
+        if not tokens:
+            return []
+        scores = index.get_scores_from_ids(tokens)
+        # bm25l and bm25+ give every document something for a term that it lacks
+        absent = index.nonoccurrence_array
+        floor = 0.0 if absent is None else absent[np.asarray(tokens)].sum()
+        rows = np.flatnonzero(scores > floor)
+        if len(rows) > top_k:
+            # all that tie with the k-th stay in, so that the id decides among them
+            kth = np.partition(scores[rows], -top_k)[-top_k]
+            rows = rows[scores[rows] >= kth]
+        best = rows[np.lexsort((-self._id_order[rows], -scores[rows]))][:top_k]
+        return [ScoredDocument(self._ids[row], float(scores[row])) for row in best]

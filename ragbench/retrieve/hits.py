@@ -1,0 +1,81 @@
+"""What retrievers return, in all the shapes that people write, as one shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ragbench.data.corpus import encode_spaces
+from ragbench.errors import AdapterError
+from ragbench.types import Document, Retrieved, ScoredDocument
+
+_SHAPES = "ids, (id, score) pairs, documents, or mappings with 'id'"
+
+
+def read_hits(answer: Any, top_k: int) -> Retrieved:
+    """Turn a retriever's answer to one query into `Retrieved`, at most `top_k` long.
+
+    Accepts a list (or any iterable but text) of ids, (id, score) pairs, `Document` and
+    `ScoredDocument` objects or mappings with `id` and, where known, `score`, `text`, `title`,
+    `metadata`; also `Retrieved` and a mapping {id: score}, which is sorted by score.
+
+    Raises:
+        AdapterError: It is something else; says which hit, what it is, and what is allowed.
+    """
+    queries: list[str] = []
+    if isinstance(answer, Retrieved):
+        queries, answer = list(answer.queries), answer.documents
+    if isinstance(answer, Mapping):
+        answer = sorted(answer.items(), key=lambda pair: -float(pair[1]))
+    if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
+        raise AdapterError(f"found {_shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
+    hits = [_read_hit(hit, position) for position, hit in enumerate(answer, start=1)]
+    return Retrieved(hits[:top_k], queries)
+
+
+def _read_hit(hit: Any, position: int) -> ScoredDocument:
+    if isinstance(hit, ScoredDocument):
+        found = hit
+    elif isinstance(hit, Document):
+        found = ScoredDocument(hit.id, None, hit.text, hit.title, hit.metadata)
+    elif isinstance(hit, (str, int)) and not isinstance(hit, bool):
+        found = ScoredDocument(str(hit))
+    elif isinstance(hit, Mapping) and "id" in hit:
+        found = ScoredDocument(
+            str(hit["id"]),
+            hit.get("score"),
+            hit.get("text"),
+            hit.get("title"),
+            hit.get("metadata") or {},
+        )
+    elif isinstance(hit, (tuple, list)) and len(hit) == 2:
+        found = ScoredDocument(str(hit[0]), hit[1])
+    else:
+        raise AdapterError(f"hit {position} is {_shown(hit)}, allowed: {_SHAPES}")
+    return _checked(found, position)
+
+
+def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
+    """The hit with a plain float score."""
+    if not isinstance(hit.id, str) or not hit.id or "\0" in hit.id:
+        raise AdapterError(f"hit {position} has the id {hit.id!r}, allowed: text")
+    # run files are split at white space; ids of a folder of documents are written so, too
+    identifier = encode_spaces(hit.id)
+    if hit.score is None:
+        return replace(hit, id=identifier)
+    try:
+        score = float(hit.score)
+    except (TypeError, ValueError) as error:
+        shown = _shown(hit.score)
+        raise AdapterError(f"hit {position} has the score {shown}, allowed: a number") from error
+    if math.isnan(score):
+        raise AdapterError(f"hit {position} has the score NaN, allowed: a number")
+    return replace(hit, id=identifier, score=score)
+
+
+def _shown(value: Any) -> str:
+    """A value in an error message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,38 @@
+"""What every measure, metric and judge returns: a column of values with causes and a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored without it
+    from ragbench.signature import Signature
+    from ragbench.types import CauseArray, Direction, FloatArray
+
+Aggregate = Literal["mean", "sum", "geometric_mean"]
+"""How the values of the queries become one number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreColumn:
+    """One score of every item: n values, and for each missing one the cause."""
+
+    name: str
+    """As the caller wrote it: `ndcg@10`, `rouge1`, `faithfulness`."""
+    values: FloatArray
+    """Shape (n,); NaN where there is no value."""
+    causes: CauseArray
+    """Shape (n,), uint8; `Cause.SCORED` exactly where there is a value."""
+    signature: Signature
+    """What the values depend on."""
+    direction: Direction = "higher"
+    """Which way is better."""
+    low: float = 0.0
+    """The smallest possible value of one item; -inf where unbounded."""
+    high: float = 1.0
+    """The largest possible value of one item; inf where unbounded."""
+    aggregate: Aggregate = "mean"
+    """How the values become one number."""
+    details: Mapping[int, str] = field(default_factory=dict)
+    """Row -> what went wrong there, in words."""

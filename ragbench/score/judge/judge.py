@@ -1,0 +1,225 @@
+"""`Judge`: judge answers from Python, one or many, synchronously or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.registry import declared_options, nearest
+from ragbench.score.judge import JUDGES, base
+from ragbench.score.judge.base import Item, missing_input, not_applicable
+from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric
+from ragbench.types.scores import Cause, Verdict
+
+_ROW_KEYS = ("question", "answer", "contexts", "reference", "query_id")
+_WHY = {
+    Cause.NO_ANSWER: "there is no answer to judge",
+    Cause.NO_CONTEXTS: "there are no passages, and the rubric needs them",
+    Cause.NO_REFERENCE: "there is no reference answer, and the rubric needs one",
+}
+
+
+class Judge:
+    """Judges answers by rubrics.
+
+    A judgement that fails or does not apply is a verdict too, with its status and cause, never an
+    exception. One judge may be used from many threads; it is also a context manager, with `with`
+    and `async with`.
+
+    Example:
+        >>> judge = Judge(type="lexical", rubrics=["faithfulness"])
+        >>> verdict = judge.score(
+        ...     question="When was it opened?",
+        ...     answer="It was opened in 1932.",
+        ...     contexts=["The bridge opened in 1932."],
+        ... )["faithfulness"]
+        >>> verdict.score, judge.score(answer="It was opened in 1932.")["faithfulness"].cause
+        (1.0, 'no_contexts')
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        rubrics: Sequence[str | Path] | None = None,
+        *,
+        type: str = "openai",
+        **options: Any,
+    ) -> None:
+        """Make a judge.
+
+        Args:
+            model: The model of a judge that has one.
+            rubrics: Names of built-in rubrics, or paths of rubric files; by default all built-in
+                ones that the judge can apply.
+            type: Which judge: `lexical`, a plug-in's, or `python:module:Name`.
+            **options: Options of that judge.
+
+        Raises:
+            NotBuiltYet: The design has this type of judge, this version does not.
+            OptionError: No such judge, rubric or option, or a rubric that it cannot apply.
+            DataError: A rubric file that is not a rubric.
+        """
+        if type in JUDGES.planned:
+            hint = 'type="lexical" judges offline, by word overlap'
+            raise NotBuiltYet(f"judge '{type}' is not built yet in this version; {hint}")
+        if model is not None:
+            options["model"] = model
+        self.type = type
+        self._judge: base.Judge = make_judge(type, options)
+        served = self._judge.served
+        self.rubrics = load_rubrics(
+            (served or built_in_rubrics()) if rubrics is None else rubrics, type, self._judge
+        )
+
+    @property
+    def label(self) -> str:
+        """One sentence that says what kind of judge this is."""
+        return self._judge.label
+
+    @property
+    def model(self) -> str:
+        """What gives the verdicts."""
+        return self._judge.model
+
+    def score(
+        self,
+        *,
+        question: str | None = None,
+        answer: str | None = None,
+        contexts: Sequence[str] | None = None,
+        reference: str | Sequence[str] | None = None,
+        query_id: str = "",
+    ) -> dict[str, Verdict]:
+        """Judge one answer by every rubric.
+
+        Args:
+            question: What was asked.
+            answer: The system's answer; None where there is none, empty where it said nothing.
+            contexts: The passages, best first.
+            reference: The gold answer, or several.
+            query_id: For the caller's own use.
+
+        Returns:
+            A verdict per rubric, by name.
+        """
+        item = Item(question, answer, _texts(contexts), _texts(reference) or [], query_id)
+        return {rubric.name: apply_rubric(self._judge, item, rubric) for rubric in self.rubrics}
+
+    def score_many(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Verdict]]:
+        """Judge many answers; each row has the arguments of `score` as keys.
+
+        Raises:
+            DataError: A row with another key.
+        """
+        checked = [_check_row(number, row) for number, row in enumerate(rows)]
+        return [self.score(**row) for row in checked]
+
+    async def ascore(self, **row: Any) -> dict[str, Verdict]:
+        """Judge one answer without blocking the running loop; takes what `score` takes."""
+        import asyncio
+
+        return await asyncio.to_thread(self.score, **row)
+
+    async def ascore_many(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Verdict]]:
+        """Judge many answers without blocking the running loop; may be cancelled between two.
+
+        Raises:
+            DataError: A row with another key than `score` has arguments.
+        """
+        checked = [_check_row(number, row) for number, row in enumerate(rows)]
+        return [await self.ascore(**row) for row in checked]
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        close = getattr(self._judge, "close", None)
+        if close is not None:
+            close()
+
+    async def __aenter__(self) -> Judge:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+
+def make_judge(
+    type_name: str, options: Mapping[str, Any], search: Sequence[Path] = ()
+) -> base.Judge:
+    """Make a judge from its type and options.
+
+    Raises:
+        OptionError: No such judge or option, or a value outside what is allowed.
+        NotBuiltYet: The design has this type of judge, this version does not.
+    """
+    factory = JUDGES.load(type_name, search)
+    declared = declared_options(factory)
+    for name, value in options.items():
+        if name not in declared:
+            allowed = ", ".join(declared) or "no options"
+            raise OptionError(type_name, "options", name, allowed, nearest(name, declared))
+        declared[name].check(type_name, value)
+    judge: base.Judge = factory(**options)
+    return judge
+
+
+def load_rubrics(names: Sequence[str | Path], type_name: str, judge: base.Judge) -> list[Rubric]:
+    """Load rubrics and check that a judge can apply them.
+
+    Raises:
+        OptionError: No such rubric, one that the judge cannot apply, or two of the same name.
+        DataError: A file that is not a rubric.
+    """
+    if isinstance(names, (str, Path)):
+        names = [names]
+    rubrics = [load_rubric(name) for name in names]
+    seen: set[str] = set()
+    for rubric in rubrics:
+        if judge.served is not None and rubric.name not in judge.served:
+            allowed = f"the rubrics that judge '{type_name}' can apply: {', '.join(judge.served)}"
+            raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, allowed)
+        if rubric.name in seen:
+            raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, "each name once")
+        seen.add(rubric.name)
+    return rubrics
+
+
+def apply_rubric(judge: base.Judge, item: Item, rubric: Rubric) -> Verdict:
+    """Judge one item by one rubric; whatever goes wrong becomes a verdict that says so."""
+    cause = missing_input(item, rubric)
+    if cause is not None:
+        return not_applicable(cause, _WHY[cause])
+    try:
+        return judge.judge(item, rubric)
+    except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        return Verdict(None, reasoning=reason, status="failed", cause=Cause.ERROR.word)
+
+
+def _texts(value: str | Sequence[str] | None) -> list[str] | None:
+    if value is None:
+        return None
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _check_row(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    for key in row:
+        if key not in _ROW_KEYS:
+            allowed = ", ".join(_ROW_KEYS)
+            close = nearest(str(key), _ROW_KEYS)
+            raise DataError(f"rows[{number}] has '{key}'", allowed=allowed, nearest=close)
+    return dict(row)

@@ -1,0 +1,77 @@
+"""Sums over all queries, as trec_eval prints them: `num_ret`, `num_rel`, `num_rel_ret`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ragbench.score.retrieval.base import Grade, RankedGrades, measure
+from ragbench.types import Cause, FloatArray
+
+
+@measure(
+    "num_ret",
+    range=(0.0, np.inf),
+    aggregate="sum",
+    cutoff="none",
+    nan_means=Cause.EMPTY_RANKING,
+)
+def num_ret(ranked: RankedGrades) -> FloatArray:
+    """Count the documents that each query retrieved.
+
+    Returns:
+        Array of shape (n,), whole numbers; 0 for an empty ranking.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_ret(rank({"q": {"a": 1}}, {"q": {"a": 9, "new": 8}}))
+        array([2.])
+    """
+    return ranked.n_retrieved.astype(np.float64)
+
+
+@measure(
+    "num_rel",
+    range=(0.0, np.inf),
+    aggregate="sum",
+    cutoff="none",
+    nan_means=Cause.EMPTY_RANKING,
+)
+def num_rel(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Count the relevant documents of each query, retrieved or not.
+
+    Returns:
+        Array of shape (n,), whole numbers.
+
+    Raises:
+        OptionError: rel is below 1.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_rel(rank({"q": {"a": 1, "b": 2, "c": 0}}, {}))
+        array([2.])
+    """
+    return ranked.count_relevant(rel).astype(np.float64)
+
+
+@measure(
+    "num_rel_ret",
+    range=(0.0, np.inf),
+    aggregate="sum",
+    cutoff="none",
+    nan_means=Cause.EMPTY_RANKING,
+)
+def num_rel_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Count the relevant documents that each query retrieved.
+
+    Returns:
+        Array of shape (n,), whole numbers.
+
+    Raises:
+        OptionError: rel is below 1.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_rel_ret(rank({"q": {"a": 1, "b": 2}}, {"q": {"a": 9, "new": 8}}))
+        array([1.])
+    """
+    return ranked.count_hits(rel).astype(np.float64)

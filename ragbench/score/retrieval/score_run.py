@@ -1,0 +1,184 @@
+"""Scores a run: a column of values and causes per measure, and the counts that qualify them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from ragbench.errors import OptionError
+from ragbench.score.base import ScoreColumn
+from ragbench.score.retrieval.base import RankedGrades
+from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.notation import Measure, parse_measures
+from ragbench.score.retrieval.ranking import Ties, TrecEval, rank_judged
+from ragbench.signature import Signature
+from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run
+from ragbench.types.columnar import qrels_fingerprint
+
+Missing = Literal["zero", "skip"]
+NoRelevant = Literal["skip", "zero"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """What the values of a run rest on; printed beside them."""
+
+    queries: int
+    """Queries of the qrels."""
+    scored: int
+    """Queries that a measure of binary relevance has a value for."""
+    missing: int
+    """Judged queries that the run lacks."""
+    without_judgements: int
+    """Queries of the run that are not judged, and those of the qrels without any judgement."""
+    without_relevant: int
+    """Judged queries for which no document is relevant."""
+    duplicates: int
+    """Retrieved documents that were dropped because their query had them already."""
+    judged_share: float | None
+    """Share of the retrieved documents of judged queries that are judged; None without any."""
+
+    def to_dict(self) -> dict[str, int | float | None]:
+        """Return a JSON-ready mapping."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """A run's values by each measure, query by query."""
+
+    columns: list[ScoreColumn]
+    """One column per measure, in the order asked for, named as the caller wrote it."""
+    query_ids: tuple[str, ...]
+    """The query of each row: those of the qrels, in their order."""
+    counts: RunCounts
+    """What the values rest on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The rules of one call, all of them part of the signature."""
+
+    ties: Ties
+    trec_eval: TrecEval
+    missing: Missing
+    no_relevant: NoRelevant
+
+    def __post_init__(self) -> None:
+        for name, value, words in (
+            ("missing", self.missing, Missing),
+            ("no_relevant", self.no_relevant, NoRelevant),
+        ):
+            if value not in get_args(words):
+                raise OptionError("score_run", name, value, ", ".join(get_args(words)))
+
+
+def score_run(
+    run: Run | Mapping[str, Mapping[str, float]],
+    qrels: Qrels | Mapping[str, Mapping[str, int]],
+    measures: object,
+    *,
+    missing: Missing = "zero",
+    no_relevant: NoRelevant = "skip",
+    ties: Ties = "docid",
+    trec_eval: TrecEval = 10,
+) -> ScoredRun:
+    """Score every judged query by every measure.
+
+    A query of the qrels without any judgement has no value, and one of the run that is not in the
+    qrels is not looked at; both are counted.
+
+    Args:
+        run: {query id: {document id: score}}, or `Run`.
+        qrels: {query id: {document id: grade}}, or `Qrels`.
+        measures: Names or `Measure` objects, in any spelling that `parse_measures` reads.
+        missing: What a judged query that the run lacks gets: `zero`, the value of an empty
+            ranking, or `skip`, no value.
+        no_relevant: What a query without a relevant document gets: `skip`, no value, or `zero`.
+        ties: How equal scores are ordered: `docid` or `stable`; see `rank`.
+        trec_eval: 10 compares scores as doubles, 9 as 32-bit floats.
+
+    Raises:
+        OptionError: No such measure, option or rule.
+        DataError: Ids that are not text, scores that are NaN, grades that are not integers.
+        NotBuiltYet: A measure or rule that this version lacks.
+
+    Example:
+        >>> scored = score_run({"q": {"d1": 2.0, "d2": 1.0}}, {"q": {"d2": 1}}, ["mrr"])
+        >>> scored.columns[0].values, str(scored.columns[0].signature)
+        (array([0.5]),
+        'mrr|rel:1|ties:docid|trec_eval:10|missing:zero|no_relevant:skip|qrels:269b6bd6b73c|v:1')
+    """
+    rules = _Rules(ties, trec_eval, missing, no_relevant)
+    parsed = parse_measures(measures)
+    judged = Judgements.read(qrels)
+    ranked = rank_judged(judged, run, ties=ties, trec_eval=trec_eval)
+    fingerprint = qrels_fingerprint(judged.by_query)
+    columns = [_column(measure, ranked, rules, fingerprint) for measure in parsed]
+    return ScoredRun(columns, ranked.query_ids, _counts(ranked, run, rules))
+
+
+def _column(measure: Measure, ranked: RankedGrades, rules: _Rules, fingerprint: str) -> ScoreColumn:
+    values, causes = _values(measure, ranked, rules)
+    name = measure.spec.name
+    signature = Signature.of(
+        name if measure.k is None else f"{name}@{measure.k}",
+        **measure.signature_parts(ranked),
+        ties=rules.ties,
+        trec_eval=rules.trec_eval,
+        missing=rules.missing,
+        no_relevant=rules.no_relevant,
+        qrels=fingerprint,
+        v=measure.spec.version,
+    )
+    return ScoreColumn(
+        measure.written,
+        values,
+        causes,
+        signature,
+        measure.direction,
+        measure.low,
+        measure.high,
+        measure.aggregate,
+    )
+
+
+def _values(measure: Measure, ranked: RankedGrades, rules: _Rules) -> tuple[FloatArray, CauseArray]:
+    """Apply the rules to what a measure says: a value or a cause for every query."""
+    values = np.array(measure.score(ranked), np.float64)
+    causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
+    if rules.no_relevant == "zero":
+        irrelevant = causes == Cause.NO_RELEVANT
+        values[irrelevant] = max(0.0, measure.low)
+        causes[irrelevant] = Cause.SCORED
+    if rules.missing == "skip":
+        causes[list(ranked.missing)] = Cause.MISSING_QUERY
+    causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS
+    values[causes != Cause.SCORED] = np.nan
+    return values, causes
+
+
+def _counts(
+    ranked: RankedGrades, run: Run | Mapping[str, Mapping[str, float]], rules: _Rules
+) -> RunCounts:
+    judged = np.diff(ranked.judged_starts) > 0
+    relevant = ranked.count_relevant(1) > 0
+    missing = np.zeros(ranked.n_queries, bool)
+    missing[list(ranked.missing)] = True
+    has_value = judged & (relevant | (rules.no_relevant == "zero"))
+    if rules.missing == "skip":
+        has_value &= ~missing
+    queries = run.query_ids if isinstance(run, Run) else run
+    n_retrieved = int(ranked.n_retrieved.sum())
+    return RunCounts(
+        queries=ranked.n_queries,
+        scored=int(has_value.sum()),
+        missing=len(ranked.missing),
+        without_judgements=len(set(queries) - set(ranked.query_ids)) + int((~judged).sum()),
+        without_relevant=int((judged & ~relevant).sum()),
+        duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
+        judged_share=len(ranked.grades) / n_retrieved if n_retrieved else None,
+    )

@@ -1,0 +1,310 @@
+"""The retrieval measures for ONE list, in plain Python: a few microseconds and no NumPy.
+
+`retrieved` holds ids, best first; one that occurs again counts at its first position only.
+`judged` maps ids to grades, or is any collection of the relevant ids. Every function gives NaN
+where no document is relevant, and the value that the measure of the same name gives for a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from math import log, log2, nan
+from typing import Literal
+
+from ragbench.errors import OptionError
+from ragbench.score.retrieval.gain import check_base, check_exponent
+from ragbench.types.cells import grade_row
+
+Judged = Mapping[Hashable, int] | Collection[Hashable]
+"""Id -> grade, or the relevant ids."""
+
+_UNJUDGED = -1  # as a negative grade: it gains nothing, and bpref passes over it
+
+
+def hit_rate(
+    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+) -> float:
+    """Return 1 if a relevant document is among the first k, else 0.
+
+    Example:
+        >>> hit_rate(["d3", "d1", "d7"], {"d1"}, k=1), hit_rate(["d3", "d1", "d7"], {"d1"}, k=2)
+        (0.0, 1.0)
+    """
+    hits, relevant, _ = _hits("hit_rate", retrieved, judged, k, rel)
+    return float(bool(hits)) if relevant else nan
+
+
+def mrr(
+    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+) -> float:
+    """Return 1 / rank of the first relevant document, 0 without one in the first k.
+
+    Example:
+        >>> mrr(["d3", "d1", "d7"], {"d1": 2, "d7": 1})
+        0.5
+    """
+    hits, relevant, _ = _hits("mrr", retrieved, judged, k, rel)
+    if not relevant:
+        return nan
+    return 1.0 / hits[0] if hits else 0.0
+
+
+def precision(
+    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+) -> float:
+    """Return the share of the first k ranks that hold a relevant document; short lists too.
+
+    Example:
+        >>> precision(["d3", "d1"], {"d1", "d3"}, k=4), precision(["d3", "d1"], {"d1", "d3"})
+        (0.5, 1.0)
+    """
+    hits, relevant, retrieved_count = _hits("precision", retrieved, judged, k, rel)
+    return len(hits) / (k or retrieved_count or 1) if relevant else nan
+
+
+def recall(
+    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+) -> float:
+    """Return the share of the relevant documents that is among the first k.
+
+    Example:
+        >>> recall(["d3", "d1", "d7"], {"d1", "d5"}, k=10)
+        0.5
+    """
+    hits, relevant, _ = _hits("recall", retrieved, judged, k, rel)
+    return len(hits) / relevant if relevant else nan
+
+
+def f1(
+    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+) -> float:
+    """Return the harmonic mean of precision and recall at k.
+
+    Example:
+        Precision 1/3 and recall 1/2: 2 * 1 / (2 + 3).
+
+        >>> f1(["d3", "d1", "d7"], {"d1", "d5"}, k=3)
+        0.4
+    """
+    hits, relevant, retrieved_count = _hits("f1", retrieved, judged, k, rel)
+    depth = retrieved_count if k is None else k
+    return 2.0 * len(hits) / (relevant + depth) if relevant else nan
+
+
+def average_precision(
+    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+) -> float:
+    """Return the mean of the precisions at the relevant documents; one that was missed adds 0.
+
+    Example:
+        Hits at ranks 1 and 3, two relevant documents: (1/1 + 2/3) / 2.
+
+        >>> round(average_precision(["d1", "d7", "d2"], {"d1", "d2"}), 4)
+        0.8333
+    """
+    hits, relevant, _ = _hits("map", retrieved, judged, k, rel)
+    total = sum(count / rank for count, rank in enumerate(hits, 1))
+    return total / relevant if relevant else nan
+
+
+def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: int = 1) -> float:
+    """Return the precision at R, the number of relevant documents.
+
+    Example:
+        >>> r_precision(["d1", "d7", "d2"], {"d1", "d2"})
+        0.5
+    """
+    hits, relevant, _ = _hits("r_precision", retrieved, judged, None, rel)
+    return sum(rank <= relevant for rank in hits) / relevant if relevant else nan
+
+
+def dcg(
+    retrieved: Iterable[Hashable],
+    judged: Judged,
+    *,
+    k: int | None = None,
+    gain: Literal["linear", "exp"] = "linear",
+    discount: Literal["log2", "jk"] = "log2",
+    base: float = 2,
+) -> float:
+    """Return what the first k documents gain, less the deeper they stand.
+
+    Example:
+        3 / log2(2) + 2 / log2(4).
+
+        >>> dcg(["d1", "d7", "d2"], {"d1": 3, "d2": 2}, k=3)
+        4.0
+    """
+    _check_gain("dcg", k, gain, discount, base)
+    grades, pool = _grades(retrieved, judged)
+    if not any(grade > 0 for grade in pool):
+        return nan
+    return _discounted("dcg", grades[:k], gain, discount, base)
+
+
+def ndcg(
+    retrieved: Iterable[Hashable],
+    judged: Judged,
+    *,
+    k: int | None = None,
+    gain: Literal["linear", "exp"] = "linear",
+    discount: Literal["log2", "jk"] = "log2",
+    base: float = 2,
+) -> float:
+    """Return the discounted gain over that of the best ranking of all judged documents.
+
+    Example:
+        (3 / log2(3)) / (3 / log2(2) + 1 / log2(3)).
+
+        >>> round(ndcg(["d3", "d1", "d7"], {"d1": 3, "d5": 1}, k=10), 4)
+        0.5213
+    """
+    _check_gain("ndcg", k, gain, discount, base)
+    grades, pool = _grades(retrieved, judged)
+    pool.sort(reverse=True)
+    best = _discounted("ndcg", pool[:k], gain, discount, base)
+    return _discounted("ndcg", grades[:k], gain, discount, base) / best if best else nan
+
+
+def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: int = 1) -> float:
+    """Return how rarely a document judged not relevant precedes a relevant one.
+
+    Example:
+        Nothing precedes `a`, one of two precedes `b`: (1 + 1/2) / 2.
+
+        >>> bpref(["a", "new", "x", "b"], {"a": 1, "b": 1, "x": 0, "y": 0})
+        0.75
+    """
+    _check_count("bpref", "rel", rel)
+    grades, pool = _grades(retrieved, judged)
+    relevant = sum(grade >= rel for grade in pool)
+    worst = min(relevant, sum(0 <= grade < rel for grade in pool))
+    total, wrong = 0.0, 0
+    for grade in grades:
+        if grade >= rel:
+            total += 1.0 - min(wrong, relevant) / worst if wrong else 1.0
+        elif grade >= 0:
+            wrong += 1
+    return total / relevant if relevant else nan
+
+
+def rbp(
+    retrieved: Iterable[Hashable],
+    judged: Judged,
+    *,
+    k: int | None = None,
+    p: float = 0.8,
+    rel: int = 1,
+) -> float:
+    """Return what a reader finds who leaves after each rank with chance 1 - p.
+
+    Example:
+        Hits at ranks 1 and 3: 0.5 * (1 + 0.5^2).
+
+        >>> rbp(["d1", "d7", "d2"], {"d1", "d2"}, p=0.5)
+        0.625
+    """
+    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 < p < 1:
+        raise OptionError("rbp", "p", p, "a number > 0 and < 1")
+    hits, relevant, _ = _hits("rbp", retrieved, judged, k, rel)
+    return sum(((1.0 - p) * p ** (rank - 1) for rank in hits), 0.0) if relevant else nan
+
+
+def err(
+    retrieved: Iterable[Hashable],
+    judged: Judged,
+    *,
+    k: int | None = None,
+    max: int | None = None,
+) -> float:
+    """Return the expected 1 / rank at which a reader is satisfied and stops.
+
+    `max` is the top of the scale of grades; None takes the largest grade in `judged`.
+
+    Example:
+        Grade 1 of 1 at ranks 1 and 2: 1/2 + 1/2 * 1/2 * 1/2.
+
+        >>> err(["d1", "d2"], {"d1", "d2"})
+        0.625
+    """
+    _check_cutoff("err", k)
+    if max is not None and (isinstance(max, bool) or max not in range(1, 1001)):
+        raise OptionError("err", "max", max, "an integer from 1 to 1000, or null")
+    grades, pool = _grades(retrieved, judged)
+    best = sorted(pool)[-1] if pool else 0
+    if best < 1:
+        return nan
+    top = min(best, 1000) if max is None else max
+    total, unsatisfied = 0.0, 1.0
+    for rank, grade in enumerate(grades[:k], 1):
+        if grade > 0:
+            satisfies = 2.0 ** (min(grade, top) - top) - 2.0**-top
+            total += unsatisfied * satisfies / rank
+            unsatisfied *= 1.0 - satisfies
+    return total
+
+
+def _hits(
+    owner: str, retrieved: Iterable[Hashable], judged: Judged, k: int | None, rel: int
+) -> tuple[list[int], int, int]:
+    """Return the ranks of the relevant in the first k, how many there are, how many retrieved."""
+    _check_cutoff(owner, k)
+    _check_count(owner, "rel", rel)
+    grades, pool = _grades(retrieved, judged)
+    hits = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= rel]
+    return hits, sum(grade >= rel for grade in pool), len(grades)
+
+
+def _grades(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int], list[int]]:
+    """Return the grades of the retrieved in rank order, and those of all judged documents."""
+    for name, ids in (("retrieved", retrieved), ("judged", judged)):
+        if isinstance(ids, (str, bytes)):  # a collection too: of characters
+            raise OptionError("", name, ids, f"a collection of ids: [{ids!r}]")
+    if isinstance(judged, Mapping):
+        pool = list(judged.values())
+        if not {*map(type, pool)} <= {int}:
+            pool = grade_row(judged, query_id="")
+            judged = dict(zip(judged, pool, strict=True))
+        grade_of = judged.get
+    else:
+        relevant = dict.fromkeys(judged, 1)
+        grade_of, pool = relevant.get, [1] * len(relevant)
+    return [grade_of(document, _UNJUDGED) for document in dict.fromkeys(retrieved)], pool
+
+
+def _discounted(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:
+    """Add up gain over discount, rank by rank."""
+    total = 0.0
+    for rank, grade in enumerate(grades, 1):
+        if grade > 0:
+            gained: float = grade
+            if gain == "exp":
+                check_exponent(owner, grade)
+                gained = 2.0**grade - 1.0
+            if discount == "log2":
+                total += gained / log2(rank + 1)
+            else:
+                over = log(rank) / log(base)
+                total += gained / over if over > 1.0 else gained
+    return total
+
+
+def _check_gain(owner: str, k: int | None, gain: str, discount: str, base: float) -> None:
+    _check_cutoff(owner, k)
+    if gain not in ("linear", "exp"):
+        raise OptionError(owner, "gain", gain, "linear, exp")
+    if discount not in ("log2", "jk"):
+        raise OptionError(owner, "discount", discount, "log2, jk")
+    if isinstance(base, bool) or not isinstance(base, (int, float)) or not base > 1:
+        raise OptionError(owner, "base", base, "a number > 1")
+    check_base(owner, discount, base)
+
+
+def _check_cutoff(owner: str, k: int | None) -> None:
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+        raise OptionError(owner, "k", k, "an integer >= 1, or null")
+
+
+def _check_count(owner: str, option: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(owner, option, value, "an integer >= 1")

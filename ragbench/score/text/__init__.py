@@ -1,0 +1,28 @@
+"""Metrics of generated answers against references: `metrics: {generation: [...]}`."""
+
+from ragbench.registry import Family
+
+_HERE = "ragbench.score.text"
+
+METRICS = Family(
+    "metric",
+    "ragbench.metrics",
+    table={
+        **{f"rouge{n}": f"{_HERE}.rouge:rouge" for n in (*range(1, 10), "L", "Lsum")},
+        **{f"bleu{n}": f"{_HERE}.bleu:bleu" for n in ("", 1, 2, 3, 4)},
+        **{name: f"{_HERE}.{name}:{name}" for name in ("exact_match", "token_f1", "contains")},
+    },
+    planned=frozenset(
+        {
+            "bertscore",
+            "bleu.corpus",
+            "chrf",
+            "chrf++",
+            "meteor",
+            "semantic_similarity",
+            "ter",
+        }
+    ),
+)
+
+__all__ = ["METRICS"]

@@ -1,0 +1,73 @@
+"""Tokens of a text with their n-gram counts, each counted once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+Counts = Mapping[Hashable, int]
+
+_REMEMBERED = 2_000  # texts; at 1,000 tokens each, a few hundred MB
+
+
+class TokenizedText:
+    """The tokens of a text; n-grams are counted when first asked for."""
+
+    __slots__ = ("_counts", "tokens")
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = tokens
+        self._counts: dict[int, Counts] = {}
+
+    def counts(self, n: int) -> Counts:
+        """Count the n-grams: tokens themselves for n = 1, tuples above."""
+        counts = self._counts.get(n)
+        if counts is None:
+            counts = self._counts[n] = Counter(ngrams(self.tokens, n))
+        return counts
+
+
+class TokenizedTexts:
+    """Tokenises texts, and remembers those that come again."""
+
+    def __init__(self, tokenize: Callable[[str], list[str]], texts: Iterable[str]) -> None:
+        """Look which of the texts to come are repeated: only they are worth their memory."""
+        self._tokenize = tokenize
+        self._repeated = {text for text, count in Counter(texts).items() if count > 1}
+        self._seen: dict[str, TokenizedText] = {}
+
+    def __call__(self, text: str) -> TokenizedText:
+        """Return the tokens of a text."""
+        known = self._seen.get(text)
+        if known is None:
+            known = TokenizedText(self._tokenize(text))
+            if text in self._repeated:
+                if len(self._seen) >= _REMEMBERED:
+                    del self._seen[next(iter(self._seen))]
+                self._seen[text] = known
+        return known
+
+
+def ngrams(tokens: Sequence[str], n: int) -> Iterable[Hashable]:
+    """Return the n-grams of a text in order: tokens themselves for n = 1, tuples above."""
+    return tokens if n == 1 else zip(*(tokens[start:] for start in range(n)), strict=False)
+
+
+def overlap(tokens: Sequence[str], counts: Counts, n: int, *, distinct: bool = False) -> int:
+    """Count the n-grams of a text that others have, each at most as often as they have it.
+
+    Args:
+        tokens: The text.
+        counts: How often the others have each n-gram.
+        n: Length of the n-grams.
+        distinct: Whether the others have no n-gram twice; saves looking.
+    """
+    # Only n-grams that match are counted: most do not, and a look-up is cheaper than an entry.
+    matching = list(filter(counts.__contains__, ngrams(tokens, n)))
+    if distinct:
+        return len(set(matching))
+    total = 0
+    for gram, here in Counter(matching).items():
+        there = counts[gram]
+        total += here if here < there else there
+    return total

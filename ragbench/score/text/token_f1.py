@@ -1,0 +1,59 @@
+"""Token F1: `token_f1`, with `.precision .recall`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragbench.score.text.answers import normalized
+from ragbench.score.text.base import Metric, RougeScore, Row, metric, reference_list
+from ragbench.score.text.ngrams import overlap
+
+
+def _score_rows(
+    rows: Sequence[Row], metrics: Sequence[Metric], options: Mapping[str, Any]
+) -> list[list[float]]:
+    fields = [RougeScore._fields.index(metric.part) for metric in metrics]
+    best = [_best(prediction, references) for prediction, references in rows]
+    return [[score[index] for score in best] for index in fields]
+
+
+@metric(
+    "token_f1",
+    parts=("fmeasure", "precision", "recall"),
+    batch=_score_rows,
+    facts={"normalize": "squad", "references": "best"},
+)
+def token_f1(prediction: str, references: str | Sequence[str]) -> float:
+    """Return the F1 of the words that a prediction shares with its best reference.
+
+    Words are those of the normalised texts (see `exact_match`); repeated words count as often as
+    both sides have them. An empty prediction gives 0.
+
+    Raises:
+        OptionError: There is no reference.
+
+    Example:
+        Two of three words are right, and two of two are there: 2 * 2/3 * 1 / (2/3 + 1).
+
+        >>> token_f1("in Paris, France", "Paris France")
+        0.8
+
+    References:
+        Rajpurkar et al. (2016), SQuAD, section 6.1.
+    """
+    return _best(prediction, reference_list("token_f1", references)).fmeasure
+
+
+def _best(prediction: str, references: Sequence[str]) -> RougeScore:
+    return max((_score(prediction, text) for text in references), key=lambda score: score.fmeasure)
+
+
+def _score(prediction: str, reference: str) -> RougeScore:
+    mine, theirs = normalized(prediction).tokens, normalized(reference).tokens
+    shared = overlap(mine, Counter(theirs), 1)
+    if not shared:
+        return RougeScore(0.0, 0.0, 0.0)
+    precision, recall = shared / len(mine), shared / len(theirs)
+    return RougeScore(precision, recall, 2 * precision * recall / (precision + recall))

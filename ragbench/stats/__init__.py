@@ -1,0 +1,56 @@
+"""Statistics of scores per query: arrays in, arrays or small records out.
+
+Nothing here knows a system, a measure or a file, opens anything or keeps state. One mean:
+`mean_interval`. Two systems: `paired_differences`,
+`difference_interval`, `effect_size`, `randomization_p_values`. A
+family of comparisons: `holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`,
+`tied_with_best`. Planning: `minimum_detectable_difference`, `queries_needed`.
+"""
+
+from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
+from ragbench.stats.difference import (
+    DifferenceInterval,
+    difference_interval,
+    effect_size,
+    paired_differences,
+)
+from ragbench.stats.holm import (
+    benjamini_hochberg_p_values,
+    can_reject,
+    holm_p_values,
+    resamples_needed,
+)
+from ragbench.stats.max_t import max_t_p_values, tied_with_best
+from ragbench.stats.mean import MeanInterval, mean_interval
+from ragbench.stats.power import (
+    minimum_detectable_difference,
+    noncentral_t_sf,
+    queries_needed,
+)
+from ragbench.stats.randomization import randomization_p_values
+from ragbench.stats.student import t_cdf, t_quantile, t_sf
+
+__all__ = [
+    "MeanInterval",
+    "mean_interval",
+    "DifferenceInterval",
+    "difference_interval",
+    "paired_differences",
+    "effect_size",
+    "percentile_bootstrap",
+    "bca_bootstrap",
+    "studentized_bootstrap",
+    "randomization_p_values",
+    "holm_p_values",
+    "benjamini_hochberg_p_values",
+    "can_reject",
+    "resamples_needed",
+    "max_t_p_values",
+    "tied_with_best",
+    "minimum_detectable_difference",
+    "queries_needed",
+    "noncentral_t_sf",
+    "t_cdf",
+    "t_quantile",
+    "t_sf",
+]

@@ -1,0 +1,213 @@
+"""The interval of a mean paired difference, in which gates and comparisons are decided."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ragbench.stats import arguments
+from ragbench.stats.bootstrap import RESAMPLES, studentized_bootstrap
+from ragbench.stats.student import t_quantile
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ragbench.types import FloatArray
+
+DifferenceRule = Literal["identical", "studentized", "plus_four", "undefined"]
+
+ENOUGH_CHANGED = 20
+"""From this many changed queries on, resampling them says how a mean of them varies."""
+
+_UNCHANGED = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceInterval:
+    """A mean paired difference and how far the mean over all such queries may be from it."""
+
+    mean: float
+    """Mean of the differences; NaN where there are none."""
+    lower: float
+    """Lower limit; NaN where the rule found none."""
+    upper: float
+    """Upper limit; NaN where the rule found none."""
+    n: int
+    """How many queries both systems scored."""
+    n_changed: int
+    """How many of them have a difference other than 0."""
+    sd: float
+    """Standard deviation of the differences, from which further queries are planned; with the
+    pseudo-differences where the rule adds them, so that few changes do not look like none."""
+    rule: DifferenceRule
+    """How the limits were found."""
+
+
+def difference_interval(
+    differences: ArrayLike,
+    *,
+    range: tuple[float, float] = (0.0, 1.0),
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> DifferenceInterval:
+    """Give the mean difference of two systems over the same queries with its interval.
+
+    The t interval is joined with a second one, the wider limit wins on each side:
+
+    - `studentized`: the studentized bootstrap, where at least 20 queries changed.
+    - `plus_four`: Student's t after adding z^2 / 2, about two, pseudo-differences at each end of
+      what is possible, where fewer changed. Also where fewer than 20 differ from the median: all
+      queries but a few changed by one and the same amount, which resampling takes for certain.
+    - `identical`: no query changed; the interval is that of plus_four, +-3.8 / n of the range.
+    - `undefined`: no query, or an unbounded range and too few changes: nothing can be said.
+
+    Plain t alone misses a drop of few queries: where 4 in 100 lose a hit and n = 50, its 95 %
+    interval covers in 87 % of samples. A difference smaller than 1e-12 of what is possible is
+    rounding and counts as 0. Limits mirror each other where the differences change sign.
+
+    Args:
+        differences: Score of the system minus score of the baseline, for n queries.
+        range: Smallest and largest possible score of ONE system, as for `mean_interval`; a
+            difference is at most as large as the range is wide. An infinite end: unbounded.
+        confidence: Coverage that is aimed at.
+        resamples: Resamples of the studentized bootstrap.
+        seed: Equal seeds give equal intervals.
+
+    Returns:
+        The mean and its limits. With a bounded range and a query they are never NaN, and the
+        width is never zero. Where `identical` has an unbounded range, the limits are NaN.
+
+    Raises:
+        OptionError: A difference is not finite or too large for the range, or an option is not
+            allowed.
+
+    Example:
+        Two of fifty queries lost their hit; that none is lost elsewhere remains possible.
+
+        >>> interval = difference_interval([-1.0, -1.0] + [0.0] * 48)
+        >>> interval.rule, interval.n_changed, round(interval.lower, 3), round(interval.upper, 3)
+        ('plus_four', 2, -0.128, 0.053)
+
+    References:
+        Agresti and Min (2005), Simple improved confidence intervals for comparing matched
+        proportions, for the pseudo-differences.
+    """
+    owner = "difference_interval"
+    low, high = arguments.value_range(owner, range)
+    arguments.whole_number(owner, "resamples", resamples, least=1)
+    arguments.whole_number(owner, "seed", seed, least=0)
+    alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
+    given = arguments.sample(owner, "differences", differences)
+    width = high - low
+    if math.isfinite(width):
+        arguments.within(owner, "differences", given, -width, width)
+
+    # In units of the largest possible difference, or of the largest one found.
+    unit = width if math.isfinite(width) else float(np.abs(given).max(initial=0.0)) or 1.0
+    d = given / unit
+    d[np.abs(d) <= _UNCHANGED] = 0.0
+    n, n_changed = len(d), int(np.count_nonzero(d))
+    if n == 0:
+        return DifferenceInterval(math.nan, math.nan, math.nan, 0, 0, math.nan, "undefined")
+
+    mean, sd = float(d.mean()), _sd(d)
+    rule: DifferenceRule
+    if n_changed >= ENOUGH_CHANGED and _n_unlike_the_median(d) >= ENOUGH_CHANGED:
+        rule = "studentized"
+        lower, upper = studentized_bootstrap(
+            d, confidence=confidence, resamples=resamples, seed=seed
+        )
+    elif math.isfinite(width):
+        rule = "plus_four" if n_changed else "identical"
+        lower, upper, sd = _plus_four(d, alpha)
+    else:
+        rule = "undefined" if n_changed else "identical"
+        lower, upper = math.nan, math.nan
+    half = t_quantile(1 - alpha, n - 1) * _sd(d) / math.sqrt(n) if n > 1 else 0.0
+    return DifferenceInterval(
+        mean=unit * mean,
+        lower=max(unit * min(lower, mean - half), -width),
+        upper=min(unit * max(upper, mean + half), width),
+        n=n,
+        n_changed=n_changed,
+        sd=unit * sd,
+        rule=rule,
+    )
+
+
+def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
+    """Subtract the baseline's scores from the system's, rounding errors set to 0.
+
+    A difference below 1e-12 of the scores is rounding: 0.1 + 0.2 and 0.3 are the same score. A
+    test that divides by the spread would take such differences for real, if they agree in sign.
+
+    Args:
+        system: Scores, one or more per query; NaN where not scored.
+        baseline: Scores of the baseline, of the same shape or one that broadcasts to it.
+
+    Returns:
+        Array of the common shape; NaN where either is not scored.
+
+    Example:
+        >>> paired_differences([0.1 + 0.2, 0.5], [0.3, 0.25]).tolist()
+        [0.0, 0.25]
+    """
+    b, a = np.asarray(system, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    d: FloatArray = b - a
+    d[np.abs(d) <= _UNCHANGED * np.maximum(np.abs(a), np.abs(b))] = 0.0
+    return d
+
+
+def effect_size(differences: ArrayLike) -> float:
+    """Give the mean paired difference in units of the standard deviation of the differences.
+
+    Args:
+        differences: Score of the system minus score of the baseline, for n queries.
+
+    Returns:
+        Cohen's d of paired samples; NaN where n < 2, or where all differences are equal.
+
+    Raises:
+        OptionError: A difference is not finite.
+
+    Example:
+        Mean 2, standard deviation 1.
+
+        >>> round(effect_size([1.0, 2.0, 3.0]), 12)
+        2.0
+
+    References:
+        Cohen (1988), Statistical power analysis for the behavioral sciences, 2.3.5.
+    """
+    d = arguments.sample("effect_size", "differences", differences)
+    if len(d) < 2 or d.min() == d.max():
+        return math.nan
+    d = d / float(np.abs(d).max())
+    return float(d.mean()) / _sd(d)
+
+
+def _sd(d: FloatArray) -> float:
+    return float(d.std(ddof=1)) if len(d) > 1 else math.nan
+
+
+def _n_unlike_the_median(d: FloatArray) -> int:
+    return int(np.count_nonzero(np.abs(d - np.median(d)) > _UNCHANGED))
+
+
+def _plus_four(d: FloatArray, alpha: float) -> tuple[float, float, float]:
+    """Give lower limit, upper limit and standard deviation, for differences in [-1, 1]."""
+    n = len(d)
+    added = NormalDist().inv_cdf(1 - alpha) ** 2  # half of it at -1, half at +1
+    total = n + added
+    mean = float(d.sum()) / total
+    squares = float(((d - mean) ** 2).sum()) + added * (1 + mean**2)
+    sd = math.sqrt(squares / (total - 1))
+    if n == 1:
+        return -1.0, 1.0, sd  # no degree of freedom: anything is possible
+    half = t_quantile(1 - alpha, n - 1) * sd / math.sqrt(total)
+    return mean - half, mean + half, sd

@@ -1,0 +1,80 @@
+"""Stemmers by name, with a memory of the words that they have seen."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from ragbench.errors import OptionError
+from ragbench.registry import nearest
+from ragbench.text.languages import language_name
+
+_REMEMBERED = 200_000  # words; some 20 MB, more than the vocabulary of most corpora
+
+
+class _Memory(dict[str, str]):
+    """Word -> stem, stemmed when first asked for; emptied when full."""
+
+    def __init__(self, stem: Callable[[str], str]) -> None:
+        super().__init__()
+        self._stem = stem
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        stem = self[word] = self._stem(word)
+        return stem
+
+
+def stemmer(name: str, language: str = "en") -> Callable[[str], str]:
+    """Return a function that reduces a word to its stem.
+
+    Args:
+        name: `porter` (English; the one that rouge-score uses), `snowball` (by language), `none`.
+        language: ISO 639-1 code or English name; read by `snowball` alone.
+
+    Raises:
+        OptionError: No such stemmer, or no snowball stemmer for this language.
+
+    Example:
+        >>> stem = stemmer("porter")
+        >>> stem("retrieval"), stem("retrieved"), stemmer("none")("retrieved")
+        ('retriev', 'retriev', 'retrieved')
+    """
+    builder = _BUILDERS.get(name)
+    if builder is None:
+        raise OptionError("stemmer", "name", name, ", ".join(_BUILDERS), nearest(name, _BUILDERS))
+    return builder(language_name(language) if name == "snowball" else "")
+
+
+def _unchanged(word: str) -> str:
+    return word
+
+
+def _no_stemmer(_: str) -> Callable[[str], str]:
+    return _unchanged
+
+
+@functools.cache
+def _porter(_: str) -> Callable[[str], str]:
+    from nltk.stem.porter import PorterStemmer
+
+    return _Memory(PorterStemmer().stem).__getitem__
+
+
+@functools.cache
+def _snowball(language: str) -> Callable[[str], str]:
+    from nltk.stem.snowball import SnowballStemmer
+
+    languages = [known for known in SnowballStemmer.languages if known != "porter"]
+    if language not in languages:
+        allowed = ", ".join(languages)
+        raise OptionError("stemmer", "language", language, allowed, nearest(language, languages))
+    return _Memory(SnowballStemmer(language).stem).__getitem__
+
+
+_BUILDERS: dict[str, Callable[[str], Callable[[str], str]]] = {
+    "porter": _porter,
+    "snowball": _snowball,
+    "none": _no_stemmer,
+}

@@ -1,0 +1,93 @@
+"""Words of a text, for BM25, the lexical judge and the extractive generator.
+
+ROUGE and BLEU have tokenisers of their own (`score/text`), because their numbers depend on them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+
+# Scripts that are written without spaces: Thai, Lao, Myanmar, Khmer, kana, Han. Their digits and
+# punctuation are left out of the class.
+_UNSPACED = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf\u1000-\u103f\u1050-\u109d"
+    "\u1780-\u17d3\u17d7\u17dc\u17dd\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u309f"
+    "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_ASCII_WORD = re.compile(
+    r"(?<![a-z0-9])[a-z](?:\.[a-z])+(?![a-z0-9])"  # u.s, e.g
+    r"|[0-9]+(?:[.,][0-9]+)+"  # 3.14, 1,000
+    r"|[a-z0-9]+(?:'[a-z0-9]+)*"
+)
+_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+# Curly and full-width apostrophes are apostrophes; soft hyphens and joiners are not there at all.
+_CLEAN = {0x2019: "'", 0xFF07: "'", 0x00AD: None, 0x200C: None, 0x200D: None}
+_ELIDING = frozenset({"ca", "fr", "it"})
+_DOTTED_I = frozenset({"az", "tr"})
+
+
+def words(text: str, language: str = "en") -> list[str]:
+    """Split a text into its words, in lower case and in order.
+
+    Unicode is composed (NFC) and accents are kept. Numbers stay whole (`3.14`, `1,000`), and so
+    do dotted initials (`u.s`) and contractions (`don't`). An English possessive loses its ending;
+    French, Italian and Catalan split at the apostrophe (`l'homme`). Runs of a script that is
+    written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) become overlapping pairs
+    of characters, in every language, so that they can be found by their parts.
+
+    Args:
+        text: Any text; empty gives no words.
+        language: ISO 639-1 code of the text.
+
+    Example:
+        >>> words("The U.S. spends 3.14 % of NASA's budget, doesn't it?")
+        ['the', 'u.s', 'spends', '3.14', 'of', 'nasa', 'budget', "doesn't", 'it']
+        >>> words("東京都 Café")
+        ['東京', '京都', 'café']
+    """
+    if language in _DOTTED_I:
+        text = text.replace("I", "\u0131").replace("\u0130", "i")
+    text = text.lower()
+    if text.isascii():
+        found = _ASCII_WORD.findall(text)
+    else:
+        text = unicodedata.normalize("NFC", text.translate(_CLEAN))
+        found = _unicode_word().findall(text)
+        if _HAS_UNSPACED.search(text):
+            found = [piece for word in found for piece in _pairs(word)]
+    return _split_apostrophes(found, language) if "'" in text else found
+
+
+def _pairs(word: str) -> list[str]:
+    """Overlapping pairs of characters, if the word is of a script without spaces."""
+    if len(word) < 3 or not _HAS_UNSPACED.match(word):
+        return [word]
+    return [word[i : i + 2] for i in range(len(word) - 1)]
+
+
+def _split_apostrophes(found: list[str], language: str) -> list[str]:
+    if language in _ELIDING:
+        return [part for word in found for part in word.split("'")]
+    if language == "en":
+        return [word.removesuffix("'s") for word in found]
+    return found
+
+
+@functools.cache
+def _unicode_word() -> re.Pattern[str]:
+    """The pattern for any script; vowel signs and other marks belong to the letter before."""
+    marks = "".join(
+        chr(code)
+        for code in range(0x300, 0x10000)
+        if unicodedata.category(chr(code)) in ("Mn", "Mc")
+    )
+    letters = rf"[^\W_{_UNSPACED}]+(?:[{marks}]+[^\W_{_UNSPACED}]*)*"
+    return re.compile(
+        rf"[{_UNSPACED}]+"
+        r"|(?<!\w)[^\W\d_](?:\.[^\W\d_])+(?!\w)"
+        r"|\d+(?:[.,]\d+)+"
+        rf"|{letters}(?:'{letters})*"
+    )

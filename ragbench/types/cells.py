@@ -1,0 +1,149 @@
+"""What one id, one score, one grade may be; bad ones are named by query and document."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+from ragbench.errors import DataError
+
+LARGEST_GRADE = 2**31 - 1
+"""trec_eval reads grades as C integers."""
+
+
+def id_bytes(identifier: str) -> bytes:
+    """Return an id as the bytes that its file holds: what ties are broken by.
+
+    Bytes of a file that are not UTF-8 travel in surrogates, as Python reads them with
+    `surrogateescape`; any other lone surrogate (JSON can hold one) keeps its own three bytes.
+    """
+    try:
+        return identifier.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return identifier.encode("utf-8", "surrogatepass")
+
+
+def check_ids(nested: Mapping[Any, Any], what: str) -> None:
+    """Refuse what is not {query id: {document id: number}} with ids that are text.
+
+    Raises:
+        DataError: Names the first id that is not text, and its query.
+    """
+    if not isinstance(nested, Mapping):
+        raise DataError(
+            f"{what}: found {type(nested).__name__}", allowed="{query id: {document id: number}}"
+        )
+    if {*map(type, nested.values())} <= {dict} and _all_text(nested):
+        return
+    for query_id, documents in nested.items():
+        if not isinstance(query_id, str):
+            raise bad_id(query_id, what)
+        if not isinstance(documents, Mapping):
+            raise DataError(
+                f"found {type(documents).__name__}",
+                record=f"{what}: query '{query_id}'",
+                allowed="{document id: number}",
+            )
+        for document in documents:
+            if not isinstance(document, str):
+                raise bad_id(document, what, query_id)
+
+
+def _all_text(nested: Mapping[Any, Any]) -> bool:
+    """Whether all ids are text: passes made in C, since join refuses what is not."""
+    try:
+        "".join(nested)
+        for documents in nested.values():
+            "".join(documents)
+    except TypeError:
+        return False
+    return True
+
+
+def bad_id(identifier: object, what: str, query_id: str | None = None) -> DataError:
+    """Say that an id is not text: a document's id, or without `query_id` a query's."""
+    kind = "query" if query_id is None else "document"
+    return DataError(
+        f"{kind} id {identifier!r} is not text",
+        record=what if query_id is None else f"{what}: query '{query_id}'",
+        allowed="an id as str",
+    )
+
+
+def checked_score(score: Any, query_id: str, document: str) -> float:
+    """Return a score as float.
+
+    Raises:
+        DataError: It is NaN or no number.
+    """
+    number = isinstance(score, numbers.Real)
+    if not number or score != score:
+        raise DataError(
+            f"score {plain(score)!r} is not a number" if not number else "score is NaN",
+            record=f"run: query '{query_id}', document '{document}'",
+            allowed="a number, or inf",
+        )
+    return float(score)
+
+
+def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] | None:
+    """Return one query's scores if they fall strictly, None where the order has to stand in.
+
+    Raises:
+        DataError: A score is NaN or no number.
+    """
+    scores: dict[str, float] = {}
+    falling, last = True, float("inf")
+    for document, score in hits.items():
+        if score is None:
+            falling = False
+            continue
+        value = checked_score(score, query_id, document)
+        falling = falling and (value < last or not scores)
+        scores[document] = last = value
+    return scores if falling else None
+
+
+def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
+    """Return one query's grades as integers.
+
+    Args:
+        judged: {document id: grade}.
+        query_id: For the error; empty where there is only one list.
+
+    Raises:
+        DataError: A grade is not an integer, or does not fit into 32 bits.
+    """
+    grades = list(judged.values())
+    if not {*map(type, grades)} <= {int}:
+        grades = [_grade(grade, query_id, document) for document, grade in judged.items()]
+    if grades and (max(grades) > LARGEST_GRADE or min(grades) < -LARGEST_GRADE):
+        wrong = next(document for document, g in judged.items() if abs(g) > LARGEST_GRADE)
+        found = f"grade {plain(judged[wrong])!r} does not fit into 32 bits"
+        raise _bad_grade(found, query_id, wrong)
+    return grades
+
+
+def _grade(grade: Any, query_id: str, document: object) -> int:
+    """Return a grade as int; integral floats and NumPy integers are welcome, true is not."""
+    found = f"grades are not integers, found {plain(grade)!r}"
+    if isinstance(grade, bool) or not isinstance(grade, numbers.Real):
+        raise _bad_grade(found, query_id, document)
+    number = grade if isinstance(grade, numbers.Integral) else float(grade)
+    if isinstance(number, float) and not number.is_integer():
+        raise _bad_grade(f"{found}; are run and qrels swapped?", query_id, document)
+    return int(number)
+
+
+def plain(value: Any) -> Any:
+    """Return a NumPy number as Python's, whose repr is what people write."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _bad_grade(found: str, query_id: str, document: object) -> DataError:
+    return DataError(
+        found,
+        record=f"qrels: query '{query_id}', document '{document}'" if query_id else f"'{document}'",
+        allowed=f"an integer from -{LARGEST_GRADE} to {LARGEST_GRADE}",
+    )

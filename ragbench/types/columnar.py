@@ -1,0 +1,268 @@
+"""Runs and qrels as columns: one flat list of document ids, one array of numbers, query borders."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragbench.types.cells import (
+    bad_id,
+    check_ids,
+    checked_score,
+    falling_scores,
+    grade_row,
+    id_bytes,
+)
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+CauseArray = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Ranked lists with scores, a row per retrieved document, the rows of a query together.
+
+    Build it with `from_dict` or `from_rankings`; the plain constructor trusts its caller.
+    """
+
+    query_ids: tuple[str, ...]
+    """The queries; row i of query q lies between starts[q] and starts[q + 1]."""
+    starts: IntArray
+    """Shape (n queries + 1,): where each query's rows start."""
+    documents: Sequence[str]
+    """The document id of every row, distinct within a query."""
+    scores: FloatArray
+    """The score of every row, higher is better; never NaN."""
+    name: str = "run"
+    """What the run is called in tables and as the tag of TREC files."""
+    duplicates: Mapping[str, int] = field(default_factory=dict)
+    """Query id -> how many repeated documents were dropped; queries without any are absent."""
+    substituted: int = 0
+    """Queries whose scores were absent, tied or out of order and gave way to the order."""
+
+    def __post_init__(self) -> None:
+        _freeze(self.starts, self.scores)
+
+    @classmethod
+    def from_dict(cls, run: Mapping[str, Mapping[str, float]], name: str = "run") -> Run:
+        """Build a run from {query id: {document id: score}}; the scores count, not the order.
+
+        Raises:
+            DataError: An id that is not text, or a score that is NaN or no number; names both ids.
+
+        Example:
+            >>> Run.from_dict({"q1": {"d1": 0.5, "d2": 0.7}}).ranking("q1")
+            [('d2', 0.7), ('d1', 0.5)]
+        """
+        check_ids(run, "run")
+        starts = borders(map(len, run.values()), len(run))
+        scores = score_column(run, int(starts[-1]))
+        documents = list(chain.from_iterable(run.values()))
+        return cls(tuple(run), starts, documents, scores, name)
+
+    @classmethod
+    def from_rankings(cls, rankings: Mapping[str, Iterable[Any]], name: str = "run") -> Run:
+        """Build a run from ranked lists, best first; the ORDER counts.
+
+        An item is a document id, a pair (id, score), or an object with `id` and `score`. Where
+        the scores of a query do not fall strictly, n, n - 1, ... 1 stand in for them. A repeated
+        document counts once, at its first and so best position.
+
+        Raises:
+            DataError: An id that is not text, or a score that is NaN or no number; names both ids.
+
+        Example:
+            >>> run = Run.from_rankings({"q1": ["d3", "d1", "d3"], "q2": [("d1", 0.9)]})
+            >>> run.to_dict(), run.duplicates, run.substituted
+            ({'q1': {'d3': 2.0, 'd1': 1.0}, 'q2': {'d1': 0.9}}, {'q1': 1}, 1)
+        """
+        scored: dict[str, dict[str, float]] = {}
+        duplicates: dict[str, int] = {}
+        substituted = 0
+        for query_id, items in rankings.items():
+            hits = [_hit(item, query_id) for item in items]
+            first: dict[str, float | None] = {}
+            for document, score in hits:
+                first.setdefault(document, score)
+            if len(first) < len(hits):
+                duplicates[query_id] = len(hits) - len(first)
+            scores = falling_scores(first, query_id)
+            if scores is None:
+                substituted += 1
+                scores = dict(zip(first, map(float, range(len(first), 0, -1)), strict=True))
+            scored[query_id] = scores
+        run = cls.from_dict(scored, name)
+        return cls(
+            run.query_ids, run.starts, run.documents, run.scores, name, duplicates, substituted
+        )
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @cached_property
+    def query_index(self) -> Mapping[str, int]:
+        """Query id -> its position in `query_ids`."""
+        return {query_id: index for index, query_id in enumerate(self.query_ids)}
+
+    def ranking(self, query_id: str) -> list[tuple[str, float]]:
+        """Return one query's hits best first: by score, ties by document id descending as bytes.
+
+        A query that the run lacks has no hits.
+        """
+        if (query := self.query_index.get(query_id)) is None:
+            return []
+        rows = slice(self.starts[query], self.starts[query + 1])
+        hits = zip(self.documents[rows], self.scores[rows].tolist(), strict=True)
+        return sorted(hits, key=lambda hit: (hit[1], id_bytes(hit[0])), reverse=True)
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Return {query id: {document id: score}}, in the order of the rows."""
+        return _nested(self.query_ids, self.starts, self.documents, self.scores)
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels:
+    """Graded judgements, a row per judged document, the rows of a query together.
+
+    Build it with `from_dict`; the plain constructor trusts its caller.
+    """
+
+    query_ids: tuple[str, ...]
+    """The judged queries; row i of query q lies between starts[q] and starts[q + 1]."""
+    starts: IntArray
+    """Shape (n queries + 1,): where each query's rows start."""
+    documents: Sequence[str]
+    """The document id of every row, distinct within a query."""
+    grades: IntArray
+    """The grade of every row: 0 and below is not relevant."""
+
+    def __post_init__(self) -> None:
+        _freeze(self.starts, self.grades)
+
+    @classmethod
+    def from_dict(cls, qrels: Mapping[str, Mapping[str, int]]) -> Qrels:
+        """Build qrels from {query id: {document id: grade}}.
+
+        Integral floats and NumPy integers are grades too.
+
+        Raises:
+            DataError: An id that is not text, or a grade that is not an integer of 32 bits; names
+                query and document.
+        """
+        check_ids(qrels, "qrels")
+        starts = borders(map(len, qrels.values()), len(qrels))
+        rows = chain.from_iterable(map(grade_row, qrels.values(), qrels))
+        grades = np.fromiter(rows, np.int64, int(starts[-1]))
+        return cls(tuple(qrels), starts, list(chain.from_iterable(qrels.values())), grades)
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @cached_property
+    def by_query(self) -> Mapping[str, Mapping[str, int]]:
+        """{query id: {document id: grade}} for look-ups; made once, not to be changed."""
+        return _nested(self.query_ids, self.starts, self.documents, self.grades)
+
+    def to_dict(self) -> dict[str, dict[str, int]]:
+        """Return {query id: {document id: grade}}, in the order of the rows."""
+        return _nested(self.query_ids, self.starts, self.documents, self.grades)
+
+    def fingerprint(self) -> str:
+        """Return 12 hexadecimal digits of the content, whatever the order of the rows."""
+        return qrels_fingerprint(self.by_query)
+
+
+def qrels_fingerprint(qrels: Mapping[str, Mapping[str, int]]) -> str:
+    """Fingerprint {query id: {document id: grade}}, queries without judgements included.
+
+    Example:
+        >>> qrels_fingerprint({"q1": {"d1": 1}}) == qrels_fingerprint({"q1": {"d1": 2}})
+        False
+    """
+    query_ids = sorted(qrels)
+    rows = [qrels[query_id] for query_id in query_ids]
+    ids = [sorted(row) for row in rows]
+    texts = [*query_ids, *chain.from_iterable(ids)]
+    grades = chain.from_iterable(map(map, [row.__getitem__ for row in rows], ids))
+    lines = "\n".join(texts)
+    # where an id holds a line end itself, lengths tell where one id ends and the next begins
+    plain = lines.count("\n") == len(texts) - 1
+    lengths = () if plain else map(len, texts)
+    digest = hashlib.sha256()
+    for numbers in ([len(rows), len(texts)], map(len, rows), lengths, grades):
+        digest.update(np.fromiter(numbers, "<i4").tobytes())
+    digest.update(lines.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:12]
+
+
+def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
+    """Return the scores of all queries one after the other.
+
+    Raises:
+        DataError: A score that is NaN or no number; names query and document.
+    """
+    try:
+        scores = np.fromiter(chain.from_iterable(_numbers(run)), np.float64, rows)
+    except (TypeError, ValueError, OverflowError):
+        return _checked_scores(run, rows)
+    return _checked_scores(run, rows) if np.isnan(scores).any() else scores
+
+
+def _numbers(run: Mapping[str, Mapping[str, float]]) -> Iterable[Iterable[float]]:
+    """Yield the scores of query after query, once they are seen to be numbers."""
+    for hits in run.values():
+        sum(hits.values())  # refuses '0.5', which fromiter would parse
+        yield hits.values()
+
+
+def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
+    """Look at every score by itself: the slow way, which can say what is wrong where."""
+    checked = (
+        checked_score(score, query_id, document)
+        for query_id, hits in run.items()
+        for document, score in hits.items()
+    )
+    return np.fromiter(checked, np.float64, rows)
+
+
+def _hit(item: Any, query_id: str) -> tuple[str, Any]:
+    """Read a document id, a pair (id, score), or an object with `id` and `score`."""
+    if isinstance(item, tuple) and len(item) == 2:
+        document, score = item
+    else:
+        document, score = getattr(item, "id", item), getattr(item, "score", None)
+    if not isinstance(document, str):
+        raise bad_id(document, "run", query_id)
+    return document, score
+
+
+def borders(lengths: Iterable[int], n: int) -> IntArray:
+    """Turn n lengths into the n + 1 borders between the rows of the queries."""
+    starts = np.zeros(n + 1, np.int64)
+    np.cumsum(np.fromiter(lengths, np.int64, n), out=starts[1:])
+    return starts
+
+
+def _nested(
+    query_ids: Sequence[str], starts: IntArray, documents: Sequence[str], values: NDArray[Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the columns as one dictionary per query."""
+    numbers, borders = values.tolist(), starts.tolist()
+    return {
+        query_id: dict(zip(documents[start:end], numbers[start:end], strict=True))
+        for query_id, start, end in zip(query_ids, borders, borders[1:], strict=False)
+    }
+
+
+def _freeze(*arrays: NDArray[Any]) -> None:
+    """Make arrays read-only, so that a frozen record is frozen in its columns too."""
+    for array in arrays:
+        array.setflags(write=False)

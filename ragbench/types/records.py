@@ -1,0 +1,127 @@
+"""Documents, queries, what a retriever returns, what a generator returns, and a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragbench.types.columnar import Qrels
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One retrievable unit of the corpus."""
+
+    id: str
+    """Unique within the corpus."""
+    text: str = ""
+    """The body."""
+    title: str = ""
+    """The title, empty where there is none."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Anything else that the corpus says about it."""
+
+    @property
+    def full_text(self) -> str:
+        """Title and text, as retrievers index them and generators read them."""
+        return f"{self.title} {self.text}" if self.title else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question."""
+
+    id: str
+    """Unique within the data set."""
+    text: str
+    """The question as the user asked it."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Anything else that is known about it: topic, kind, language."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredDocument:
+    """One hit of a retriever."""
+
+    id: str
+    """The document's id."""
+    score: float | None = None
+    """The retriever's number, higher is better; None where it gives none: the order counts."""
+    text: str | None = None
+    """The text of the hit; None takes the corpus document's."""
+    title: str | None = None
+    """The title of the hit; None takes the corpus document's."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What the retriever says about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """A retriever's answer to one query, with the queries that it formulated itself."""
+
+    documents: list[ScoredDocument]
+    """Best first."""
+    queries: list[str] = field(default_factory=list)
+    """Formulated queries (decomposition, expansion), so that they can be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a model call took; None where it is unknown, which is not 0."""
+
+    input_tokens: int | None = None
+    """Tokens sent."""
+    output_tokens: int | None = None
+    """Tokens received."""
+    usd: float | None = None
+    """Cost in US dollars."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A generated answer."""
+
+    answer: str
+    """The text; empty is an answer too."""
+    contexts: list[Document] | None = None
+    """The passages that the answer was made from, where the generator knows better than we."""
+    usage: Usage = Usage()
+    """What it took."""
+    queries: list[str] = field(default_factory=list)
+    """Formulated queries of a whole app."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one system says to one query in the records: the `given` system of a data set."""
+
+    query_id: str
+    """The query."""
+    answer: str | None = None
+    """The system's answer; None where the record has none."""
+    contexts: list[Document] | None = None
+    """The passages that it retrieved, best first; None where the record has none."""
+    queries: list[str] = field(default_factory=list)
+    """The queries that it formulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A data set as a loader returns it."""
+
+    queries: list[Query]
+    """In the order of the file."""
+    documents: list[Document] | None = None
+    """The corpus; None where the data set has none."""
+    qrels: Qrels | None = None
+    """Graded judgements; None where there are none."""
+    answers: Mapping[str, list[str]] = field(default_factory=dict)
+    """Gold answers by query id; a query without one is absent."""
+    given: Mapping[str, list[Answered]] = field(default_factory=dict)
+    """Systems whose contexts or answers the records carry, by name."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """Short content hashes: `corpus`, `queries`, `qrels`, `answers`."""
+    notes: list[str] = field(default_factory=list)
+    """How the data were read, one sentence each: counts, duplicates, what was left out."""

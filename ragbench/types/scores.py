@@ -1,0 +1,107 @@
+"""Scores of single items, why an item has none, and which way is better."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from typing import Any, Literal
+
+Direction = Literal["higher", "lower"]
+"""Which way is better."""
+
+_FIRST_FAILURE = 64
+
+
+class Cause(IntEnum):
+    """Why an item has no score; kept in a small integer column beside the values.
+
+    Codes below 64 mean that the score does not apply, those from 64 on that it failed.
+    """
+
+    SCORED = 0
+    """It has a score."""
+    NO_RELEVANT = 1
+    """No document is judged relevant to the query."""
+    NO_JUDGEMENTS = 2
+    """The query has no judgement."""
+    MISSING_QUERY = 3
+    """The run lacks the query, and the caller asked to skip such queries."""
+    NO_REFERENCE = 4
+    """The metric needs a reference answer, and there is none."""
+    NO_CONTEXTS = 5
+    """The metric needs passages, and the system retrieved none."""
+    NO_ANSWER = 6
+    """The system has no answer to this query: its file or record lacks it."""
+    EMPTY_RANKING = 7
+    """The measure is not defined on an empty ranking."""
+    NO_CLAIMS = 8
+    """The text makes no claim that could be checked."""
+    ERROR = 64
+    """The component raised an error."""
+    TIMEOUT = 65
+    """The component did not answer in time."""
+    MALFORMED = 66
+    """The component returned something else than it should."""
+    UNREADABLE = 67
+    """A judge's reply could not be read."""
+    REFUSED = 68
+    """A model refused."""
+    SERVER_ERROR = 69
+    """A server answered with an error."""
+    OVER_BUDGET = 70
+    """The budget was reached first."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the score failed, as opposed to not applying."""
+        return self >= _FIRST_FAILURE
+
+    @property
+    def status(self) -> Literal["scored", "not_applicable", "failed"]:
+        """The word that files use."""
+        if self is Cause.SCORED:
+            return "scored"
+        return "failed" if self.failed else "not_applicable"
+
+    @property
+    def word(self) -> str:
+        """The cause as files and reports write it: `no_relevant`."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One item's value by one measure or metric, or the reason why there is none."""
+
+    value: float | None
+    """The score; None where there is none."""
+    cause: Cause = Cause.SCORED
+    """Why there is none."""
+    detail: str = ""
+    """What went wrong, in words."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping; a missing value is null, never NaN."""
+        return {"value": self.value, "cause": self.cause.word, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge says of one item by one rubric."""
+
+    score: float | None
+    """0..1; None where the judgement failed or does not apply."""
+    level: float | None = None
+    """The level on the rubric's own scale, where it has one."""
+    reasoning: str = ""
+    """Why, in the judge's words."""
+    status: Literal["scored", "not_applicable", "failed"] = "scored"
+    """Whether there is a score."""
+    cause: str = "scored"
+    """The cause as a word: `no_reference`, `unreadable`."""
+    raw: str = ""
+    """The judge's reply as it came; empty for judges that send nothing."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping; a missing score is null, never NaN."""
+        return asdict(self)

@@ -1,0 +1,59 @@
+"""`ragbench list`."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from ragbench.cli.list import command
+from ragbench.retrieve import RETRIEVERS
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_lists_everything():
+    text = invoke()
+
+    for name in ("bm25", "run_file", "extractive", "beir", "ndcg", "rouge1", "lexical"):
+        assert f"  {name}  " in text
+    for heading in ("retrievers", "generators", "loaders", "measures", "metrics", "judges"):
+        assert f"{heading}\n" in text
+    assert "rubrics\n" in text
+    assert "  faithfulness" in text
+
+
+def test_options_have_range_default_and_help():
+    [line] = [line for line in invoke("retrievers").split("\n") if line.startswith("      b: ")]
+
+    assert line.startswith("      b: a number from 0 to 1; default 0.4. ")
+
+
+def test_required_options_say_so():
+    assert "      path: a path; required. The run file." in invoke("retrievers")
+
+
+def test_what_is_not_built_yet_is_marked():
+    text = invoke("retrievers")
+
+    for name in RETRIEVERS.planned:
+        assert f"  {name}  (not built yet)" in text
+
+
+@pytest.mark.parametrize("kind", ["retrievers", "measures", "metrics", "rubrics"])
+def test_json(kind):
+    catalog = json.loads(invoke(kind, "--json"))
+
+    assert list(catalog) == [kind]
+    assert all({"name", "help", "built", "options"} <= set(entry) for entry in catalog[kind])
+    assert any(entry["built"] for entry in catalog[kind])
+
+
+def test_an_unknown_kind_is_a_usage_error():
+    result = CliRunner().invoke(command, ["retriever"])
+
+    assert result.exit_code == 2
+    assert "'retrievers'" in result.stderr

@@ -1,0 +1,182 @@
+"""`ragbench run` as a command in its own process: streams, exit codes, interrupts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+QUICKSTART = "configs/quickstart.yaml"
+
+
+def ragbench(*arguments, cwd, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "ragbench", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def quickstart(repository, tmp_path_factory):
+    """The quickstart, run once, with what it printed."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    return folder, ragbench("run", repository / QUICKSTART, cwd=folder)
+
+
+def test_prints_the_tables_and_where_the_report_is(quickstart):
+    folder, done = quickstart
+
+    assert done.returncode == 0, done.stderr
+    assert "ndcg@10" in done.stdout
+    assert "faithfulness" in done.stdout
+    (report,) = [line for line in done.stdout.splitlines() if line.startswith("report: ")]
+    assert (folder / report.removeprefix("report: ")).exists()
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_progress_goes_to_stderr_in_plain_lines(quickstart):
+    _, done = quickstart
+
+    assert any(line.startswith("retrieve bm25") for line in done.stderr.splitlines())
+    assert "\r" not in done.stderr
+
+
+def test_quiet_leaves_only_the_result(repository, tmp_path):
+    done = ragbench("run", repository / QUICKSTART, "--quiet", "--no-judge", cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "ndcg@10" in done.stdout
+
+
+def test_json_is_the_summary(repository, tmp_path):
+    done = ragbench("run", repository / QUICKSTART, "--json", "--only", "bm25", cwd=tmp_path)
+
+    summary = json.loads(done.stdout)
+    assert summary["schema"] == "ragbench.summary/1"
+    written = next(tmp_path.glob("runs/quickstart/2*/summary.json"))
+    assert json.loads(written.read_text()) == summary
+
+
+def test_retrievers_differ_and_bm25_is_far_from_perfect(quickstart):
+    folder, _ = quickstart
+    summary = json.loads((folder / "runs/quickstart/latest/summary.json").read_text())
+    means = {
+        s["name"]: s["scores"]["ndcg@10"]["mean"] for s in summary["systems"] if not s["generator"]
+    }
+
+    assert 0.4 < means["bm25"] < 0.8
+    assert len({round(mean, 3) for mean in means.values()}) == len(means)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "nothing.yaml"], "nothing.yaml"),
+        (["run"], "Missing argument"),
+        (["run", QUICKSTART, "--only", "bm52"], "did you mean 'bm25'"),
+        (["run", QUICKSTART, "--set", "retrievers.bm25.k2=1"], "did you mean 'k1'"),
+        (["run", QUICKSTART, "--limit", "0"], "--limit"),
+        (["rnu", QUICKSTART], "rnu"),
+    ],
+)
+def test_bad_usage_exits_2_with_one_clear_error(repository, tmp_path, arguments, message):
+    arguments = [repository / a if a == QUICKSTART else a for a in arguments]
+
+    done = ragbench(*arguments, cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "runs").exists()
+
+
+def test_failed_items_exit_3(repository, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "def search(question, top_k):\n"
+        "    if 'moon' in question: raise RuntimeError('down')\n"
+        "    return ['io-volcanoes']\n"
+    )
+    (tmp_path / "c.yaml").write_text(
+        f"dataset: {{type: beir, path: {repository / 'datasets' / 'example'}, split: test}}\n"
+        "retrievers: {mine: {type: 'python:mine:search'}}\n"
+    )
+
+    done = ragbench("run", "c.yaml", cwd=tmp_path)
+
+    assert done.returncode == 3, done.stderr
+    assert "error" in done.stdout
+
+
+def test_ctrl_c_stops_within_a_second(repository, tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, time\n"
+        "def search(question, top_k):\n"
+        "    pathlib.Path('started').touch()\n"
+        "    time.sleep(60)\n"
+    )
+    (tmp_path / "c.yaml").write_text(
+        f"dataset: {{type: beir, path: {repository / 'datasets' / 'example'}, split: test}}\n"
+        "retrievers: {slow: {type: 'python:slow:search', concurrency: 4}}\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragbench", "run", "c.yaml"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+    os.kill(process.pid, signal.SIGINT)
+    start = time.monotonic()
+    _, stderr = process.communicate(timeout=20)
+
+    assert time.monotonic() - start < 1.5
+    assert process.returncode == 130
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    assert not list(tmp_path.glob("runs/**/summary.json"))
+
+
+def test_a_mistake_of_ours_is_one_line_with_a_log(tmp_path, monkeypatch):
+    code = (
+        "import ragbench.cli as c, click, sys\n"
+        "@click.command()\n"
+        "def command(): raise ZeroDivisionError('ours')\n"
+        "c._LazyGroup.get_command = lambda self, ctx, name: command\n"
+        "sys.argv = ['ragbench', 'run']; c.main()\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+
+    assert done.returncode == 70
+    assert "Traceback" not in done.stderr
+    log = done.stderr.strip().rsplit(" ", 1)[-1]
+    with open(log) as stream:
+        assert "ZeroDivisionError: ours" in stream.read()
+    os.unlink(log)
+
+
+def test_a_reader_that_goes_away_is_no_error(repository, tmp_path):
+    command = f"{sys.executable} -m ragbench list | head -n 1"
+
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout
+    assert "Traceback" not in done.stderr
+    assert "Broken" not in done.stderr

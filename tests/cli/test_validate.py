@@ -1,0 +1,116 @@
+"""`ragbench validate`: every error at once, or how the data were read."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from ragbench.cli.validate import command
+from tests.config.test_mistakes import TEN_MISTAKES
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A small collection in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data"
+    (folder / "qrels").mkdir(parents=True)
+    write_lines(folder / "corpus.jsonl", [{"_id": f"d{n}", "text": f"word{n}"} for n in range(4)])
+    write_lines(folder / "queries.jsonl", [{"_id": f"q{n}", "text": f"word{n}"} for n in range(3)])
+    write_lines(folder / "answers.jsonl", [{"query_id": "q0", "answers": ["word0"]}])
+    qrels = "query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t2\nq1\td2\t0\n"
+    (folder / "qrels" / "test.tsv").write_text(qrels, encoding="utf-8")
+    return tmp_path
+
+
+def write_lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_config(here, text):
+    (here / "c.yaml").write_text(text, encoding="utf-8")
+
+
+def ragbench(*arguments):
+    """Run the command line as a user does."""
+    return subprocess.run(
+        [sys.executable, "-m", "ragbench", *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def test_ok_says_how_the_data_were_read(here):
+    write_config(
+        here,
+        "dataset: {type: beir, path: data}\n"
+        "retrievers:\n  bm25: {type: bm25}\n  s: {type: bm25, sweep: {k1: [1, 2]}}\n"
+        "generators: {e: {type: extractive, retrievers: [bm25]}}\n",
+    )
+
+    result = CliRunner().invoke(command, ["c.yaml"], catch_exceptions=False)
+
+    assert result.exit_code == 0
+    first, second, *rest = result.stdout.split("\n")
+    assert first == "ok: c.yaml"
+    assert second == ("data      beir: 2 queries, 4 documents, 3 judgements, 1 with a gold answer")
+    text = "\n".join(rest)
+    assert "1 query without a judgement in the split left out" in text
+    assert "systems   bm25, s-k1=1, s-k1=2, bm25/e\n" in text
+    [measures] = [line for line in rest if line.startswith("measures  ")]
+    assert {"ndcg@10", "mrr@10"} <= set(measures.removeprefix("measures").strip().split(", "))
+    assert "metrics   rouge1" in text
+    assert "judged    faithfulness (lexical)" in text
+    assert not (here / "runs").exists()
+
+
+def test_records_are_shown_with_two_rows(here):
+    rows = [
+        {"question": f"Q{n}?", "answer": f"A{n}", "reference": f"R{n}", "contexts": [f"C{n}"]}
+        for n in range(3)
+    ]
+    write_lines(here / "qa.jsonl", rows)
+    write_config(here, "dataset: {type: records, path: qa.jsonl}\n")
+
+    result = CliRunner().invoke(command, ["c.yaml"], catch_exceptions=False)
+
+    assert result.exit_code == 0
+    for n in range(2):
+        for part in ("Q", "A", "R", "C"):
+            assert f"{part}{n}" in result.stdout
+    assert "Q2?" not in result.stdout
+    assert "systems   given\n" in result.stdout
+
+
+def test_every_error_goes_to_stderr(here, golden):
+    write_config(here, TEN_MISTAKES.replace("max_failed: 0.1\n", ""))
+
+    result = ragbench("validate", "c.yaml")
+
+    assert result.returncode == 2
+    assert result.stdout == ""
+    golden("ten_mistakes.txt", result.stderr)
+
+
+def test_overrides(here):
+    write_config(here, "dataset: {type: beir, path: data}\nretrievers: {a: {type: bm25}}\n")
+
+    result = ragbench("validate", "c.yaml", "--set", "retrievers.a.b=2")
+
+    assert result.returncode == 2
+    assert result.stderr.startswith("--set retrievers.a.b=2: retrievers.a.b: 2 is out of range")
+
+
+def test_data_that_cannot_be_read(here):
+    (here / "data" / "queries.jsonl").write_text("{oops\n", encoding="utf-8")
+    write_config(here, "dataset: {type: beir, path: data}\nretrievers: {a: {type: bm25}}\n")
+
+    result = ragbench("validate", "c.yaml")
+
+    assert result.returncode == 2
+    assert "queries.jsonl:1" in result.stderr
+    assert "Traceback" not in result.stderr

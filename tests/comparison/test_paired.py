@@ -1,0 +1,135 @@
+"""Systems against the baseline, and the set tied with the best."""
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from ragbench.comparison.paired import Method, compare_systems
+from ragbench.comparison.systems import SystemScores
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
+
+NAN = float("nan")
+RANDOM = np.random.default_rng(5)
+BASE = RANDOM.random(60)
+
+
+def system(name, values, measure="ndcg@10", **facts):
+    retriever, _, generator = name.partition("/")
+    values = np.asarray(values, dtype=float)
+    causes = np.isnan(values).astype(np.uint8)
+    column = ScoreColumn(measure, values, causes, Signature(measure), **facts)
+    kinds = {measure: "generation" if generator else "retrieval"}
+    return SystemScores(name, retriever, generator or None, {measure: column}, kinds)
+
+
+def measures(systems, baseline="base", **method):
+    return compare_systems(systems, baseline, Method(**method))["measures"]
+
+
+def test_a_real_difference_is_told_from_chance():
+    better = np.clip(BASE + 0.2, 0, 1)
+    noisy = np.clip(BASE + RANDOM.normal(0, 0.1, 60), 0, 1)
+
+    (found,) = measures([system("base", BASE), system("up", better), system("noise", noisy)])
+
+    up, noise = found["comparisons"]
+    assert up["system"] == "up"
+    assert up["differs"]
+    assert up["difference"] == pytest.approx((better - BASE).mean())
+    assert 0 < up["interval"][0] < up["difference"] < up["interval"][1]
+    assert not noise["differs"]
+    assert noise["interval"][0] < 0 < noise["interval"][1]
+    assert found["best"] == "up"
+    assert found["tied_with_best"] == ["up"]
+
+
+def test_p_values_are_those_of_the_permutation_test():
+    other = np.clip(BASE + RANDOM.normal(0.02, 0.1, 60), 0, 1)
+    theirs = scipy_stats.permutation_test(
+        (other - BASE,),
+        np.mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=20_000,
+        rng=np.random.default_rng(1),
+    )
+
+    (found,) = measures([system("base", BASE), system("other", other)], resamples=20_000)
+
+    assert found["comparisons"][0]["p"] == pytest.approx(theirs.pvalue, abs=0.015)
+
+
+def test_holm_adjusts_over_the_family_of_one_measure():
+    others = [np.clip(BASE + 0.01 * k * RANDOM.random(60), 0, 1) for k in (1, 2, 3)]
+    systems = [system("base", BASE), *(system(f"s{i}", x) for i, x in enumerate(others))]
+
+    (found,) = measures(systems)
+
+    p = sorted(comparison["p"] for comparison in found["comparisons"])
+    adjusted = sorted(comparison["p_adjusted"] for comparison in found["comparisons"])
+    assert adjusted[0] == pytest.approx(3 * p[0])
+
+
+def test_pairs_are_compared_with_the_baselines_pair_of_the_same_generator():
+    systems = [
+        system(name, BASE, "rouge1") for name in ("base/gpt", "base/llama", "up/gpt", "up/llama")
+    ]
+
+    (found,) = measures(systems)
+
+    pairs = [(c["system"], c["baseline"]) for c in found["comparisons"]]
+    assert pairs == [("up/gpt", "base/gpt"), ("up/llama", "base/llama")]
+
+
+def test_identical_systems_tie_and_do_not_differ():
+    (found,) = measures([system("base", BASE), system("copy", BASE)])
+
+    (comparison,) = found["comparisons"]
+    assert found["tied_with_best"] == ["base", "copy"]
+    assert (comparison["difference"], comparison["p"], comparison["differs"]) == (0.0, 1.0, False)
+    assert comparison["interval"][0] < 0 < comparison["interval"][1]
+    assert comparison["n_changed"] == 0
+
+
+def test_only_common_queries_are_compared():
+    left, right = BASE.copy(), BASE + 0.0
+    left[:10], right[5:15] = NAN, NAN
+
+    (found,) = measures([system("base", left), system("other", right)])
+
+    assert found["comparisons"][0]["n"] == 45
+
+
+def test_nothing_in_common_is_null_and_never_a_difference():
+    left, right = BASE.copy(), BASE.copy()
+    left[::2], right[1::2] = NAN, NAN
+
+    (found,) = measures([system("base", left), system("other", right)])
+
+    (comparison,) = found["comparisons"]
+    assert comparison["n"] == 0
+    assert comparison["p"] is None
+    assert comparison["difference"] is None
+    assert comparison["differs"] is False
+
+
+def test_lower_is_better_turns_the_best_round():
+    (found,) = measures(
+        [system("base", BASE, direction="lower"), system("up", BASE / 2 + 0.5, direction="lower")]
+    )
+
+    assert found["best"] == "base"
+
+
+def test_same_seed_same_result():
+    systems = [system("base", BASE), system("other", RANDOM.random(60))]
+
+    assert measures(systems) == measures(systems)
+
+
+def test_one_system_is_its_own_best():
+    (found,) = measures([system("base", BASE)])
+
+    assert found["tied_with_best"] == ["base"]
+    assert found["comparisons"] == []

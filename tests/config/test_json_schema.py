@@ -1,0 +1,110 @@
+"""The JSON Schema: valid itself, right about right and wrong configs, and not stale."""
+
+import copy
+import json
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from ragbench.config import config_schema, load_config
+from ragbench.config.load import read_yaml
+from ragbench.config.problems import Report
+from ragbench.errors import ConfigError
+from tests.config.test_dump import CONFIGS
+
+
+@pytest.fixture(scope="module")
+def validator():
+    return Draft202012Validator(config_schema())
+
+
+def test_is_a_schema():
+    Draft202012Validator.check_schema(config_schema())
+
+
+def test_the_stored_one_is_not_stale(repository):
+    stored = repository / "configs" / "ragbench.schema.json"
+
+    assert json.loads(stored.read_text(encoding="utf-8")) == config_schema(), (
+        "run: ragbench schema -o configs/ragbench.schema.json"
+    )
+
+
+def test_shipped_configs_name_it_and_fit(repository, validator):
+    shipped = sorted((repository / "configs").glob("*.yaml"))
+    assert shipped
+    for path in shipped:
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("# yaml-language-server: $schema=ragbench.schema.json\n"), path
+        assert not list(validator.iter_errors(yaml.safe_load(text))), path
+        load_config(path)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_accepts_what_loads(validator, name):
+    as_editors_read_it = read_yaml(CONFIGS[name], None, Report()).plain()
+
+    assert not [error.message for error in validator.iter_errors(as_editors_read_it)]
+
+
+RIGHT = {
+    "dataset": {"type": "beir", "path": "data"},
+    "retrievers": {"a": {"type": "bm25"}},
+    "generators": {"g": {"type": "extractive"}},
+}
+WRONG = [
+    {"dataset": None},
+    {"datasets": {}},
+    {"seed": 1.5},
+    {"seed": "x"},
+    {"max_failed": 2},
+    {"dataset": {"type": "bier", "path": "data"}},
+    {"dataset": {"type": "beir"}},
+    {"retrievers": {"a b": {"type": "bm25"}}},
+    {"retrievers": {"a": {"type": "bm52"}}},
+    {"retrievers": {"a": {"type": "bm25", "kk": 1}}},
+    {"retrievers": {"a": {"type": "bm25", "b": 2}}},
+    {"retrievers": {"a": {"type": "bm25", "variant": "lucen"}}},
+    {"retrievers": {"a": {"type": "bm25", "timeout": 0}}},
+    {"retrievers": {"a": {"type": "bm25", "sweep": {"kk": [1]}}}},
+    {"retrievers": {"a": {"type": "bm25", "sweep": {"b": []}}}},
+    {"retrievers": {"a": {"type": "bm25", "sweep": {"b": [2]}}}},
+    {"generators": {"g": {"type": "extractive", "passages": 0}}},
+    {"metrics": {"retrieval": {"top_k": 0}}},
+    {"metrics": {"retrieval": {"measures": [3]}}},
+    {"metrics": {"generation": "rouge1"}},
+    {"metrics": {"judge": {"type": "lexikal"}}},
+    {"statistics": {"confidence": 1}},
+    {"executor": {"type": "ray"}},
+    {"gates": []},
+]
+
+
+def test_the_right_one_is_right(validator, here):
+    assert not list(validator.iter_errors(RIGHT))
+    assert load_config(RIGHT)
+
+
+@pytest.mark.parametrize("change", WRONG, ids=str)
+def test_refuses_what_does_not_load(validator, here, change):
+    source = {**copy.deepcopy(RIGHT), **change}
+
+    assert list(validator.iter_errors(source))
+    with pytest.raises(ConfigError):
+        load_config(source)
+
+
+def test_every_key_has_its_sentence():
+    """Editors show them on hover."""
+
+    def without_description(schema, path=""):
+        for name, value in schema.get("properties", {}).items():
+            if name not in ("type", "sweep") and "description" not in value and "$ref" not in value:
+                yield f"{path}.{name}"
+        for key, value in schema.items():
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, dict):
+                    yield from without_description(part, f"{path}.{key}")
+
+    assert not list(without_description(config_schema()))

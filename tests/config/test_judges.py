@@ -1,0 +1,98 @@
+"""`metrics.judge`: rubrics by name and by file, one judge and several."""
+
+import pytest
+
+HEAD = "dataset: {type: beir, path: data}\nretrievers: {a: {type: bm25}}\nmetrics:\n  judge: "
+RUBRIC = "name: faithfulness\nneeds: [question, answer]\nscale: {1: bad, 3: good}\n"
+
+
+def judge(rubrics):
+    return f"{HEAD}{{type: lexical, rubrics: [{rubrics}]}}\n"
+
+
+def test_a_file_becomes_an_absolute_path(load, here):
+    (here / "mine.yaml").write_text(RUBRIC, encoding="utf-8")
+
+    config = load(judge("correctness, mine.yaml"))
+
+    [block] = config.metrics.judges.values()
+    assert block.rubrics == ("correctness", here / "mine.yaml")
+    assert config.resolved["metrics"]["judge"]["rubrics"] == ["correctness", "mine.yaml"]
+
+
+def test_several_judges_keep_their_names(load):
+    config = load(
+        f"{HEAD}\n"
+        "    strict: {type: lexical, rubrics: [faithfulness]}\n"
+        "    lax: {type: lexical, rubrics: [faithfulness, correctness], when: available}\n"
+    )
+
+    assert {name: block.name for name, block in config.metrics.judges.items()} == {
+        "strict": "strict",
+        "lax": "lax",
+    }
+    assert config.metrics.judges["lax"].when == "available"
+
+
+def test_without_rubrics_it_applies_what_it_can(load):
+    config = load(f"{HEAD}{{type: lexical}}\n")
+
+    rubrics = ("faithfulness", "answer_relevancy", "correctness")
+    assert config.metrics.judges["lexical"].rubrics == rubrics
+    assert config.resolved["metrics"]["judge"]["rubrics"] == list(rubrics)
+
+
+def test_no_judge_at_all(load):
+    assert load(f"{HEAD}{{}}\n").metrics.judges == {}
+
+
+@pytest.mark.parametrize(
+    ("rubrics", "found"),
+    [
+        ("fluency", "'fluency' is not built yet in this version"),
+        ("faithfulnes", "unknown rubric 'faithfulnes'"),
+        ("absent.yaml", "no such file: absent.yaml"),
+        ("correctness, correctness", "'correctness' gives a second score named 'correctness'"),
+        ("faithfulness, mine.yaml", "'mine.yaml' gives a second score named 'faithfulness'"),
+        ("tone.yaml", "this judge cannot apply 'tone.yaml'"),
+        ("broken.yaml", "'broken.yaml': line 2: nedes: unknown key"),
+    ],
+)
+def test_mistakes_in_rubrics(problems, here, rubrics, found):
+    (here / "mine.yaml").write_text(RUBRIC, encoding="utf-8")
+    (here / "broken.yaml").write_text(RUBRIC.replace("needs", "nedes"), encoding="utf-8")
+    tone = RUBRIC.replace("faithfulness", "tone")
+    (here / "tone.yaml").write_text(tone, encoding="utf-8")
+    position = rubrics.count(",")
+
+    [problem] = problems(judge(rubrics))
+
+    assert problem.found == found
+    assert problem.path == f"metrics.judge.rubrics.{position}"
+    assert problem.line == 4
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("{}", []),
+        ("3", ["4:10: metrics.judge: 3 is not a mapping"]),
+        ("{rubrics: [faithfulness]}", ["4:3: metrics.judge: missing key 'type'"]),
+        ("{a: {rubrics: []}}", ["4:11: metrics.judge.a: missing key 'type'"]),
+        ("{type: lexical, rubrics: x}", ["4:35: metrics.judge.rubrics: 'x' is not a list of text"]),
+        (
+            "{type: lexical, rubrics: [], when: never}",
+            ["4:45: metrics.judge.when: unknown value 'never'"],
+        ),
+        (
+            "{type: lexical, rubrics: [], rubrik: 1}",
+            ["4:39: metrics.judge: unknown key 'rubrik'"],
+        ),
+    ],
+)
+def test_mistakes_in_the_block(load, lines, block, expected):
+    text = f"{HEAD}{block}\n"
+    if expected:
+        assert lines(text) == expected
+    else:
+        assert load(text)

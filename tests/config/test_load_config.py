@@ -1,0 +1,149 @@
+"""Configs that are right: defaults, types, paths, and what Python callers may pass."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragbench.config import load_config
+from ragbench.data.beir import Beir
+from ragbench.errors import ConfigError
+from ragbench.retrieve.bm25 import BM25
+
+
+def test_a_dataset_and_one_retriever_are_enough(load, here):
+    config = load()
+
+    assert config.name == "c"
+    assert config.seed == 13
+    assert config.dataset.cls is Beir
+    assert config.dataset.options == {"path": here / "data", "split": "test"}
+    assert config.retrievers["bm25"].cls is BM25
+    assert config.retrievers["bm25"].options["k1"] == 0.9
+    assert config.retrievers["bm25"].timeout is None
+    assert config.metrics.retrieval.top_k == 100
+    assert config.metrics.retrieval.measures is None, "the default depends on the data"
+    assert config.metrics.generation is None
+    assert config.metrics.judges is None
+    assert config.statistics.confidence == 0.95
+    assert config.statistics.resamples == 10_000
+    assert config.max_failed == 0.0
+    assert config.output == "runs"
+    assert config.path == Path("c.yaml")
+
+
+def test_what_is_given_is_taken(load):
+    config = load(
+        "name: n\nseed: 1_000\n"
+        "dataset: {type: beir, path: data, split: {test: 0.5}}\n"
+        "retrievers: {a: {type: bm25, k1: 1, timeout: 2.5, concurrency: 4, version: v7}}\n"
+        "generators: {g: {type: extractive, passages: 3, retrievers: [a]}}\n"
+        "metrics:\n"
+        "  retrieval: {top_k: 20, measures: ['ndcg@10', map], missing: skip, match: {level: id}}\n"
+        "  generation: []\n"
+        "  judge:\n"
+        "    one: {type: lexical, rubrics: [faithfulness], when: available}\n"
+        "statistics: {baseline: a, resamples: 500}\n"
+        "executor: {type: local}\n"
+    )
+
+    assert (config.name, config.seed) == ("n", 1000)
+    assert config.dataset.options["split"] == {"test": 0.5}
+    retriever = config.retrievers["a"]
+    assert (retriever.timeout, retriever.concurrency, retriever.version) == (2.5, 4, "v7")
+    assert retriever.options["k1"] == 1
+    assert "timeout" not in retriever.options
+    generator = config.generators["g"]
+    assert (generator.retrievers, generator.passages) == (("a",), 3)
+    assert config.metrics.retrieval.measures == ("ndcg@10", "map")
+    assert config.metrics.retrieval.missing == "skip"
+    assert config.metrics.generation == ()
+    assert config.metrics.judges["one"].rubrics == ("faithfulness",)
+    assert config.metrics.judges["one"].when == "available"
+    assert config.statistics.baseline == "a"
+
+
+def test_a_judge_without_a_name_is_named_by_its_type(load):
+    config = load(
+        "dataset: {type: beir, path: data}\nretrievers: {a: {type: bm25}}\n"
+        "metrics: {judge: {type: lexical, rubrics: [correctness]}}\n"
+    )
+
+    assert list(config.metrics.judges) == ["lexical"]
+    assert config.metrics.judges["lexical"].name is None
+
+
+def test_paths_are_relative_to_the_file(here):
+    (here / "configs").mkdir()
+    (here / "configs" / "c.yaml").write_text(
+        "dataset: {type: beir, path: ../data}\nretrievers: {a: {type: bm25}}\n", encoding="utf-8"
+    )
+
+    config = load_config("configs/c.yaml")
+
+    assert config.dataset.options["path"] == here / "data"
+    assert config.resolved["dataset"]["path"] == "../data"
+
+
+def test_base_dir_moves_the_paths(here, load):
+    (here / "elsewhere" / "data").mkdir(parents=True)
+
+    assert load(base_dir="elsewhere").dataset.options["path"] == here / "elsewhere" / "data"
+
+
+def test_a_mapping_may_hold_python_values(here):
+    config = load_config(
+        {
+            "seed": np.int64(7),
+            "dataset": {"type": "beir", "path": here / "data"},
+            "retrievers": {"a": {"type": "bm25", "k1": np.float64(1.5)}},
+            "metrics": {"retrieval": {"measures": ("map",)}},
+        }
+    )
+
+    assert config.name == "experiment"
+    assert config.seed == 7
+    assert type(config.seed) is int
+    assert config.retrievers["a"].options["k1"] == 1.5
+    assert config.metrics.retrieval.measures == ("map",)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [(object(), "object"), (b"x", "bytes"), ("\ud800", "half a character"), ({1: 2}, "not text")],
+)
+def test_a_mapping_with_anything_else_is_refused(value, found):
+    with pytest.raises(ConfigError, match=found):
+        load_config({"dataset": {"type": "beir", "path": "data", "split": value}})
+
+
+def test_live_retrievers_count(here):
+    source = {
+        "dataset": {"type": "beir", "path": "data"},
+        "generators": {"g": {"type": "extractive", "retrievers": ["mine"]}},
+    }
+
+    config = load_config(source, live_retrievers=["mine"])
+
+    assert config.generators["g"].retrievers == ("mine",)
+    with pytest.raises(ConfigError, match="no retriever 'mine'"):
+        load_config(source)
+
+
+def test_records_need_no_retriever(here):
+    (here / "qa.jsonl").write_text("{}\n", encoding="utf-8")
+
+    config = load_config({"dataset": {"type": "records", "path": "qa.jsonl"}})
+
+    assert config.retrievers == {}
+
+
+def test_columns_are_checked_with_their_places(lines, here):
+    (here / "qa.jsonl").write_text("{}\n", encoding="utf-8")
+
+    assert lines("dataset: {type: records, path: qa.jsonl, columns: {qestion: q}}\n") == [
+        "1:52: dataset.columns: unknown key 'qestion'"
+    ]
+    assert lines("dataset: {type: records, path: qa.jsonl, columns: {id: 3}}\n") == [
+        "1:56: dataset.columns.id: 3 is not text"
+    ]

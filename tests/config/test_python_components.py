@@ -1,0 +1,110 @@
+"""`type: "python:module:Name"`: found where the docs say, options checked where possible."""
+
+import sys
+
+import pytest
+
+HEAD = "dataset: {type: beir, path: data}\nretrievers:\n"
+MODULE = """
+from typing import TYPE_CHECKING, Annotated
+from ragbench.registry import Option
+if TYPE_CHECKING:
+    from nowhere import Unknown
+
+class Declared:
+    def __init__(self, *, depth: Annotated[int, Option("Depth.", ge=1)] = 10, mode="a"): ...
+
+class Plain:
+    def __init__(self, url, retries=3): ...
+
+class Unresolvable:
+    def __init__(self, client: "Unknown" = None): ...
+
+class Greedy:
+    def __init__(self, **anything): ...
+
+def function(question, top_k, *, boost=1): ...
+
+ready = Plain("x")
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(here, monkeypatch):
+    """A module of the user's own in the working directory, forgotten after the test."""
+    (here / "mine_of_test.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    for name in ("mine_of_test", "broken_of_test", "beside_of_test"):
+        sys.modules.pop(name, None)
+
+
+def entry(keys):
+    return f"{HEAD}  x: {{type: 'python:mine_of_test:{keys}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "options"),
+    [
+        ("Declared'", {"depth": 10}),
+        ("Declared', depth: 3, mode: b", {"depth": 3, "mode": "b"}),
+        ("Plain', url: u", {"url": "u"}),
+        ("Unresolvable', client: 3", {"client": 3}),
+        ("Greedy', a: 1, b: [2]", {"a": 1, "b": [2]}),
+        ("function', boost: 2", {"boost": 2}),
+        ("ready'", {}),
+    ],
+)
+def test_options(load, keys, options):
+    component = load(entry(keys)).retrievers["x"]
+
+    assert component.options == options
+    assert component.timeout == 60.0, "code that we cannot see gets a time limit"
+
+
+def test_common_keys_are_not_options(load):
+    component = load(entry("Plain', url: u, timeout: 5, version: v7")).retrievers["x"]
+
+    assert component.options == {"url": "u"}
+    assert (component.timeout, component.version) == (5, "v7")
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        ("Declared', depth: 0", "depth: 0 is out of range"),
+        ("Declared', dept: 1", "x: unknown key 'dept'"),
+        ("Plain'", "x: missing key 'url'"),
+        ("Plain', url: u, retrys: 1", "x: unknown key 'retrys'"),
+        ("function', bost: 1", "x: unknown key 'bost'"),
+        ("Nothing'", "'mine_of_test' has no 'Nothing'"),
+        ("'", "'mine_of_test:'"),
+    ],
+)
+def test_mistakes(lines, keys, found):
+    [line] = lines(entry(keys))
+
+    assert found in line
+
+
+@pytest.mark.parametrize("body", ["import nowhere_at_all", "1 / 0", "def f(:", "raise SystemError"])
+def test_a_module_that_cannot_be_imported(lines, here, body):
+    (here / "broken_of_test.py").write_text(body, encoding="utf-8")
+
+    [line] = lines(f"{HEAD}  x: {{type: 'python:broken_of_test:X'}}\n")
+
+    assert "3:13: retrievers.x.type: cannot import 'broken_of_test'" in line
+
+
+def test_the_folder_of_the_yaml_is_searched_too(here):
+    from ragbench.config import load_config
+
+    (here / "configs").mkdir()
+    (here / "configs" / "beside_of_test.py").write_text("def f(q, k): ...\n", encoding="utf-8")
+    (here / "configs" / "c.yaml").write_text(
+        "dataset: {type: beir, path: ../data}\n"
+        "retrievers: {x: {type: 'python:beside_of_test:f'}}\n",
+        encoding="utf-8",
+    )
+
+    assert load_config("configs/c.yaml").retrievers["x"].cls.__name__ == "f"

@@ -1,0 +1,36 @@
+"""The family of loaders: every name loads, options are declared, nothing heavy is imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+from ragbench.data import LOADERS
+from ragbench.errors import NotBuiltYet, OptionError
+from ragbench.registry import declared_options, summary_line
+
+
+@pytest.mark.parametrize("name", LOADERS.names())
+def test_every_loader_declares_its_options(name):
+    loader = LOADERS.load(name)
+
+    assert summary_line(loader)
+    assert all(declared.option.help.endswith(".") for declared in declared_options(loader).values())
+
+
+def test_names():
+    assert LOADERS.names()[:3] == ["beir", "records", "trec"]
+    with pytest.raises(NotBuiltYet, match="loader 'huggingface' is not built yet"):
+        LOADERS.load("huggingface")
+    with pytest.raises(OptionError, match="did you mean 'beir'"):
+        LOADERS.load("bier")
+
+
+def test_nothing_heavy_is_imported():
+    code = (
+        "import sys, ragbench.data, ragbench.data.records, ragbench.data.predictions;"
+        "print(*sorted({'pyarrow', 'pandas', 'yaml', 'pydantic'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == ""

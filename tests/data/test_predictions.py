@@ -1,0 +1,56 @@
+"""Stored answers: keyed by query or by question, and what a file cannot say."""
+
+import pytest
+
+from ragbench.data.predictions import StoredPrediction, read_predictions
+from ragbench.types import Document
+
+
+def test_by_query_id_or_question(write):
+    path = write(
+        "p.jsonl",
+        [
+            {"query_id": 1, "question": "unread", "answer": "one", "contexts": []},
+            {"query_id": None, "question": "Two?", "answer": None},
+            {"query_id": "3", "answer": "", "contexts": [{"id": "d", "text": "t"}], "usage": {}},
+        ],
+    )
+
+    assert read_predictions(path) == {
+        "1": StoredPrediction("one", []),
+        "Two?": StoredPrediction(None),
+        "3": StoredPrediction("", [Document("d", "t")]),
+    }
+
+
+def test_csv(write):
+    path = write("p.csv", 'query_id,answer,contexts,system\na,one,"[""p""]",s\nb,,,s\n')
+
+    found = read_predictions(str(path))
+
+    assert (found["a"].answer, found["a"].system) == ("one", "s")
+    assert [document.text for document in found["a"].contexts or ()] == ["p"]
+    assert found["b"] == StoredPrediction("", None, "s")
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"query_id": "a", "answer": "y"}, "query 'a' is repeated, first at line 1"),
+        ({"id": "b", "answer": "y"}, "neither query_id nor question (keys: id, answer)"),
+        ({"query_id": "b", "response": "y"}, "no 'answer' (keys: query_id, response)"),
+        ({"query_id": "b", "answer": ["y"]}, "column 'answer' is a list; allowed: text"),
+        (
+            {"query_id": "b", "answer": "y", "system": "t"},
+            "system 't' after system 's'; allowed: the answers of one system per file",
+        ),
+    ],
+)
+def test_bad_lines_are_named(write, problem, row, expected):
+    path = write(
+        "p.jsonl", [{"query_id": "a", "answer": "x", "system": "s"}, {"system": "s"} | row]
+    )
+
+    text = problem(lambda: read_predictions(path)).replace("system, ", "")
+
+    assert text == f"p.jsonl:2: {expected}"

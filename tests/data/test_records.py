@@ -1,0 +1,261 @@
+"""Records in three formats: the reading, the systems that they carry, and what is refused."""
+
+import csv
+import gzip
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.data.records import Records
+from ragbench.types import Answered, Document, Query
+
+# NUL is refused in CSV; questions must not be blank
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+questions = texts.map(lambda text: f"Why {text}?")
+rows = st.fixed_dictionaries(
+    {
+        "question": questions,
+        "contexts": st.lists(texts, min_size=1, max_size=3),
+        "answer": texts,
+        "reference": st.lists(texts.map(lambda text: f"x{text}"), min_size=1, max_size=2),
+    }
+)
+tables = st.lists(rows, min_size=1, max_size=4, unique_by=lambda row: row["question"])
+
+
+def as_csv(table):
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, fieldnames=list(table[0]))
+    writer.writeheader()
+    for row in table:
+        writer.writerow({k: v if isinstance(v, str) else json.dumps(v) for k, v in row.items()})
+    return stream.getvalue().encode()
+
+
+@given(tables, st.randoms(use_true_random=False))
+def test_formats_and_row_orders_read_alike(tmp_path_factory, table, random):
+    folder = tmp_path_factory.mktemp("records")
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, table)))
+    shuffled = random.sample(table, len(table))
+    (folder / "b.csv").write_bytes(as_csv(shuffled))
+
+    one, other = Records(path=folder / "a.jsonl").load(), Records(path=folder / "b.csv").load()
+
+    assert one.fingerprints == other.fingerprints
+    assert [query.text for query in one.queries] == [row["question"] for row in table]
+    assert list(one.answers.values()) == [row["reference"] for row in table]
+    given_ = one.given["given"]
+    assert [answered.answer for answered in given_] == [row["answer"] for row in table]
+    assert [[d.text for d in a.contexts] for a in given_] == [row["contexts"] for row in table]
+    assert [query.id for query in one.queries] == [answered.query_id for answered in given_]
+
+
+def test_parquet_reads_alike(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = [
+        {"id": 1, "question": "a?", "contexts": [{"id": "p", "text": "t"}], "answer": "x"},
+        {"id": 2, "question": "b?", "contexts": [], "answer": None},
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(table), tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, table)))
+
+    one = Records(path=tmp_path / "a.parquet").load()
+
+    assert one.fingerprints == Records(path=tmp_path / "a.jsonl").load().fingerprints
+    assert one.given["given"] == [
+        Answered("1", "x", [Document("p", "t")]),
+        Answered("2", None, []),
+    ]
+
+
+def test_everything_that_a_record_can_say(write):
+    path = write(
+        "logs.jsonl",
+        [
+            {
+                "id": "q1",
+                "question": "Who?",
+                "contexts": ["plain", {"id": "p 2", "text": "t", "title": "T", "page": 3}],
+                "answer": "Me",
+                "reference": "You",
+                "queries": ["who is it", "who"],
+                "topic": "people",
+                "metadata": {"language": "en"},
+            },
+            {"id": 2, "question": "What?", "reference": ["a", {"text": "b"}, ""]},
+        ],
+    )
+
+    collection = Records(path=path).load()
+
+    assert collection.queries == [
+        Query("q1", "Who?", {"topic": "people", "language": "en"}),
+        Query("2", "What?"),
+    ]
+    assert collection.documents is None
+    assert collection.qrels is None
+    assert collection.answers == {"q1": ["You"], "2": ["a", "b"]}
+    [answered] = collection.given["given"]
+    assert (answered.query_id, answered.answer) == ("q1", "Me")
+    assert answered.queries == ["who is it", "who"]
+    assert answered.contexts is not None
+    assert answered.contexts[1] == Document("p%202", "t", "T", {"page": 3})
+    assert collection.notes == [
+        "2 rows, 2 questions",
+        "columns: id = id, question = question, contexts = contexts, answer = answer, "
+        "reference = reference, queries = queries",
+        "further columns, kept as metadata: topic, metadata",
+        "system given: 1 of 2 questions",
+    ]
+
+
+def test_equal_passages_have_equal_ids(write):
+    table = [{"question": f"{n}?", "contexts": ["same", f"other {n}"]} for n in range(2)]
+    first, second = Records(path=write("a.jsonl", table)).load().given["given"]
+
+    assert first.contexts[0].id == second.contexts[0].id
+    assert first.contexts[1].id != second.contexts[1].id
+
+
+def test_passages_find_their_document(write):
+    corpus = write(
+        "corpus.jsonl",
+        [{"_id": "d1", "title": "T", "text": "alpha"}, {"_id": "d2", "text": "beta"}],
+    )
+    passages = [
+        "T alpha",
+        "alpha",
+        {"id": "d2"},
+        {"text": "beta"},
+        {"id": "x", "text": "beta"},
+        "y",
+    ]
+    path = write("a.jsonl", [{"question": "?!", "contexts": passages}])
+
+    collection = Records(path=path, corpus=corpus).load()
+
+    assert [document.id for document in collection.documents or ()] == ["d1", "d2"]
+    [answered] = collection.given["given"]
+    ids = [document.id for document in answered.contexts or ()]
+    assert ids[:5] == ["d1", "d1", "d2", "d2", "x"]
+    assert len(ids[5]) == 12
+
+
+def test_a_system_per_value(write):
+    path = write(
+        "a.jsonl",
+        [
+            {"question": "a?", "system": "org/one", "answer": "1", "reference": "r", "cost": 1},
+            {"question": "a?", "system": "two", "answer": "2", "reference": "r", "cost": 2},
+            {"question": "b?", "system": "two", "answer": "3", "reference": None, "cost": 2},
+        ],
+    )
+
+    collection = Records(path=path).load()
+
+    assert {name: len(answers) for name, answers in collection.given.items()} == {
+        "org-one": 1,
+        "two": 2,
+    }
+    assert "system org-one (written 'org/one'): 1 of 2 questions" in collection.notes
+    assert [dict(query.metadata) for query in collection.queries] == [{}, {"cost": 2}]
+    assert len(collection.answers) == 1
+
+
+def test_systems_without_a_shared_question_are_noted(write):
+    table = [{"id": n, "question": "a?", "system": f"s{n}", "answer": "x"} for n in range(2)]
+
+    assert Records(path=write("a.jsonl", table)).load().notes[-1] == (
+        "no question is shared by two systems; if they answered the same ones, "
+        "map id to the question's id, or to null"
+    )
+
+
+def test_questions_alone_are_no_system(write):
+    collection = Records(path=write("a.csv", "question,reference\nWho?,Me\n")).load()
+
+    assert collection.given == {}
+    assert list(collection.answers.values()) == [["Me"]]
+
+
+def test_an_empty_csv_answer_is_an_answer(write):
+    path = write("a.csv", "question,answer,contexts,reference\nWho?,,,\n")
+
+    collection = Records(path=path).load()
+
+    assert collection.given["given"] == [Answered(collection.queries[0].id, "", None)]
+    assert collection.answers == {}
+
+
+def test_split(write):
+    path = write("a.jsonl", [{"question": f"{n}?", "reference": "r"} for n in range(10)])
+
+    collection = Records(path=path, split={"test": 0.3}).load()
+
+    assert len(collection.queries) == len(collection.answers) == 3
+    assert collection.notes[-1] == "random test set: 3 of 10 queries (test: 0.3, seed: 13)"
+
+
+def test_preview(write):
+    path = write(
+        "a.csv",
+        'user_input,response,retrieved_contexts\nWho?,Me,"[""p""]"\nWhat?,It,\nWhy?,So,\n',
+    )
+
+    first, second = Records(path=path).preview()
+
+    assert first["question"] == "Who?"
+    assert [passage["text"] for passage in first["contexts"]] == ["p"]
+    assert (second["contexts"], second["answer"]) == (None, "It")
+    assert list(first) == ["question", "contexts", "answer"]
+
+
+def lines_of(path):
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_xquad(lent_data):
+    path = lent_data / "xquad-en" / "test.jsonl.gz"
+    collection = Records(path=path, columns={"contexts": "context", "reference": "answers"}).load()
+
+    expected = lines_of(path)
+    assert len(collection.queries) == 1190
+    assert len({answered.contexts[0].id for answered in collection.given["given"]}) == 240
+    assert collection.answers == {
+        row["id"]: [a["text"] for a in row["answers"]] for row in expected
+    }
+
+
+def test_aragog(lent_data):
+    for path in sorted((lent_data / "aragog-rag-runs").glob("*.jsonl.gz")):
+        collection = Records(path=path).load()
+        assert [len(collection.queries), len(collection.answers)] == [107, 107]
+        expected = [row["contexts"] for row in lines_of(path)]
+        assert [[d.text for d in a.contexts] for a in collection.given["given"]] == expected
+
+
+def test_ragtruth(lent_data):
+    collection = Records(
+        path=lent_data / "ragtruth-qa" / "test.jsonl.gz",
+        columns={
+            "id": "source_id",
+            "contexts": "passages",
+            "answer": "response",
+            "system": "model",
+        },
+    ).load()
+
+    assert len(collection.queries) == 148
+    assert len(collection.given) == 6
+    assert sum(map(len, collection.given.values())) == 829
+
+
+def test_hotpotqa_asks_whether_its_answers_are_gold(lent_data, problem):
+    path = lent_data / "hotpotqa-sample" / "sample.jsonl.gz"
+
+    assert "gold or generated" in problem(lambda: Records(path=path).load())

@@ -1,0 +1,114 @@
+"""Rows of CSV and Parquet files: against csv.DictReader and pyarrow, and their errors."""
+
+import csv
+import io
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.data.rows import read_csv, read_rows
+from ragbench.errors import MissingExtra
+
+# NUL is refused, and a lone surrogate is no UTF-8
+cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff"))
+
+
+@given(rows=st.lists(st.tuples(cells, cells), min_size=1), end=st.sampled_from(["\n", "\r\n"]))
+def test_agrees_with_the_csv_module(tmp_path_factory, rows, end):
+    """Any Unicode, quotes, commas and line ends inside of cells."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *rows])
+    path = tmp_path_factory.mktemp("csv") / "rows.csv"
+    path.write_bytes(stream.getvalue().encode())
+
+    with path.open(encoding="utf-8", newline="") as file:
+        expected = list(csv.DictReader(file))
+    assert [entry.values for entry in read_csv(path)] == expected
+    assert expected == [{"a": a, "b": b} for a, b in rows]
+
+
+def test_lines_of_rows_with_multi_line_cells(write):
+    path = write("a.csv", 'a,b\n"x\ny\n",1\n\nz,2\r\n"last\n",3')
+
+    assert [(entry.line, entry.values["b"]) for entry in read_csv(path)] == [
+        (2, "1"),
+        (6, "2"),
+        (7, "3"),
+    ]
+
+
+def test_a_short_row_has_missing_cells(write):
+    [entry] = read_csv(write("a.csv", "a,b,c\n1,2\n"))
+
+    assert entry.values == {"a": "1", "b": "2", "c": None}
+
+
+def test_a_cell_longer_than_the_csv_module_allows(write):
+    [entry] = read_csv(write("a.csv", "a,b\n" + "x" * 200_000 + ",1\n"))
+
+    assert len(entry.values["a"]) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("a,b\n1,2\n3,4,5\n", "a.csv:3: 3 cells, expected 2 (a, b)"),
+        ("a,b,a\n1,2,3\n", "a.csv:1: column 'a' is repeated"),
+        ('a,b\n1,2\n"open,3\n4,5\n', "a.csv:3: bad CSV: unexpected end of data"),
+        ('a,b\n"x"y,2\n', "a.csv:2: bad CSV: ',' expected after '\"'"),
+        ("a,b\n", "a.csv: the file has no rows below its header"),
+        ("", "a.csv: the file is empty"),
+        (b"a,b\n1,\xe9\n", "a.csv:2: bad UTF-8: 0xe9 at byte 3 of the line"),
+    ],
+)
+def test_bad_csv_is_named_with_its_line(write, problem, raw, expected):
+    path = write("a.csv", raw)
+
+    assert problem(lambda: list(read_csv(path))) == expected
+
+
+def test_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [{"a": "x", "list": ["p", "q"]}, {"a": None, "list": []}]
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+
+    entries = list(read_rows(path, "records"))
+
+    assert [entry.values for entry in entries] == rows
+    assert [entry.place for entry in entries] == ["row 1", "row 2"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"", "a.parquet: the file is empty"),
+        (b"not parquet at all", "a.parquet: cannot be read as Parquet: "),
+    ],
+)
+def test_bad_parquet(write, problem, raw, expected):
+    path = write("a.parquet", raw)
+
+    assert problem(lambda: list(read_rows(path, "records"))).startswith(expected)
+
+
+def test_parquet_without_pyarrow(write, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = write("a.parquet", b"PAR1")
+
+    with pytest.raises(
+        MissingExtra, match=r"records: a\.parquet needs pyarrow: pip install 'ragbench\[parquet\]'"
+    ):
+        list(read_rows(path, "records"))
+
+
+def test_an_unknown_suffix(write, problem):
+    path = write("a.xlsx", b"x")
+
+    assert problem(lambda: list(read_rows(path, "records"))) == (
+        "a.xlsx: cannot tell the format from 'a.xlsx'; "
+        "allowed: .jsonl, .csv (also with .gz), .parquet"
+    )

@@ -1,0 +1,126 @@
+"""TREC collections: qrels, topics and documents together."""
+
+import pytest
+
+from ragbench.data.trec import Trec
+from ragbench.data.trec_corpus import read_trec_corpus
+from ragbench.types import Document, Query
+
+CORPUS = b"""<DOC>
+<DOCNO> AB-1 </DOCNO>
+<HEADLINE>
+Salt &amp; sea
+</HEADLINE>
+<TEXT>
+<P>First part.</P>
+</TEXT>
+<DATE>unread</DATE>
+<TEXT>Second part.</TEXT>
+</DOC>
+
+<doc>
+<docno>\xff2</docno>
+Body with caf\xe9 and 1 < 2.
+</doc>
+"""
+
+
+@pytest.fixture
+def files(write):
+    return {
+        "qrels": write("qrels.txt", b"1 0 AB-1 1\n1 0 \xff2 0\n2 0 AB-1 -1\n"),
+        "topics": write("topics.tsv", "1\tsalt\n2\tsea\n3\tunjudged\n"),
+        "corpus": write("docs/ab.sgml.gz", CORPUS).parent,
+    }
+
+
+def test_a_collection(files):
+    collection = Trec(**files).load()
+
+    assert collection.queries == [Query("1", "salt"), Query("2", "sea")]
+    assert collection.documents == [
+        Document("AB-1", "First part.\nSecond part.", "Salt & sea"),
+        Document("\udcff2", "Body with caf\ufffd and 1 < 2."),
+    ]
+    assert collection.qrels is not None
+    assert collection.qrels.to_dict() == {"1": {"AB-1": 1, "\udcff2": 0}, "2": {"AB-1": -1}}
+    assert collection.notes == [
+        "1 topic without a judgement left out",
+        "judgements with a negative grade, which gain nothing: 1",
+    ]
+    assert set(collection.fingerprints) == {"queries", "corpus", "qrels"}
+
+
+def test_no_corpus_and_a_random_split(files):
+    del files["corpus"]
+    collection = Trec(**files, split={"test": 0.5}).load()
+
+    assert collection.documents is None
+    assert len(collection.queries) == 1
+    assert collection.notes[0] == "no corpus: only stored rankings can be scored"
+
+
+def test_subtopics_as_iterations(files, write):
+    files["qrels"] = write("diversity.txt", "1 1 AB-1 0\n1 2 AB-1 1\n")
+
+    assert Trec(**files).load().notes[-1] == (
+        "judgements of a pair under a further subtopic, of which the best grade counts: 1"
+    )
+
+
+def test_json_corpus_is_the_same_corpus(files, write):
+    rows = [{"_id": "AB-1", "title": "Salt & sea", "text": "First part.\nSecond part."}]
+    write("docs/ab.sgml.gz", CORPUS[: CORPUS.index(b"<doc>")])
+    files["qrels"] = write("qrels.txt", "1 0 AB-1 1\n")
+    sgml = Trec(**files).load()
+
+    files["corpus"] = write("corpus.jsonl", rows)
+
+    assert Trec(**files).load().fingerprints == sgml.fingerprints
+
+
+@pytest.mark.parametrize(
+    ("qrels", "expected"),
+    [
+        ("1 0 AB-1 1\n30 0 AB-1 1\n", "qrels.txt:2: query '30' is not in topics.tsv; did you mean"),
+        (
+            "1 0 AB-11 1\n",
+            "qrels.txt:1: document 'AB-11' is not in the corpus; did you mean 'AB-1'",
+        ),
+        ("1 0 AB-1 x\n", "qrels.txt:1: grade 'x'; allowed: an integer"),
+    ],
+)
+def test_bad_references_are_named(files, write, problem, qrels, expected):
+    files["qrels"] = write("qrels.txt", qrels)
+
+    assert problem(lambda: Trec(**files).load()).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("<DOC>\n<TEXT>x</TEXT>\n</DOC>\n", "a.sgml:1: no <DOCNO> id </DOCNO> in the document"),
+        ("<DOC>\n<DOCNO>a b</DOCNO>\n</DOC>\n", "a.sgml:1: no <DOCNO> id </DOCNO> in the document"),
+        ("\n<DOC>\n<DOCNO>a</DOCNO>\n", "a.sgml:2: <DOC> is not closed; allowed: </DOC> on a line"),
+        ("<DOC>\n<DOC>\n", "a.sgml:1: <DOC> is not closed; allowed: </DOC> on a line"),
+        ("stray\n", "a.sgml:1: text outside of a document; allowed: <DOC>"),
+        ("\n", "a.sgml: no documents; allowed: <DOC> <DOCNO> ... </DOC>, or .jsonl"),
+        (
+            "<DOC>\n<DOCNO>a</DOCNO>\n</DOC>\n" * 2,
+            "a.sgml:4: DOCNO 'a' is repeated, first at line 1",
+        ),
+    ],
+)
+def test_bad_documents_are_named(write, problem, raw, expected):
+    path = write("a.sgml", raw)
+
+    assert problem(lambda: read_trec_corpus(path)) == expected
+
+
+def test_a_number_repeated_in_another_file(write, problem):
+    write("docs/a", "<DOC>\n<DOCNO>x</DOCNO>\n</DOC>\n")
+    path = write("docs/b", "<DOC>\n<DOCNO>x</DOCNO>\n</DOC>\n").parent
+
+    assert problem(lambda: read_trec_corpus(path)) == (
+        "docs/b:1: DOCNO 'x' is repeated, first at line 1 of docs/a"
+    )

@@ -1,0 +1,104 @@
+"""Calling components that raise, hang, are slow or answer nonsense."""
+
+import threading
+import time
+
+import pytest
+
+from ragbench.errors import AdapterError
+from ragbench.experiment.calls import Calls, call_each, call_once
+from ragbench.types import Cause
+
+
+def double(x):
+    return 2 * x
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_outcomes_come_in_the_order_of_the_items(concurrency, timeout):
+    done = []
+
+    outcomes = call_each(double, range(50), Calls("x", timeout, concurrency), done.append)
+
+    assert [outcome.value for outcome in outcomes] == list(range(0, 100, 2))
+    assert sum(done) == 50
+    assert all(outcome.latency_ms >= 0 for outcome in outcomes)
+
+
+def test_one_that_raises_fails_alone():
+    def picky(x):
+        if x == 3:
+            raise ValueError("not three")
+        return x
+
+    outcomes = call_each(picky, range(5), Calls("retriever 'mine'"))
+
+    assert [outcome.value for outcome in outcomes] == [0, 1, 2, None, 4]
+    assert outcomes[3].cause is Cause.ERROR
+    assert outcomes[3].detail == "retriever 'mine': ValueError: not three"
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (AdapterError("hit 1 is None"), Cause.MALFORMED),
+        (SystemExit(1), Cause.ERROR),
+        (RuntimeError(), Cause.ERROR),
+    ],
+)
+def test_causes(error, cause):
+    def raises(x):
+        raise error
+
+    outcome = call_once(raises, 1, Calls("x"))
+
+    assert (outcome.value, outcome.cause) == (None, cause)
+    assert outcome.cause.failed
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_one_that_hangs_fails_in_time(concurrency):
+    release = threading.Event()
+
+    def hangs(x):
+        if x == 1:
+            release.wait(30)
+        return x
+
+    start = time.monotonic()
+    outcomes = call_each(hangs, range(3), Calls("x", 0.2, concurrency))
+    taken = time.monotonic() - start
+    release.set()
+
+    assert [outcome.value for outcome in outcomes] == [0, None, 2]
+    assert outcomes[1].cause is Cause.TIMEOUT
+    assert outcomes[1].detail == "x did not answer within 0.2 s"
+    assert taken < 10
+
+
+def test_no_more_than_concurrency_at_once():
+    lock, running, most = threading.Lock(), 0, 0
+
+    def watch(x):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.005)
+        with lock:
+            running -= 1
+
+    call_each(watch, range(40), Calls("x", None, 4))
+
+    assert 2 <= most <= 4
+
+
+def test_an_interrupt_is_not_swallowed():
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        call_each(interrupted, [1], Calls("x"))
+    with pytest.raises(KeyboardInterrupt):
+        call_each(interrupted, [1], Calls("x", 5.0))

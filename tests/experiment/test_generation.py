@@ -1,0 +1,85 @@
+"""The generate stage: which passages a generator gets, and what becomes of failures."""
+
+from ragbench.experiment.calls import Calls, Outcome
+from ragbench.experiment.generation import generate, given_answers, passages_of
+from ragbench.generate.base import MissingPrediction
+from ragbench.types import (
+    Answered,
+    Cause,
+    Document,
+    Prediction,
+    Query,
+    Retrieved,
+    ScoredDocument,
+)
+
+CORPUS = {"a": Document("a", "text of a", "A"), "b": Document("b", "text of b")}
+QUERIES = [Query("q1", "one?"), Query("q2", "two?"), Query("q3", "three?")]
+
+
+def retrieved(*hits):
+    return Outcome(Retrieved(list(hits)))
+
+
+def test_passages_are_the_first_hits_with_text():
+    hits = retrieved(
+        ScoredDocument("b"),
+        ScoredDocument("unknown"),
+        ScoredDocument("chunk", text="its own", title="T"),
+        ScoredDocument("a"),
+    )
+    failed = Outcome(None, Cause.TIMEOUT)
+
+    first, none = passages_of([hits, failed], CORPUS, 2)
+
+    assert [(d.id, d.text) for d in first] == [("b", "text of b"), ("chunk", "its own")]
+    assert none is None
+
+
+class Echo:
+    def generate(self, question, contexts):
+        if question == "two?":
+            raise RuntimeError("out of words")
+        return f"{question} {len(contexts)}"
+
+
+def test_answers_carry_their_passages_and_failures_their_cause():
+    outcomes = [retrieved(), retrieved(), Outcome(None, Cause.TIMEOUT, "retriever 'x' hung")]
+    contexts = [[CORPUS["a"]], [], None]
+
+    first, second, third = generate(Echo(), QUERIES, contexts, outcomes, Calls("generator 'echo'"))
+
+    assert first.value == Prediction("one? 1", [CORPUS["a"]])
+    assert (second.cause, second.detail) == (
+        Cause.ERROR,
+        "generator 'echo': RuntimeError: out of words",
+    )
+    assert (third.cause, third.detail) == (Cause.TIMEOUT, "retriever 'x' hung")
+
+
+def test_a_missing_stored_answer_is_not_a_failure():
+    class Stored:
+        def generate_for(self, query, contexts):
+            if query.id == "q1":
+                return Prediction("stored", [Document("own")])
+            raise MissingPrediction(query.id)
+
+    found, missing, _ = generate(
+        Stored(), QUERIES, [[], [], []], [retrieved()] * 3, Calls("generator 'stored'")
+    )
+
+    assert found.value.contexts == [Document("own")]
+    assert missing.cause is Cause.NO_ANSWER
+    assert not missing.cause.failed
+
+
+def test_given_answers_follow_the_order_of_the_queries():
+    rows = [Answered("q3", "three", [Document("c", "x")]), Answered("q1", None)]
+
+    answers = given_answers("given", QUERIES, rows)
+
+    assert [o.value.answer if o.value else o.cause for o in answers.outcomes] == [
+        Cause.NO_ANSWER,
+        Cause.NO_ANSWER,
+        "three",
+    ]

@@ -1,0 +1,90 @@
+"""The retrieve stage: batches, batches that fail, and what becomes a run."""
+
+from ragbench.experiment.calls import Calls
+from ragbench.experiment.retrieval import ranked, retrieve
+from ragbench.retrieve.python import CallableRetriever
+from ragbench.types import Cause, Document, Query
+
+QUERIES = [Query(f"q{i}", f"question {i}") for i in range(70)]
+
+
+class Batch:
+    """Answers in batches, and remembers them."""
+
+    def __init__(self, refuses=(), wrong_length=False):
+        self.sizes, self.refuses, self.wrong_length = [], refuses, wrong_length
+
+    def retrieve(self, queries, top_k):
+        self.sizes.append(len(queries))
+        if any(query.id in self.refuses for query in queries):
+            raise RuntimeError("index is gone")
+        answers = [[query.id, "other"] for query in queries]
+        return answers[:-1] if self.wrong_length and len(queries) > 1 else answers
+
+
+def test_asks_in_blocks():
+    retriever = Batch()
+
+    outcomes = retrieve(retriever, QUERIES, 10, Calls("x"))
+
+    assert retriever.sizes == [32, 32, 6]
+    assert [o.value.documents[0].id for o in outcomes] == [query.id for query in QUERIES]
+
+
+def test_a_block_that_raises_is_asked_one_by_one():
+    retriever = Batch(refuses={"q40"})
+
+    outcomes = retrieve(retriever, QUERIES, 10, Calls("x"))
+
+    assert [row for row, outcome in enumerate(outcomes) if outcome.value is None] == [40]
+    assert outcomes[40].cause is Cause.ERROR
+    assert retriever.sizes == [32, 32, *[1] * 32, 6]
+
+
+def test_a_block_of_the_wrong_length_is_asked_one_by_one():
+    outcomes = retrieve(Batch(wrong_length=True), QUERIES, 10, Calls("x"))
+
+    assert all(outcome.value is not None for outcome in outcomes)
+
+
+def test_a_plain_function_is_asked_each_question_once():
+    asked = []
+
+    def search(question, top_k):
+        asked.append(question)
+        if question == "question 3":
+            raise TimeoutError
+        return None if question == "question 5" else ["d1"]
+
+    outcomes = retrieve(CallableRetriever(search), QUERIES[:8], 10, Calls("x"))
+
+    assert asked == [query.text for query in QUERIES[:8]]
+    assert {i: o.cause for i, o in enumerate(outcomes) if o.value is None} == {
+        3: Cause.ERROR,
+        5: Cause.MALFORMED,
+    }
+
+
+def test_the_order_counts_where_scores_do_not_fall():
+    retriever = CallableRetriever(lambda question, top_k: [("a", 0.1), ("b", 0.9), ("a", 0.5)])
+    outcomes = retrieve(retriever, QUERIES[:2], 10, Calls("x"))
+
+    found = ranked("mine", retriever, QUERIES[:2], outcomes, [Document("a")])
+
+    assert [id for id, _ in found.run.ranking("q0")] == ["a", "b"]
+    assert found.notes == [
+        "mine: 2 document ids appeared twice in a ranking; counted once",
+        "mine: the order of 2 rankings counts; their scores, absent, tied or out of order, were "
+        "replaced by falling ones",
+        "mine: 2 hits have ids that the corpus lacks; they count as unjudged",
+    ]
+
+
+def test_failed_and_missing_queries_are_not_in_the_run():
+    class Partial(Batch):
+        query_ids = frozenset({"q1", "q2"})
+
+    retriever = Partial(refuses={"q2"})
+    outcomes = retrieve(retriever, QUERIES[:3], 10, Calls("x"))
+
+    assert ranked("x", retriever, QUERIES[:3], outcomes, None).run.query_ids == ("q1",)

@@ -1,0 +1,71 @@
+"""A class, an object or a function of the user's becomes a component."""
+
+import pytest
+
+from ragbench.errors import AdapterError, OptionError
+from ragbench.registry import adapt
+
+
+class Mine:
+    def __init__(self, depth=1):
+        self.depth = depth
+
+    def retrieve(self, queries, top_k):
+        return self.depth
+
+
+def plain(question, top_k, suffix=""):
+    return question + suffix
+
+
+def adapted(target, **options):
+    return adapt(
+        target,
+        options,
+        "retriever 'mine'",
+        methods=("retrieve",),
+        wrap=lambda function: ("wrapped", function),
+        arguments="(question, top_k)",
+    )
+
+
+def test_a_class_is_made_with_the_options():
+    assert adapted(Mine, depth=7).retrieve([], 1) == 7
+
+
+def test_an_object_is_taken_as_it_is():
+    mine = Mine()
+
+    assert adapted(mine) is mine
+
+
+def test_a_function_is_wrapped_with_its_options():
+    word, function = adapted(plain, suffix="!")
+
+    assert word == "wrapped"
+    assert function("a", 3) == "a!"
+
+
+@pytest.mark.parametrize("target", [Mine, plain])
+def test_an_unknown_option_names_the_nearest(target):
+    with pytest.raises(OptionError, match="retriever 'mine': options: found 'sufix'"):
+        adapted(target, sufix=1)
+
+
+def test_options_for_a_finished_object_are_refused():
+    with pytest.raises(OptionError, match="it is made already"):
+        adapted(Mine(), depth=2)
+
+
+def test_a_constructor_that_raises_is_an_adapter_error():
+    class Broken:
+        def __init__(self):
+            raise RuntimeError("no index")
+
+    with pytest.raises(AdapterError, match="retriever 'mine': RuntimeError: no index"):
+        adapted(Broken)
+
+
+def test_anything_else_says_what_is_allowed():
+    with pytest.raises(AdapterError, match=r"found int, allowed: a class or object with retrieve"):
+        adapted(3)

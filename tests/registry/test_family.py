@@ -1,0 +1,83 @@
+"""Families: built-in types, `python:` paths, entry points, unknown and unbuilt names."""
+
+import sys
+from importlib import metadata
+
+import pytest
+
+from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.registry import Family, load_object, nearest, summary_line
+
+FAMILY = Family(
+    "retriever",
+    "ragbench.tests",
+    table={"path": "pathlib:Path", "fusion": "pathlib:PurePath"},
+    planned=frozenset({"dense"}),
+)
+
+
+def test_loads_a_built_in_type():
+    from pathlib import Path
+
+    assert FAMILY.load("path") is Path
+
+
+def test_loads_from_the_users_folder(tmp_path, monkeypatch):
+    (tmp_path / "my_search_module.py").write_text("import my_neighbour\nclass Mine: pass\n")
+    (tmp_path / "my_neighbour.py").write_text("")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    assert FAMILY.load("python:my_search_module:Mine", [tmp_path]).__name__ == "Mine"
+
+
+def test_an_entry_point_joins_the_table(monkeypatch):
+    point = metadata.EntryPoint("theirs", "pathlib:PosixPath", "ragbench.tests")
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if "tests" in group else [])
+
+    assert FAMILY.names() == ["path", "fusion", "theirs"]
+    assert FAMILY.load("theirs").__name__ == "PosixPath"
+
+
+def test_unknown_type_names_the_nearest():
+    with pytest.raises(OptionError, match="did you mean 'fusion'"):
+        FAMILY.load("fuson")
+
+
+def test_planned_type_says_so():
+    with pytest.raises(NotBuiltYet, match="retriever 'dense' is not built yet"):
+        FAMILY.load("dense")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("pathlib", "allowed: package.module:Name"),
+        ("no_such_module_here:X", "cannot import 'no_such_module_here'"),
+        ("pathlib:Pth", "'pathlib' has no 'Pth'; did you mean 'Path'?"),
+    ],
+)
+def test_bad_path_is_a_data_error(path, message):
+    with pytest.raises(DataError) as caught:
+        load_object(path)
+
+    assert message in str(caught.value)
+
+
+def test_a_module_that_raises_is_a_data_error(tmp_path, monkeypatch):
+    (tmp_path / "my_broken_module.py").write_text("1 / 0\n")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    with pytest.raises(DataError, match="ZeroDivisionError: division by zero"):
+        load_object("my_broken_module:X", [tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("Fusion", "fusion"), ("bm24", "bm25"), ("zzz", None)]
+)
+def test_nearest(word, expected):
+    assert nearest(word, ["fusion", "bm25"]) == expected
+
+
+def test_summary_line_is_the_first_of_the_docstring():
+    assert summary_line(Family).startswith("A family of components")
+    assert not summary_line(Family).endswith(".")

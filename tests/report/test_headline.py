@@ -1,0 +1,99 @@
+"""The result in words, in each of the situations that a reader can be in."""
+
+import pytest
+
+from ragbench.report.headline import headline, outcome_of
+from tests.report.example import comparison, score
+
+SCORES = {
+    "bm25": score((0.4, 0.36, 0.44), "m"),
+    "dense": score((0.41, 0.37, 0.45), "m"),
+    "hybrid": score((0.45, 0.41, 0.49), "m"),
+}
+BASELINES = {"bm25": None, "dense": "bm25", "hybrid": "bm25"}
+
+
+def family(best, tied, *comparisons):
+    return {"best": best, "tied_with_best": tied, "comparisons": list(comparisons)}
+
+
+def told(*made, best="hybrid", tied=("hybrid",), scores=SCORES):
+    return headline("ndcg@10", scores, family(best, tied, *made), BASELINES)
+
+
+def test_a_real_difference():
+    assert told(comparison("hybrid", "bm25", (0.05, 0.02, 0.08), 0.002, True)) == (
+        "hybrid is best on ndcg@10, 0.450: +0.050 [+0.020, +0.080] against bm25, "
+        "a real difference (95 % confidence, adjusted p 0.0020)"
+    )
+
+
+def test_an_undecided_one_says_what_could_have_been_shown():
+    made = comparison("hybrid", "bm25", (0.05, -0.02, 0.12), 0.2, False)
+
+    assert told(made, tied=["hybrid", "dense", "bm25"]) == (
+        "hybrid has the best ndcg@10, 0.450, but its difference from bm25, +0.050 "
+        "[-0.020, +0.120], is undecided (95 % confidence, adjusted p 0.20); this data set could "
+        "show one of 0.0300; dense cannot be told from it"
+    )
+
+
+def test_a_best_mean_over_other_queries_is_not_called_better():
+    made = comparison("hybrid", "bm25", (-0.05, -0.08, -0.02), 0.002, True)
+
+    assert told(made) == (
+        "hybrid has the best ndcg@10, 0.450, but on the queries that both have it is worse than "
+        "bm25: -0.050 [-0.080, -0.020] (95 % confidence, adjusted p 0.0020)"
+    )
+    assert told({**made, "differs": None}).endswith("[-0.080, -0.020], was not tested")
+
+
+def test_a_winner_with_rivals():
+    made = comparison("hybrid", "bm25", (0.05, 0.02, 0.08), 0.002, True)
+
+    assert told(made, tied=["hybrid", "dense"]).endswith("; dense cannot be told from it")
+
+
+def test_the_baseline_itself_is_best():
+    assert told(best="bm25", tied=["bm25"]) == (
+        "bm25, the baseline, is best on ndcg@10, 0.400 [0.360, 0.440]; "
+        "it differs from every other system"
+    )
+    assert told(best="bm25", tied=["bm25", "dense", "hybrid"]).endswith(
+        "; dense and hybrid cannot be told from it, which is undecided, not equal"
+    )
+
+
+def test_the_same_value_on_every_query():
+    made = {**comparison("hybrid", "bm25", (0.0, -0.1, 0.1), 1.0, False), "n_changed": 0}
+
+    assert told(made) == "hybrid and bm25 have the same ndcg@10 on every query, 0.450"
+
+
+def test_one_system_alone():
+    assert told(scores={"bm25": SCORES["bm25"]}, best=None, tied=[]) == (
+        "bm25 has ndcg@10 0.400 [0.360, 0.440] (95 % interval); there is nothing to compare it with"
+    )
+
+
+def test_nothing_compared_and_nothing_scored():
+    assert headline("m", SCORES, {}, {}) == "3 systems have m; they were not compared"
+    assert told(scores={"bm25": score(None, "m")}) == (
+        "no system has a value of ndcg@10: nothing was scored"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "direction", "differs", "word"),
+    [
+        (0.1, "higher", True, "better"),
+        (-0.1, "higher", True, "worse"),
+        (0.1, "lower", True, "worse"),
+        (-0.1, "lower", True, "better"),
+        (0.1, "higher", False, "undecided"),
+        (None, "higher", True, ""),
+        (0.1, "higher", None, ""),
+    ],
+)
+def test_the_verdict_obeys_the_direction(change, direction, differs, word):
+    assert outcome_of({"difference": change, "differs": differs}, direction) == word

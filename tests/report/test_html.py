@@ -1,0 +1,164 @@
+"""`report.html`: well-formed, offline, inert, small, and with the same tables."""
+
+import re
+import time
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+
+from ragbench.report.digits import printable, significant
+from ragbench.report.html import render_html
+from ragbench.report.table import render_terminal
+from tests.report.example import comparison, score, system
+from tests.report.strategies import HOSTILE, results
+
+VOID = {"meta"}
+TAGS = re.findall(
+    r"\S+",
+    """html head meta title style body header h1 p main div table caption thead tbody tr th td
+    small ul li section h2 figure figcaption svg path text dl dt dd details summary code
+    footer""",
+)
+ATTRIBUTES = re.findall(
+    r"\S+",
+    """lang charset http-equiv content name class role tabindex aria-label aria-hidden scope width
+    height viewbox d x y text-anchor""",
+)
+
+
+class Checker(HTMLParser):
+    """Fails on a tag that is not closed in order, or that the page has no business to have."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.texts, self.tags = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        assert tag in TAGS
+        assert {name for name, _ in attributes} <= set(ATTRIBUTES)
+        assert len({name for name, _ in attributes}) == len(attributes)
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        assert tag == "path"
+        self.handle_starttag(tag, attributes)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append((tuple(self.open[-1:]), " ".join(data.split())))
+
+
+def check(page: str) -> Checker:
+    checker = Checker()
+    checker.feed(page)
+    checker.close()
+    assert checker.open == []
+    return checker
+
+
+def texts(page: str, tag: str) -> list[str]:
+    return [text for where, text in check(page).texts if where == (tag,) and text]
+
+
+def test_golden(example, golden):
+    golden("report_report.html", render_html(*example))
+
+
+def test_nothing_can_be_loaded_and_nothing_runs(example):
+    page = render_html(*example)
+
+    assert "content=\"default-src 'none'; style-src 'unsafe-inline'\"" in page
+    assert not re.search(r"http(?!-equiv)|//|url\(|@import|<script|href|src=", page)
+
+
+def test_tables_are_accessible(example):
+    page = render_html(*example)
+
+    assert page.count("<table>") == page.count("<caption>")
+    assert not re.search(r"<th(?! scope=)[ >]", page)
+    assert page.count("<svg") == page.count('<svg role="img" aria-label="')
+
+
+def test_the_page_shows_what_the_terminal_shows(example):
+    page, text = render_html(*example), render_terminal(*example)
+
+    for interval in re.findall(r"\[\S+, \S+\]", text):
+        assert interval in page
+    assert {"0.446 *", "0.420 =", "0.640 *"} <= set(texts(page, "td"))
+    assert {"*", "=", "undecided"} <= set(texts(page, "dt"))
+
+
+def test_whiskers_stand_on_a_common_axis(example):
+    """ndcg@10 of bm25: 0.402 [0.368, 0.436] on 220 pixels from 0 to 1."""
+    page = render_html(*example)
+    left = 6
+
+    drawn = re.search(r'class="i" d="M(\S+) 9H([\d.]+)M', page)
+    assert [float(x) for x in drawn.groups()] == pytest.approx(
+        [left + 0.368 * 220, left + 0.436 * 220], abs=0.05
+    )
+    assert f'class="m" d="M{left + 0.402 * 220:.1f} 9h0' in page
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_inert(example, name):
+    summary, comparisons = example
+    summary["name"] = summary["dataset"]["name"] = summary["systems"][0]["name"] = name
+    summary["warnings"] = summary["notes"] = [name]
+    summary["judges"]["lexical"]["label"] = name
+    summary["gates"][0] |= {"gate": name, "verdict": name, "why": name}
+    for other in summary["systems"]:
+        other["scores"] = {f"{name}{measure}": s for measure, s in other["scores"].items()}
+
+    page = render_html(summary, comparisons)
+
+    if name:
+        assert " ".join(printable(name).split()) in texts(page, "h1")
+    assert page.encode("utf-8")
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x09\x0b-\x1f]", page)
+
+
+@settings(deadline=None, max_examples=60)
+@given(results())
+def test_anything_can_be_drawn_and_every_mean_is_there(case):
+    summary, comparisons = case
+    cells = texts(render_html(summary, comparisons), "td")
+
+    for one in summary["systems"]:
+        for entry in one["scores"].values():
+            assert any(cell.startswith(significant(entry["mean"])) for cell in cells)
+
+
+def test_twenty_systems_by_twenty_measures_stay_small():
+    measures = [f"measure_{i:02}@10" for i in range(20)]
+    names = [f"system-{i:02}/generator" for i in range(20)]
+    systems = [
+        system(names[i], {m: score((0.5 + i / 50, 0.4, 0.987), m) for m in measures})
+        for i in range(20)
+    ]
+    summary = {"name": "large", "systems": systems, "baseline": names[0]}
+    families = [
+        {
+            "measure": m,
+            "kind": "generation",
+            "best": names[19],
+            "tied_with_best": names[10:],
+            "comparisons": [
+                comparison(names[i], names[0], (0.044, 0.023, 0.066), 0.0006, True)
+                for i in range(1, 20)
+            ],
+        }
+        for m in measures
+    ]
+    start = time.process_time()
+    page = render_html(summary, {"baseline": names[0], "measures": families})
+
+    assert len(page.encode("utf-8")) < 100_000
+    assert page.count("<small>") > 20 * 20
+    assert time.process_time() - start < 2

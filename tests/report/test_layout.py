@@ -1,0 +1,166 @@
+"""What stands on a page: sections, marks, counts, baselines of pairs, labels of judges."""
+
+import copy
+
+from ragbench.report.counts import count_lines
+from ragbench.report.layout import lay_out
+from tests.report.example import comparison, score, system
+
+
+def test_sections_and_their_rows(example):
+    page = lay_out(*example)
+
+    assert [(s.kind, s.systems) for s in page.sections] == [
+        ("retrieval", ("bm25", "dense", "hybrid")),
+        ("generation", ("bm25/extractive", "bm25/gpt", "hybrid/extractive", "hybrid/gpt")),
+        ("judge", ("bm25/extractive", "bm25/gpt", "hybrid/extractive", "hybrid/gpt")),
+    ]
+
+
+def test_the_arguments_are_not_modified(example):
+    before = copy.deepcopy(example)
+    lay_out(*example)
+
+    assert example == before
+
+
+def test_pairs_are_compared_with_the_baselines_pair_of_their_generator(example):
+    rouge = lay_out(*example).sections[1].measures[0]
+
+    assert [cell.outcome for cell in rouge.differences] == [
+        "baseline", "baseline", "undecided", "undecided",
+    ]  # fmt: skip
+    assert [cell.value for cell in rouge.differences[2:]] == ["+0.020", "+0.030"]
+
+
+def test_undecided_gates_come_first(example):
+    assert [gate.verdict for gate in lay_out(*example).gates] == ["undecided", "pass"]
+
+
+def test_a_measure_of_one_system_has_no_best():
+    only = {"name": "one", "systems": [system("bm25", {"map": score((0.4, 0.3, 0.5), "map")})]}
+    made = {"measures": [{"measure": "map", "best": "bm25", "tied_with_best": ["bm25"]}]}
+
+    assert lay_out(only, made).sections[0].measures[0].scores[0].mark == ""
+    assert [sign for sign, _ in lay_out(only, made).legend] == ["[low, high]"]
+
+
+def test_the_legend_explains_what_is_on_the_page_only(example):
+    summary, comparisons = example
+    for family in comparisons["measures"]:
+        family["tied_with_best"] = [family["best"]]
+    summary["systems"] = summary["systems"][:3]
+    signs = dict(lay_out(summary, comparisons).legend)
+
+    assert list(signs) == ["[low, high]", "*", "vs bm25", "p", "better, worse", "undecided"]
+    assert signs["p"].startswith("randomization test, Holm over the 1 to 2 comparisons of one")
+    assert "pair of the same generator" not in signs["vs bm25"]
+
+
+def test_each_judge_has_its_own_section_and_label():
+    scores = {
+        "faithfulness(judge=a)": score((0.4, 0.3, 0.5), "f", judge="a", model="m-2024"),
+        "faithfulness(judge=b)": score((0.9, 0.8, 1.0), "f", judge="b", model="lexical/1"),
+    }
+    page = lay_out(
+        {
+            "name": "two",
+            "systems": [system("bm25/gpt", scores)],
+            "judges": {"b": {"model": "lexical/1", "label": "word overlap"}},
+        },
+        {},
+    )
+
+    assert [(s.title, s.labels) for s in page.sections] == [
+        ("judge a", ("judged by m-2024",)),
+        ("judge b", ("judged by lexical/1: word overlap",)),
+    ]
+    assert page.headlines[1].endswith("judged by lexical/1: word overlap")
+
+
+def test_an_app_outside_the_grid_is_compared_with_what_it_was_compared_with():
+    systems = [
+        system("bm25/gpt", {"rouge1": score((0.4, 0.3, 0.5), "r")}),
+        system("prod", {"rouge1": score((0.5, 0.4, 0.6), "r")}),
+    ]
+    made = comparison("prod", "bm25/gpt", (0.1, 0.05, 0.15), 0.01, True)
+    family = {"measure": "rouge1", "kind": "generation", "best": "prod", "comparisons": [made]}
+    page = lay_out({"name": "app", "systems": systems, "baseline": "bm25"}, {"measures": [family]})
+
+    (section,) = page.sections
+    assert [cell.outcome for cell in section.measures[0].differences] == ["baseline", "better"]
+    assert section.against == "vs bm25"
+
+
+def test_a_limited_run_says_how_many_queries_it_asked(example):
+    summary, comparisons = example
+    summary["counts"] = {"queries": 20}
+
+    assert lay_out(summary, comparisons).subject.startswith("example/test, 20 of 66 queries, ")
+
+
+def test_signatures_stand_once_unless_systems_differ(example):
+    summary, comparisons = example
+    summary["systems"][1]["scores"]["ndcg@10"]["signature"] = "ndcg@10|other"
+    signatures = dict(lay_out(summary, comparisons).signatures)
+
+    assert signatures["ndcg@10 of bm25, hybrid"].startswith("ndcg@10|ties")
+    assert signatures["ndcg@10 of dense"] == "ndcg@10|other"
+    assert "hit_rate@1" in signatures
+
+
+def test_costs_are_whole_tokens_and_absent_where_unknown(example):
+    summary, comparisons = example
+    summary["systems"][0]["latency_ms"] = None
+    bm25, dense, *_ = lay_out(summary, comparisons).costs
+
+    assert (bm25.p50_ms, bm25.input_tokens, bm25.usd) == ("-", "1234567", "0.00")
+    assert (dense.p50_ms, dense.p95_ms) == ("0.400", "12.3")
+    for one in summary["systems"]:
+        del one["latency_ms"], one["tokens"], one["usd"]
+    assert lay_out(summary, comparisons).costs == ()
+
+
+def test_sums_and_lower_is_better_stand_in_the_head():
+    scores = {
+        "num_rel": score((120, 100, 140), "n", aggregate="sum"),
+        "cost": score((0.1, 0.05, 0.2), "c", aggregate="geometric_mean", direction="lower"),
+    }
+    (section,) = lay_out({"name": "heads", "systems": [system("bm25", scores)]}, {}).sections
+
+    assert [measure.title for measure in section.measures] == [
+        "num_rel (sum)", "cost (geometric mean, lower is better)",
+    ]  # fmt: skip
+
+
+def counts(n, not_applicable, **failed):
+    return {"n": n, "failed": failed, "not_applicable": not_applicable, "bounds": [0.25, 0.5]}
+
+
+def test_equal_counts_are_one_line():
+    scores = {name: {"map": counts(5, 1), "mrr": counts(5, 1)} for name in ("a", "b")}
+
+    assert count_lines(scores, ["map", "mrr"]) == ["5 scored, 0 failed, 1 not applicable"]
+
+
+def test_other_counts_name_measures_and_systems_only_where_needed():
+    scores = {
+        "a": {"map": counts(5, 1), "mrr": counts(6, 0), "err": counts(5, 1)},
+        "b": {"map": counts(5, 1), "mrr": counts(6, 0), "err": counts(4, 2)},
+    }
+
+    assert count_lines(scores, ["map", "mrr", "err"]) == [
+        "5 scored, 0 failed, 1 not applicable in every score but these:",
+        "6 scored, 0 failed, 0 not applicable: mrr",
+        "4 scored, 0 failed, 2 not applicable: err of b",
+    ]
+
+
+def test_failures_have_causes_and_bounds_even_where_they_are_usual():
+    scores = {name: {"f": counts(3, 0, timeout=2)} for name in ("a", "b")}
+    text = "3 scored, 2 failed (timeout 2), 0 not applicable: f (mean from 0.250 to 0.500"
+
+    lines = count_lines(scores, ["f"])
+    assert [line.startswith(f"{name}: {text}") for name, line in zip("ab", lines, strict=True)] == [
+        True, True,
+    ]  # fmt: skip

@@ -1,0 +1,108 @@
+"""`report.md`, read back by a Markdown parser that we did not write."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from ragbench.report.digits import printable, significant
+from ragbench.report.markdown import escape, render_markdown
+from tests.report.strategies import HOSTILE, names, results
+
+JOINER = "\u2060"
+parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+def plain(tokens) -> str:
+    """The text of inline tokens; fails on anything but text and our own bold."""
+    allowed = {"text", "text_special", "strong_open", "strong_close"}
+    assert {token.type for token in tokens} <= allowed
+    return "".join(token.content for token in tokens).replace(JOINER, "")
+
+
+def cells(text: str) -> list[str]:
+    tokens = parser.parse(text)
+    inside = ("th_open", "td_open")
+    return [
+        plain(token.children)
+        for before, token in itertools.pairwise(tokens)
+        if before.type in inside
+    ]
+
+
+def test_golden(example, golden):
+    golden("report_report.md", render_markdown(*example))
+
+
+def test_the_first_line_is_the_result_in_words(example):
+    assert render_markdown(*example).splitlines()[0] == (
+        "ragbench: quickstart: hybrid is best on ndcg@10, 0.446: +0.044 [+0.023, +0.066] "
+        "against bm25, a real difference (95 % confidence, adjusted p 0.0006)"
+    )
+
+
+def test_tables_are_tables(example):
+    found = cells(render_markdown(*example))
+
+    assert "0.446 * [0.412, 0.480]" in found
+    assert "-0.070 [-0.110, -0.030], p 0.0012: better" in found
+    assert "ndcg@10|ties:docid|qrels:3f1c9a|v:1" in found
+    rows = [t for t in parser.parse(render_markdown(*example)) if t.type == "tr_open"]
+    tables = [t for t in parser.parse(render_markdown(*example)) if t.type == "table_open"]
+    assert (len(tables), len(rows)) == (1 + 3 * 3 + 2, 3 + (4 + 5 + 5) * 2 + (7 + 9 + 5) + 8 + 6)
+
+
+@settings(deadline=None)
+@given(names)
+def test_any_name_shows_as_it_is_in_a_cell_a_list_and_a_paragraph(name):
+    name = printable(name)
+
+    assert cells(f"| a | {escape(name)} |\n| - | - |\n| {escape(name)} | b |") == [
+        "a", name, name, "b",
+    ]  # fmt: skip
+    for form, expected in (("{}", ["paragraph_open"]), ("- {}", ["bullet_list_open"])):
+        tokens = parser.parse(form.format(escape(name)))
+        assert [token.type for token in tokens[:1]] == (expected if name or form != "{}" else [])
+        assert len([token for token in tokens if token.type == "inline"]) <= 1
+        assert "".join(plain(t.children) for t in tokens if t.type == "inline") == name
+
+
+@pytest.mark.parametrize(
+    "start", ["# a", "- a", "+ a", "1. a", "12) a", "---", "- - -", "#", "= a"]
+)
+def test_a_start_that_would_be_structure_is_text(start):
+    tokens = parser.parse(escape(start))
+
+    assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
+    assert plain(tokens[1].children) == start
+
+
+@given(st.from_regex(r"\A[a-z0-9]+(?:_[a-z0-9]+)*@[0-9]+\Z"))
+def test_ordinary_names_stay_readable_in_the_source(name):
+    assert escape(name) == name
+
+
+@settings(deadline=None, max_examples=60)
+@given(results())
+def test_anything_can_be_drawn_and_every_mean_is_there(case):
+    summary, comparisons = case
+    text = render_markdown(summary, comparisons)
+
+    found = cells(text)
+    html = [t.content for t in parser.parse(text) if t.type == "html_block"]
+    assert all(re.fullmatch(r"</details>\n?|<details>\n<summary>.*</summary>\n?", h) for h in html)
+    for system in summary["systems"]:
+        for score in system["scores"].values():
+            assert any(cell.startswith(significant(score["mean"])) for cell in found)
+
+
+def test_nobody_is_called_and_nothing_is_linked():
+    text = " ".join(escape(printable(name)) for name in HOSTILE)
+
+    assert "@someone" not in text
+    assert "#12" not in text
+    assert "http://" not in text
+    assert "www.a" not in text

@@ -1,0 +1,136 @@
+"""The terminal's tables: aligned, complete, the same without a terminal."""
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.report.digits import significant
+from ragbench.report.table import align, render_terminal
+from tests.report.strategies import results
+
+
+def display_width(text: str) -> int:
+    """Width after Unicode Annex 11, written here so that the renderer is not its own judge."""
+    return sum(
+        0
+        if unicodedata.category(ch) in ("Mn", "Me")
+        else 2
+        if unicodedata.east_asian_width(ch) in "WF"
+        else 1
+        for ch in text
+    )
+
+
+def test_golden(example, golden):
+    golden("report_terminal.txt", render_terminal(*example, report="runs/quickstart/latest"))
+
+
+def test_colour_only_repeats_what_the_characters_say(example):
+    colored = render_terminal(*example, color=True)
+
+    assert "\x1b[" in colored
+    bare = re.sub(r"\x1b\[\d+(?:;\d+)*m", "", colored)
+    assert re.sub(r" +$", "", bare, flags=re.M) == render_terminal(*example)
+
+
+def test_marks_of_a_measure_where_lower_is_better(example):
+    text = render_terminal(*example)
+    block = text[text.index("ter (lower is better)") :]
+
+    assert re.search(r"^hybrid/gpt +0\.640\* ", block, re.M), "the smallest is best"
+    assert not re.search(r"^bm25/gpt +0\.710[*=]", block, re.M)
+
+
+def test_a_line_can_be_found_with_grep(example):
+    assert re.search(
+        r"^hybrid +0\.446\* \[0\.412, 0\.480\] +\+0\.044 \[\+0\.023, \+0\.066\] +0\.0006 +better",
+        render_terminal(*example),
+        re.M,
+    )
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 100, 1000])
+def test_measures_that_do_not_fit_go_into_further_tables(example, width):
+    text = render_terminal(*example, width=width)
+    tables = [line for line in text.splitlines() if line.startswith("system ")]
+
+    heads = [re.split(r" {2,}", line) for line in tables]
+    shown = [name for head in heads for name in head[1:] if name not in ("vs bm25", "p", "verdict")]
+    assert shown == ["ndcg@10", "hit_rate@1", "rouge1", "ter (lower is better)", "faithfulness"]
+    assert len(tables) == (3 if width == 1000 else 4 if width == 100 else 5)
+    for name, head in zip(tables, heads, strict=True):
+        assert len(name) <= width or len(head) <= 5, "only a single measure may be wider"
+
+
+letters = st.sampled_from("ab漢かé\u0301\u05d0\uff21한 ")
+
+
+@given(st.lists(st.lists(st.text(letters, max_size=6), min_size=3, max_size=3), min_size=1))
+def test_all_lines_of_a_table_have_one_display_width(columns):
+    rows = align(columns)
+
+    assert len({display_width("".join(row)) for row in rows}) == 1
+    assert [[cell.rstrip(" ") for cell in row] for row in rows] == [
+        [cell.rstrip(" ") for cell in row] for row in zip(*columns, strict=True)
+    ]
+
+
+def test_wide_names_keep_the_columns(example):
+    summary, comparisons = example
+    summary["systems"][1]["name"] = "漢字e\u0301"
+    lines = render_terminal(summary, comparisons).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("system"))
+
+    widths = {display_width(re.split(r"\d\.\d|ndcg", line)[0]) for line in lines[start : start + 4]}
+    assert len(widths) == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(results())
+def test_anything_can_be_drawn_and_every_mean_is_there(case):
+    summary, comparisons = case
+    text = render_terminal(summary, comparisons)
+
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert text.encode("utf-8").endswith(b"\n")
+    for system in summary["systems"]:
+        for score in system["scores"].values():
+            assert significant(score["mean"]) in text
+
+
+def test_nothing_scored_at_all():
+    text = render_terminal({"name": "empty", "systems": []}, {})
+
+    assert text == "empty: \nnothing was scored\n"
+
+
+def test_without_notes_the_warnings_stay(example):
+    text = render_terminal(*example, notes=False)
+
+    assert "note: " not in text
+    assert "\nwarning: judge: 3 of 60 replies" in text
+
+
+def test_an_unfinished_run_says_so(example):
+    summary, comparisons = example
+    text = render_terminal({**summary, "complete": False}, comparisons)
+
+    assert "warning: the run is incomplete" in text
+
+
+def test_every_judge_score_stands_under_its_label(example):
+    text = render_terminal(*example)
+    title, label, head = text[text.index("\njudge lexical\n") + 1 :].splitlines()[:3]
+
+    assert (title, head.split()[1]) == ("judge lexical", "faithfulness")
+    assert label.endswith("no language model: a baseline, not a judgement of meaning")
+
+
+def test_bounds_stand_where_something_failed(example):
+    line = next(ln for ln in render_terminal(*example).splitlines() if "unreadable 2" in ln)
+
+    assert line.startswith("bm25/gpt: 57 scored, 3 failed (unreadable 2, timeout 1), 6 not")
+    assert "mean from 0.769 to 0.820" in line

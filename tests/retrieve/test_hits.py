@@ -1,0 +1,75 @@
+"""All shapes in which people return hits, and what is said of anything else."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import AdapterError
+from ragbench.retrieve.hits import read_hits
+from ragbench.types import Document, Retrieved, ScoredDocument
+
+EXPECTED = [ScoredDocument("a", 2.0), ScoredDocument("b", 1.0)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(EXPECTED, id="ours"),
+        pytest.param([("a", 2), ("b", 1)], id="pairs"),
+        pytest.param([["a", 2], ["b", 1]], id="lists of two"),
+        pytest.param([{"id": "a", "score": 2}, {"id": "b", "score": 1.0}], id="mappings"),
+        pytest.param({"b": 1, "a": 2}, id="a mapping, sorted by score"),
+        pytest.param(iter([("a", 2), ("b", 1)]), id="an iterator"),
+        pytest.param(Retrieved([("a", 2), ("b", 1)]), id="Retrieved"),
+    ],
+)
+def test_reads(answer):
+    assert read_hits(answer, 10).documents == EXPECTED
+
+
+def test_ids_and_documents_need_no_score():
+    hits = read_hits(["a", Document("b", "text", "title")], 10).documents
+
+    assert [(hit.id, hit.score, hit.text, hit.title) for hit in hits] == [
+        ("a", None, None, None),
+        ("b", None, "text", "title"),
+    ]
+
+
+def test_white_space_in_an_id_is_written_as_in_a_url():
+    assert [hit.id for hit in read_hits(["my doc", ("a\tb", 1)], 5).documents] == [
+        "my%20doc",
+        "a%09b",
+    ]
+
+
+def test_formulated_queries_are_kept():
+    assert read_hits(Retrieved([], ["sub question"]), 5).queries == ["sub question"]
+
+
+@given(st.lists(st.text("abc#ä/", min_size=1), max_size=30), st.integers(1, 20))
+def test_cuts_at_top_k(ids, top_k):
+    assert [hit.id for hit in read_hits(ids, top_k).documents] == ids[:top_k]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "found None instead of a list of hits"),
+        ("d1", "found 'd1' instead of a list of hits"),
+        (3, "found 3 instead of a list of hits"),
+        (["a", None], "hit 2 is None"),
+        ([("a", 1, 2)], "hit 1 is"),
+        ([("a", "high")], "hit 1 has the score 'high', allowed: a number"),
+        ([("a", float("nan"))], "hit 1 has the score NaN"),
+        ([""], "hit 1 has the id ''"),
+        (["a\0b"], "hit 1 has the id"),
+        ([{"score": 1}], "hit 1 is {'score': 1}"),
+        ([True], "hit 1 is True"),
+    ],
+)
+def test_refuses(answer, message):
+    with pytest.raises(AdapterError) as caught:
+        read_hits(answer, 10)
+
+    assert message in str(caught.value)

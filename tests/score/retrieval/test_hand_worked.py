@@ -1,0 +1,79 @@
+"""The binary measures, `err`, `rbp` and `judged`: values of published lessons, worked by hand."""
+
+import numpy as np
+import pytest
+
+from ragbench.errors import OptionError
+from ragbench.score.retrieval.notation import parse_measure
+from ragbench.score.retrieval.ranking import rank
+
+
+def value_of(name, ranking, judged):
+    run = {"q": {doc: float(-position) for position, doc in enumerate(ranking)}}
+    qrels = judged if isinstance(judged, dict) else dict.fromkeys(judged, 1)
+    return parse_measure(name).score(rank({"q": qrels}, run))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "ranking", "judged", "expected"),
+    [
+        pytest.param("precision@3", "axbyc", "abc", 2 / 3, id="P@3 of 1,0,1"),
+        pytest.param("precision@4", "axbyc", "abc", 2 / 4, id="P@4 of 1,0,1,0"),
+        pytest.param("precision@5", "axbyc", "abc", 3 / 5, id="P@5 of 1,0,1,0,1"),
+        pytest.param("precision@10", "ab", "ab", 2 / 10, id="a short list divides by k"),
+        pytest.param("precision(rel=2)@2", "ab", {"a": 1, "b": 2}, 1 / 2, id="grade 2 counts"),
+        pytest.param("recall@2", "axbyc", "abcd", 0.25, id="1 of 4 within 2"),
+        pytest.param("f1@3", "axb", "abcdefghij", 0.3077, id="2 * 2/3 * 0.2 / (2/3 + 0.2)"),
+        pytest.param("f1@3", "xyz", "ab", 0.0, id="no hit: 0, not 0/0"),
+        pytest.param("map", "axbyc", "abcdefghij", 0.226667, id="(1 + 2/3 + 3/5) / 10"),
+        pytest.param("map", "abc", "abcdefghij", 0.3, id="3 / 10"),
+        pytest.param("mrr", "xya", "a", 1 / 3, id="first hit at 3"),
+        pytest.param("mrr@2", "xya", "a", 0.0, id="first hit beyond the cut-off"),
+        pytest.param("mrr@2", "xab", "ab", 1 / 2, id="first hit at 2"),
+        pytest.param("hit_rate@2", "xya", "a", 0.0, id="missed within 2"),
+        pytest.param("hit_rate@3", "xya", "a", 1.0, id="found within 3"),
+        pytest.param("r_precision", "axbc", "abc", 2 / 3, id="2 of the first R = 3"),
+        pytest.param("bpref", "xa", {"a": 1, "x": 0}, 0.0, id="1 - 1/min(1, 1)"),
+        pytest.param("bpref", "xa", {"a": 1, "x": -1}, 1.0, id="negative: as unjudged"),
+        pytest.param("rbp(p=0.5)", "axb", "ab", 0.625, id="0.5 * (1 + 0.25)"),
+        pytest.param("rbp", "xa", "a", 0.16, id="0.2 * 0.8"),
+        pytest.param("rbp(p=0.5,gain=graded)", "ab", {"a": 1, "b": 4}, 0.375, id="(1/4 + 1/2) / 2"),
+        pytest.param("err(max=4)", "ab", {"a": 4, "b": 2}, 0.943359, id="15/16 + 1/16 * 3/16 / 2"),
+        pytest.param("err@1", "ab", {"a": 1, "b": 2}, 1 / 4, id="max = 2 from the qrels: (2-1)/4"),
+        pytest.param("err(max=1)", "a", {"a": 3}, 1 / 2, id="a larger grade counts as max"),
+        pytest.param("gmap", "xyz", "a", 1e-5, id="the floor of trec_eval"),
+        pytest.param("judged@3", "axb", {"a": 0, "b": 1}, 2 / 3, id="2 of 3"),
+        pytest.param("judged@3", "a", {"a": 0}, 1.0, id="divided by what was retrieved"),
+        pytest.param("num_rel_ret", "axb", "abc", 2.0, id="2 found of 3"),
+    ],
+)  # fmt: skip
+def test_hand_worked(name, ranking, judged, expected):
+    assert value_of(name, ranking, judged) == pytest.approx(expected, abs=5e-5)
+
+
+def test_mean_over_the_three_questions_of_a_lesson():
+    """Hits at rank 3 and 1, and a miss: hit rate 66.66 %, MRR 44.4 %."""
+    qrels = {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 1}}
+    run = {"q1": {"x": 3, "y": 2, "a": 1}, "q2": {"a": 3}, "q3": {"x": 3, "y": 2}}
+    ranked = rank(qrels, run)
+
+    assert parse_measure("hit_rate@3").score(ranked).mean() == pytest.approx(2 / 3)
+    assert parse_measure("mrr").score(ranked).mean() == pytest.approx(4 / 9)
+
+
+def test_judged_of_an_empty_list_is_not_applicable():
+    assert np.isnan(value_of("judged@3", "", "a"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["precision@1", "recall@1", "f1@1", "hit_rate@1", "mrr", "r_precision", "bpref", "rbp", "err"],
+)
+def test_nothing_relevant_is_not_zero(name):
+    assert np.isnan(value_of(name, "ab", {"a": 0, "b": -1}))
+
+
+@pytest.mark.parametrize("p", [0, 1, -0.5])
+def test_persistence_lies_between_0_and_1(p):
+    with pytest.raises(OptionError, match=r"rbp: p: found .*, allowed: a number > 0 and < 1"):
+        parse_measure(f"rbp(p={p})")

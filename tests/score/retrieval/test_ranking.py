@@ -1,0 +1,146 @@
+"""Order, ties and the join of run and qrels, by both ways of finding ranks."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.score.retrieval import ranking
+from ragbench.score.retrieval.ranking import rank
+from ragbench.types import Qrels, Run
+from tests.strategies import qrels_and_run
+
+COLUMNS = ("query", "rank", "grades", "starts", "n_retrieved", "judged_grades", "judged_starts")
+
+
+def assert_same(one, other):
+    assert one.query_ids == other.query_ids
+    assert one.missing == other.missing
+    for column in COLUMNS:
+        np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
+
+
+def plain_ranks(qrels, run, stable, singles):
+    """Rank as the rule reads, with Python's sort."""
+    rows = []
+    for index, (query, judged) in enumerate(qrels.items()):
+        hits = [(float(np.float32(s)) if singles else s, d) for d, s in run.get(query, {}).items()]
+        if not stable:
+            hits.sort(key=lambda hit: hit[1].encode(), reverse=True)
+        hits.sort(key=lambda hit: -hit[0])
+        rows += [(index, r, judged[d]) for r, (_, d) in enumerate(hits, 1) if d in judged]
+    return rows
+
+
+@given(qrels_and_run(), st.sampled_from(["docid", "stable"]), st.sampled_from([9, 10]))
+def test_both_ways_are_the_rule(case, ties, trec_eval):
+    qrels, run = case
+    expected = plain_ranks(qrels, run, ties == "stable", trec_eval == 9)
+    options = {"ties": ties, "trec_eval": trec_eval}
+
+    by_rows = rank(qrels, Run.from_dict(run), **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "_MANY", -1)
+        sparse = rank(qrels, run, **options)
+
+    found = zip(by_rows.query, by_rows.rank, by_rows.grades, strict=True)
+    assert [tuple(map(int, row)) for row in found] == expected
+    assert_same(by_rows, sparse)
+    assert_same(by_rows, rank(Qrels.from_dict(qrels), run, **options))
+
+
+def test_scores_of_one_half_precision_step_tie_by_both_ways(monkeypatch):
+    qrels, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 1.00000001, "b": 1.0, "c": 1e39, "d": 1e40}}
+
+    by_rows = rank(qrels, run, trec_eval=9)
+    monkeypatch.setattr(ranking, "_MANY", -1)
+
+    assert_same(by_rows, rank(qrels, run, trec_eval=9))
+    assert by_rows.rank.tolist() == [3, 4], "d and c first, then b before a: ids fall"
+
+
+def test_ties_fall_by_bytes_not_by_utf_16():
+    run = {"q": dict.fromkeys(["d10", "d2", "\uffee", "\U0001f600", "\udc80"], 1.0)}
+
+    order = [document for document, _ in Run.from_dict(run).ranking("q")]
+    ranks = {d: rank({"q": {d: 1}}, run).rank[0] for d in order}
+
+    assert order == ["\U0001f600", "\uffee", "\udc80", "d2", "d10"], "byte 0x80 < 0xef < 0xf0"
+    assert list(ranks.values()) == [1, 2, 3, 4, 5]
+
+
+def test_infinite_scores_are_first_and_last():
+    run = {"q": {"a": float("-inf"), "b": 0.0, "c": float("inf")}}
+
+    assert rank({"q": {"a": 1, "b": 2, "c": 3}}, run).grades.tolist() == [3, 2, 1]
+
+
+def test_queries_are_those_of_the_qrels_in_their_order():
+    ranked = rank(
+        {"q2": {"a": 1}, "q1": {"a": 1}, "q3": {"a": 1}}, {"q1": {"a": 1}, "x": {"a": 1}, "q3": {}}
+    )
+
+    assert ranked.query_ids == ("q2", "q1", "q3")
+    assert ranked.missing == {0}, "an empty list is not a missing one"
+    assert ranked.n_retrieved.tolist() == [0, 1, 0]
+
+
+def test_nothing_at_all():
+    ranked = rank({}, {})
+
+    assert ranked.n_queries == 0
+    assert len(ranked.rank) == 0
+
+
+@pytest.mark.parametrize(
+    ("qrels", "run", "message"),
+    [
+        pytest.param(
+            {"q": {"a": 0.7}},
+            {"q": {"a": 1}},
+            "qrels: query 'q', document 'a': grades are not integers, found 0.7; "
+            "are run and qrels swapped?",
+            id="swapped",
+        ),
+        pytest.param({"q": {"a": "x"}}, {}, "grades are not integers, found 'x'", id="text"),
+        pytest.param({"q": {"a": True}}, {}, "grades are not integers, found True", id="true"),
+        pytest.param({"q": {"a": 2**31}}, {}, "grade 2147483648 does not fit", id="32 bits"),
+        pytest.param({"q": {"a": 2**70}}, {}, "does not fit into 32 bits", id="beyond int64"),
+        pytest.param({"q": {"a": np.inf}}, {}, "grades are not integers, found inf", id="inf"),
+        pytest.param({"q": {1: 1}}, {}, "qrels: query 'q': document id 1 is not text", id="int id"),
+        pytest.param({1: {"a": 1}}, {}, "qrels: query id 1 is not text", id="int query id"),
+        pytest.param({"q": ["a"]}, {}, "qrels: query 'q': found list", id="list"),
+        pytest.param([], {}, "qrels: found list", id="no mapping"),
+        pytest.param({}, {"q": {7: 1.0}}, "run: query 'q': document id 7 is not text", id="run id"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(qrels, run, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        rank(qrels, run)
+
+
+@pytest.mark.parametrize("score", [float("nan"), "0.5", None, [1.0]])
+def test_bad_scores_are_named(score):
+    with pytest.raises(DataError, match="run: query 'q', document 'b': score"):
+        rank({"q": {"a": 1}}, {"q": {"a": 1.0, "b": score}})
+
+
+@pytest.mark.parametrize("number", [float, np.int32, np.float32, np.int64])
+def test_integral_grades_of_any_type_are_grades(number):
+    assert rank({"q": {"a": number(2)}}, {"q": {"a": np.float32(1)}}).grades.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"ties": "random"}, OptionError),
+        ({"trec_eval": 8}, OptionError),
+        ({"ties": "average"}, NotBuiltYet),
+    ],
+)
+def test_rules_that_are_not_there(options, error):
+    with pytest.raises(error):
+        rank({"q": {"a": 1}}, {}, **options)

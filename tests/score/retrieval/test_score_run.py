@@ -1,0 +1,139 @@
+"""The rules around the measures: who is scored, who is not and why, and what is counted."""
+
+import numpy as np
+import pytest
+
+from ragbench.errors import OptionError
+from ragbench.score.retrieval.score_run import score_run
+from ragbench.types import Cause, Qrels, Run
+
+QRELS = {
+    "found": {"a": 1, "b": 0},
+    "missing": {"a": 1},
+    "irrelevant": {"a": 0},
+    "both": {"a": 0},
+    "unjudged": {},
+}
+RUN = {
+    "found": {"x": 3.0, "a": 2.0},
+    "irrelevant": {"a": 1.0},
+    "unjudged": {"a": 1},
+    "extra": {"a": 1},
+}
+
+
+def causes(column):
+    return [Cause(code).word for code in column.causes]
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected", "scored"),
+    [
+        ({}, [0.5, 0, "no_relevant", "no_relevant", "no_judgements"], 2),
+        (
+            {"missing": "skip"},
+            [0.5, "missing_query", "no_relevant", "missing_query", "no_judgements"],
+            1,
+        ),
+        ({"no_relevant": "zero"}, [0.5, 0, 0, 0, "no_judgements"], 4),
+        (
+            {"missing": "skip", "no_relevant": "zero"},
+            [0.5, "missing_query", 0, "missing_query", "no_judgements"],
+            2,
+        ),
+    ],
+)  # fmt: skip
+def test_rules(rules, expected, scored):
+    result = score_run(RUN, QRELS, ["mrr"], **rules)
+    (column,) = result.columns
+
+    found = [
+        cause if np.isnan(value) else value
+        for value, cause in zip(column.values, causes(column), strict=True)
+    ]
+    assert found == expected
+    assert result.counts.scored == scored == (column.causes == Cause.SCORED).sum()
+
+
+def test_counts():
+    counts = score_run(RUN, QRELS, ["mrr"]).counts
+
+    assert counts.to_dict() == {
+        "queries": 5,
+        "scored": 2,
+        "missing": 2,
+        "without_judgements": 2,
+        "without_relevant": 2,
+        "duplicates": 0,
+        "judged_share": 2 / 4,
+    }
+
+
+def test_duplicates_are_counted():
+    run = Run.from_rankings({"q": ["a", "b", "a", "a"]})
+
+    assert score_run(run, {"q": {"a": 1}}, ["mrr"]).counts.duplicates == 2
+
+
+def test_a_measure_without_relevance_scores_irrelevant_queries_and_no_empty_list():
+    judged, counted = score_run(RUN, QRELS, ["judged@1", "num_ret"]).columns
+
+    assert causes(judged)[:4] == ["scored", "empty_ranking", "scored", "empty_ranking"]
+    assert counted.values[:4].tolist() == [2, 0, 1, 0]
+    assert counted.aggregate == "sum"
+
+
+def test_zero_is_the_floor_where_a_measure_has_one():
+    (column,) = score_run({}, {"q": {"a": 0}}, ["gmap"], no_relevant="zero").columns
+
+    assert column.values.tolist() == [1e-5]
+
+
+def test_columns_are_named_as_written_and_signed_by_meaning():
+    ours, theirs = score_run(RUN, QRELS, ["ndcg_exp@10", "nDCG(dcg='exp-log2')@10"]).columns
+
+    assert (ours.name, theirs.name) == ("ndcg_exp@10", "nDCG(dcg='exp-log2')@10")
+    assert ours.signature == theirs.signature
+    assert str(ours.signature).startswith(
+        "ndcg@10|gain:exp|discount:log2|base:2|ties:docid|trec_eval:10|missing:zero|no_relevant:skip|qrels:"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"missing": "skip"}, {"no_relevant": "zero"}, {"ties": "stable"}, {"trec_eval": 9}],
+)
+def test_every_rule_is_in_the_signature(change):
+    before, after = (score_run(RUN, QRELS, ["map"], **r).columns[0] for r in ({}, change))
+
+    ((part, _, there),) = before.signature.differences(after.signature)
+    assert {part: there} == {name: str(value) for name, value in change.items()}
+
+
+def test_qrels_are_in_the_signature_and_the_run_is_not():
+    def signature(run, qrels):
+        return score_run(run, qrels, ["map"]).columns[0].signature
+
+    assert signature(RUN, QRELS) == signature({}, Qrels.from_dict(QRELS))
+    assert signature(RUN, QRELS) != signature(RUN, QRELS | {"found": {"a": 2, "b": 0}})
+    assert signature(RUN, QRELS) != signature(RUN, QRELS | {"new": {}})
+
+
+def test_grades_as_floats_are_the_same_qrels():
+    as_floats = {q: {d: float(g) for d, g in judged.items()} for q, judged in QRELS.items()}
+
+    one, other = (score_run(RUN, qrels, ["map"]).columns[0] for qrels in (QRELS, as_floats))
+
+    assert one.signature == other.signature
+
+
+def test_largest_grade_is_in_the_signature_of_err():
+    (column,) = score_run({"q": {"a": 1}}, {"q": {"a": 3}}, ["err"]).columns
+
+    assert "|max:3|" in str(column.signature)
+
+
+@pytest.mark.parametrize("rules", [{"missing": "nan"}, {"no_relevant": "drop"}])
+def test_rules_that_are_not_there(rules):
+    with pytest.raises(OptionError, match=r"found '(nan|drop)', allowed: "):
+        score_run(RUN, QRELS, ["map"], **rules)

@@ -1,0 +1,118 @@
+"""The measures for one list: equal to the kernels, without NumPy, and worked by hand."""
+
+import itertools
+import math
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError, OptionError
+from ragbench.score.retrieval import single
+from ragbench.score.retrieval.notation import parse_measure
+from ragbench.score.retrieval.ranking import rank
+from ragbench.types import Run
+from tests.strategies import judged_list
+
+RELEVANT = ("precision", "recall", "f1", "hit_rate", "mrr", "average_precision", "rbp")
+UNCUT = ("bpref", "r_precision")
+NAMES = (*RELEVANT, *UNCUT, "dcg", "ndcg", "err")
+GAINING = [{}, {"gain": "exp"}, {"discount": "jk"}, {"discount": "jk", "base": 3, "gain": "exp"}]
+OTHER = {"dcg": GAINING, "ndcg": GAINING, "rbp": [{}, {"p": 0.3}], "err": [{}, {"max": 4}]}
+
+
+def options_of(name):
+    """Every kind of option that a function takes, in all combinations."""
+    cuts = [{}] if name in UNCUT else [{}, {"k": 1}, {"k": 3}, {"k": 50}]
+    rels = [{}, {"rel": 2}] if name in RELEVANT + UNCUT else [{}]
+    for parts in itertools.product(cuts, rels, OTHER.get(name, [{}])):
+        yield {key: value for part in parts for key, value in part.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(case=judged_list())
+def test_equal_to_the_kernel(name, case):
+    retrieved, judged = case
+    ranked = rank({"q": judged}, Run.from_rankings({"q": retrieved}))
+    kernel = parse_measure(f"{name}@1" if name not in UNCUT else name).kernel
+
+    for options in options_of(name):
+        value = getattr(single, name)(retrieved, judged, **options)
+        (expected,) = kernel(ranked, **options)
+        assert value == pytest.approx(expected, abs=1e-12, nan_ok=True), options
+        assert type(value) is float
+
+
+@given(judged_list())
+def test_relevant_ids_are_grades_of_one(case):
+    retrieved, judged = case
+    relevant = [document for document, grade in judged.items() if grade > 0]
+
+    for collection in (set(relevant), relevant, relevant * 2, tuple(relevant)):
+        value = single.ndcg(retrieved, collection, k=3)
+        expected = single.ndcg(retrieved, dict.fromkeys(relevant, 1), k=3)
+        assert value == pytest.approx(expected, nan_ok=True)
+
+
+@given(judged_list(), st.data())
+def test_a_repeated_id_never_raises_a_score(case, data):
+    retrieved, judged = case
+    if not retrieved:
+        return
+    again = data.draw(st.sampled_from(retrieved))
+    for name in NAMES:
+        score = getattr(single, name)
+        before, after = score(retrieved, judged), score([*retrieved, again], judged)
+        assert after == pytest.approx(before, nan_ok=True)
+
+
+def test_readme_example():
+    value = single.ndcg(["d3", "d1", "d7"], {"d1": 3, "d5": 1}, k=10)
+
+    assert value == pytest.approx((3 / math.log2(3)) / (3 + 1 / math.log2(3)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("judged", [{}, {"a": 0}, {"a": -1}, set()])
+def test_nothing_relevant_is_not_a_number(name, judged):
+    assert math.isnan(getattr(single, name)(["a", "b"], judged))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: single.ndcg(["a"], {"a": 1}, k=0), "ndcg: k: found 0, allowed: an integer >= 1"),
+        (lambda: single.ndcg(["a"], {"a": 1}, k=True), "ndcg: k: found True"),
+        (lambda: single.recall(["a"], {"a": 1}, rel=0), "recall: rel: found 0"),
+        (lambda: single.bpref(["a"], {"a": 1}, rel=0.5), "bpref: rel: found 0.5"),
+        (lambda: single.rbp(["a"], {"a": 1}, p=1), "rbp: p: found 1, allowed: a number > 0"),
+        (lambda: single.err(["a"], {"a": 1}, max=0), "err: max: found 0"),
+        (lambda: single.ndcg(["a"], {"a": 1}, gain="log"), "ndcg: gain: found 'log'"),
+        (lambda: single.dcg(["a"], {"a": 1}, discount="ln"), "dcg: discount: found 'ln'"),
+        (lambda: single.dcg(["a"], {"a": 1}, base=10), "dcg: base: found 10"),
+        (lambda: single.dcg(["a"], {"a": 1}, base=1, discount="jk"), "dcg: base: found 1"),
+        (lambda: single.mrr("abc", {"a": 1}), "retrieved: found 'abc', allowed: a collection"),
+        (lambda: single.mrr(["abc"], "abc"), "judged: found 'abc', allowed: a collection of ids"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_say_what_is_allowed(call, message):
+    with pytest.raises(OptionError, match=re.escape(message)):
+        call()
+
+
+@pytest.mark.parametrize("grade", [1.5, "x", True, None])
+def test_grades_are_integers(grade):
+    with pytest.raises(DataError, match="'a': grades are not integers"):
+        single.ndcg(["a"], {"a": grade})
+
+
+def test_one_list_needs_no_numpy():
+    code = (
+        "import sys; from ragbench.score.retrieval.single import ndcg; "
+        "assert ndcg(['a'], {'a': 1}, k=5) == 1.0; sys.exit('numpy' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

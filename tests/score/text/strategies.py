@@ -1,0 +1,54 @@
+"""Texts on which tokenisers and counters stumble: few words, often repeated, odd characters."""
+
+from hypothesis import strategies as st
+
+WORDS = [
+    "the",
+    "cat",
+    "sat",
+    "The",
+    "CAT",
+    "sitting",
+    "generally",
+    "running",
+    "3.14",
+    "1,000",
+    "U.S.",
+    "isn't",
+    "it's",
+    "e-mail",
+    "--",
+    "-",
+    ".",
+    ",",
+    "naïve",
+    "café",
+    "Ωmega",
+    "東京",
+    "данные",
+    "🙂",
+    "İstanbul",
+    "Kelvin",
+    "&amp;",
+    "&quot;",
+    "&lt;",
+    "&amp;lt;",
+    "<skipped>",
+    "end-",
+    "(x)",
+    "a.b.c",
+    "5-7",
+    "$5",
+    "1.",
+    ".5",
+    "...",
+    "''",
+    '"q"',
+    "[y]",
+]
+SPACES = [" ", " ", " ", "  ", "\n", "-\n", "\t", "\u00a0", "\r\n", ""]
+
+words_and_spaces = st.lists(
+    st.tuples(st.sampled_from(WORDS), st.sampled_from(SPACES)), max_size=14
+).map(lambda pairs: "".join(word + space for word, space in pairs))
+texts = words_and_spaces | st.text(max_size=30)

@@ -1,0 +1,118 @@
+"""BLEU: equal to sacrebleu to the last bit before the division, by hand, and by definition."""
+
+import math
+import random
+
+import pytest
+import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+from ragbench.errors import OptionError
+from ragbench.score.text import mteval
+from ragbench.score.text.bleu import bleu
+from ragbench.score.text.columns import score_texts
+from ragbench.score.text.mteval import tokenize_13a
+from tests.score.text.strategies import WORDS, texts
+
+SMOOTHINGS = [("exp", None), ("floor", None), ("floor", 0.01), ("add-k", None), ("none", None)]
+
+
+def oracle(prediction, references, **options):
+    names = {"smooth": "smooth_method", "max_order": "max_ngram_order"}
+    options = {names.get(key, key): value for key, value in options.items()}
+    return sacrebleu.BLEU(effective_order=True, **options).sentence_score(prediction, references)
+
+
+@given(texts)
+@settings(max_examples=300)
+def test_13a_equals_sacrebleu(text):
+    assert tokenize_13a(text) == Tokenizer13a()(text.rstrip()).split()
+
+
+@given(
+    texts,
+    st.lists(texts, min_size=1, max_size=3),
+    st.sampled_from(SMOOTHINGS),
+    st.integers(1, 6),
+    st.booleans(),
+)
+@settings(max_examples=300)
+def test_equals_sacrebleu(prediction, references, smoothing, max_order, lowercase):
+    smooth, value = smoothing
+    options = {"smooth": smooth, "smooth_value": value, "max_order": max_order}
+    theirs = oracle(prediction, references, lowercase=lowercase, **options)
+    ours = bleu(prediction, references, lowercase=lowercase, **options)
+
+    assert ours.score == theirs.score / 100
+    assert ours.brevity_penalty == theirs.bp
+    assert (ours.prediction_length, ours.reference_length) == (theirs.sys_len, theirs.ref_len)
+    if smooth != "add-k":  # there sacrebleu adds to the counts that it returns
+        counts = zip(theirs.counts, theirs.totals, strict=True)
+        assert ours.precisions == tuple(c / t if t else 0.0 for c, t in counts)
+
+
+@pytest.mark.parametrize("tokenize", ["intl", "char", "none", "zh"])
+def test_other_tokenizers_are_sacrebleus(tokenize):
+    prediction, references = "The cat 東京 sat, 3.14!", ["a cat 東京 sat, 3.1", "the Cat"]
+    theirs = oracle(prediction, references, tokenize=tokenize)
+    assert bleu(prediction, references, tokenize=tokenize).score == theirs.score / 100
+
+
+def test_long_texts_equal_sacrebleu():
+    draw = random.Random(3)
+    rows = []
+    for _ in range(15):
+        reference = draw.choices(WORDS, k=draw.choice([5, 80, 300]))
+        kept = [word if draw.random() < 0.8 else draw.choice(WORDS) for word in reference]
+        rows.append((" ".join(kept), [" ".join(reference), " ".join(reference[3:])]))
+    names = ["bleu", "bleu1", "bleu2", "bleu4", "bleu.precision3"]
+    columns = score_texts(*zip(*rows, strict=True), names)
+    for column, order in zip(columns[:4], (4, 1, 2, 4), strict=True):
+        expected = [oracle(p, r, max_order=order).score / 100 for p, r in rows]
+        assert column.values.tolist() == expected
+    assert columns[4].values.tolist() == [bleu(p, r).precisions[2] for p, r in rows]
+
+
+def test_hand_worked():
+    assert bleu("six six six six six", "six").precisions[0] == 1 / 5
+    result = bleu("the cat", "the cat sat on")
+    assert result.precisions == (1.0, 1.0, 0.0, 0.0), "two words have no longer n-gram"
+    assert result.brevity_penalty == math.exp(1 - 4 / 2)
+    assert result.score == pytest.approx(math.exp(-1))
+    assert bleu("", "a").score == 0.0
+    assert bleu("a", "").score == 0.0
+    assert bleu("a b c", ["a", "b c d e"]).reference_length == 4, "1 and 2 away: the closer one"
+    assert bleu("a b", ["a", "b c d"]).reference_length == 1, "both 1 away: the shorter one"
+
+
+def test_words_are_remembered_within_bounds(monkeypatch):
+    monkeypatch.setattr(mteval, "_REMEMBERED", 2)
+    memory = mteval._Memory()
+    assert [memory[word] for word in ("a,b", "c", "d.", "x" * 100)] == [
+        ("a", ",", "b"),
+        ("c",),
+        ("d", "."),
+        ("x" * 100,),
+    ]
+    assert set(memory) == {"d."}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_order": 0}, "max_order: found 0, allowed: an integer from 1 to 20"),
+        ({"smooth": "expo"}, "smooth: found 'expo', allowed: exp, floor, add-k, none"),
+        ({"smooth": "floor", "smooth_value": -1.0}, "smooth_value: found -1.0"),
+        ({"tokenize": "13b"}, "tokenize: found '13b', allowed: .*did you mean '13a'"),
+    ],
+)
+def test_bad_options_say_what_is_allowed(options, message):
+    with pytest.raises(OptionError, match=message):
+        bleu("a", "b", **options)
+
+
+def test_no_reference():
+    with pytest.raises(OptionError, match="at least one"):
+        bleu("a", [])

@@ -1,0 +1,179 @@
+"""Many predictions by many metrics: missing values, names, options, signatures, plug-ins."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ragbench.errors import AdapterError, DataError, NotBuiltYet, OptionError
+from ragbench.score.text import METRICS
+from ragbench.score.text.base import metric
+from ragbench.score.text.columns import score_texts
+from ragbench.score.text.notation import parse_metric
+from ragbench.score.text.notes import text_notes
+from ragbench.types import Cause
+
+
+@metric("length", needs_reference=False, direction="lower", range=(0.0, float("inf")))
+def length(prediction, references):
+    """Count the characters."""
+    return len(prediction)
+
+
+@metric("broken")
+def broken(prediction, references):
+    """Return something else than a number."""
+    return None
+
+
+LENGTH = f"python:{__name__}:length"
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_every_metric_keeps_the_common_rules(name):
+    predictions = ["the cat sat on the mat", "", None, "x", None]
+    references = [["the cat sat on the mat"], ["a"], ["a"], [], []]
+    (column,) = score_texts(predictions, references, [name])
+
+    values = column.values.tolist()
+    assert values[1] == 0.0, "an empty prediction is an answer"
+    assert values[0] == (0.0 if name in ("rouge7", "rouge8", "rouge9") else pytest.approx(1.0))
+    assert np.isnan(values[2:]).all()
+    causes = [Cause.NO_ANSWER, Cause.NO_REFERENCE, Cause.NO_REFERENCE]
+    assert column.causes.tolist() == [Cause.SCORED, Cause.SCORED, *causes]
+    assert (column.low, column.high, column.direction) == (0.0, 1.0, "higher")
+    assert column.signature.name == name
+
+
+def test_columns_come_in_order_under_the_callers_names():
+    names = ["bleu", "rouge2.recall", "em", "rouge1", "rouge2.recall", "rouge1.fmeasure"]
+    columns = score_texts(["a b"], [["a b c"]], names)
+    assert [column.name for column in columns] == names
+    assert [str(column.signature).split("|")[0] for column in columns] == [
+        "bleu",
+        "rouge2.recall",
+        "exact_match",
+        "rouge1",
+        "rouge2.recall",
+        "rouge1",
+    ]
+    assert columns[1].values.tolist() == [0.5]
+
+
+def test_the_order_of_metrics_and_repeated_texts_changes_nothing():
+    predictions = ["a b", "b a", "a b"] * 3
+    references = [["a b", "b"], ["a"], ["a b", "b"]] * 3
+    names = METRICS.names()
+    together = score_texts(predictions, references, names)
+    for name, column in zip(names, together, strict=True):
+        (alone,) = score_texts(predictions[::-1], references[::-1], [name])
+        np.testing.assert_array_equal(alone.values[::-1], column.values)
+
+
+def signature(references=(["a"], ["b", "c"]), name="bleu", **options):
+    (column,) = score_texts(["x"] * len(references), references, [name], **options)
+    return str(column.signature)
+
+
+def test_a_signature_tells_apart_what_numbers_depend_on():
+    start = "bleu|order:effective|max_order:4|smooth:exp|tokenize:13a|lowercase:no|gold:"
+    assert signature().startswith(start)
+    assert signature().endswith("|v:1")
+    different = [
+        signature(),
+        signature(tokenize="char"),
+        signature(smooth="floor"),
+        signature(max_order=2),
+        signature(references=(["b", "c"], ["a"])),
+        signature(references=(["a", "b"], ["c"])),
+        signature(name="rouge1"),
+        signature(name="rouge1", stemmer=True),
+    ]
+    assert len(set(different)) == len(different)
+    assert signature(["a", "b"]) == signature([["a"], ["b"]]), "one text stands for a list of one"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rogue1", "metric: name: found 'rogue1', allowed: rouge1, .*did you mean 'rouge1'"),
+        ("rouge1.recal", "allowed: rouge1.fmeasure, .*did you mean 'rouge1.recall'"),
+        ("exact_match.recall", "found 'exact_match.recall', allowed: exact_match"),
+        ("", "found ''"),
+    ],
+)
+def test_a_wrong_name_names_the_nearest(name, message):
+    with pytest.raises(OptionError, match=message):
+        parse_metric(name)
+
+
+@pytest.mark.parametrize("name", sorted(METRICS.planned))
+def test_what_is_planned_says_so(name):
+    with pytest.raises(NotBuiltYet, match=f"metric '{name.replace('+', '.')}' is not built yet"):
+        score_texts(["a"], [["a"]], [name])
+
+
+def test_options_reach_the_metrics_that_have_them():
+    columns = score_texts(["running"], [["runs"]], ["rouge1", "contains"], stemmer=True)
+    assert [column.values.tolist() for column in columns] == [[0.0], [0.0]]
+    columns = score_texts(["running cats"], [["run cat's"]], ["rouge1.recall"], stemmer=True)
+    assert columns[0].values.tolist() == [pytest.approx(1 / 3)], "cats: stem cat; running: run"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stemer": True}, "found 'stemer', allowed: .*did you mean 'stemmer'"),
+        ({"stemmer": 1}, "rouge1: stemmer: found 1, allowed: true or false"),
+        ({"smooth": "no"}, "bleu: smooth: found 'no', allowed: exp, floor, add-k, none"),
+        ({"max_order": True}, "bleu: max_order: found True"),
+    ],
+)
+def test_bad_options_say_what_is_allowed(options, message):
+    with pytest.raises(OptionError, match=message):
+        score_texts(["a"], [["a"]], ["rouge1", "bleu"], **options)
+
+
+def test_bad_inputs_say_where():
+    with pytest.raises(DataError, match="2 predictions and 1 lists of references"):
+        score_texts(["a", "b"], [["a"]], ["bleu"])
+    with pytest.raises(DataError, match=r"predictions\[1\]: found 3"):
+        score_texts(["a", 3], [["a"], ["b"]], ["bleu"])
+    with pytest.raises(DataError, match=r"references\[0\]: found None"):
+        score_texts(["a"], [[None]], ["bleu"])
+
+
+def test_a_metric_of_the_users():
+    (column,) = score_texts(["abc", None], [[], []], [LENGTH])
+    assert column.values[0] == 3.0
+    assert column.causes.tolist() == [Cause.SCORED, Cause.NO_ANSWER]
+    assert (column.direction, column.high) == ("lower", float("inf"))
+    with pytest.raises(AdapterError, match="found None, allowed: a number"):
+        score_texts(["a"], [["a"]], [f"python:{__name__}:broken"])
+    with pytest.raises(AdapterError, match="not declared with @metric"):
+        parse_metric("python:math:sqrt")
+
+
+def test_notes_count_the_texts_that_rouge_cannot_see():
+    predictions, references = ["東京", "Tokyo", None, "!"], [["данные", "a"], [], [], ["1"]]
+    (note,) = text_notes(predictions, references, ["bleu", "rougeL"])
+    assert note.startswith("rouge: 2 of 6 texts have no letter a-z")
+    assert text_notes(predictions, references, ["bleu"]) == []
+    assert text_notes(["Tokyo"], [["a"]], ["rouge1"]) == []
+
+
+def test_single_texts_load_nothing_heavy():
+    code = """
+import sys
+from ragbench.score.text.rouge import rouge
+from ragbench.score.text.bleu import bleu
+from ragbench.score.text.exact_match import exact_match
+from ragbench.score.text.token_f1 import token_f1
+from ragbench.score.text.contains import contains
+rouge("a b", "a"), bleu("a b", "a"), exact_match("a", "b"), token_f1("a", "b"), contains("a", "b")
+heavy = {"numpy", "nltk", "sacrebleu", "rouge_score", "yaml", "pydantic", "click"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

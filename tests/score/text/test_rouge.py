@@ -1,0 +1,110 @@
+"""ROUGE: equal to rouge-score to the last bit, by hand, and by its definition."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score import rouge_scorer
+
+from ragbench.errors import OptionError
+from ragbench.score.text.columns import score_texts
+from ragbench.score.text.lcs import lcs_length, lcs_positions
+from ragbench.score.text.rouge import TYPES, rouge
+from tests.score.text.strategies import WORDS, texts
+
+SCORERS = {
+    stemmer: rouge_scorer.RougeScorer(list(TYPES), use_stemmer=stemmer) for stemmer in (False, True)
+}
+
+
+def as_tuples(scores):
+    return {name: tuple(score) for name, score in scores.items()}
+
+
+@given(texts, texts, st.booleans())
+@settings(max_examples=300)
+def test_equals_rouge_score(prediction, reference, stemmer):
+    theirs = SCORERS[stemmer].score(reference, prediction)
+    assert as_tuples(rouge(prediction, reference, TYPES, stemmer=stemmer)) == as_tuples(theirs)
+
+
+@given(texts, st.lists(texts, min_size=1, max_size=4))
+def test_of_several_references_the_best_counts(prediction, references):
+    theirs = SCORERS[False].score_multi(references, prediction)
+    assert as_tuples(rouge(prediction, references, TYPES)) == as_tuples(theirs)
+
+
+@pytest.mark.parametrize("stemmer", [False, True])
+def test_long_texts_equal_rouge_score(stemmer):
+    """Long enough for integers of many digits, with words that repeat and words that do not."""
+    draw = random.Random(5)
+    vocabulary = [*WORDS, *(f"word{n}ing" for n in range(150))]
+    pairs = [
+        tuple(" ".join(draw.choices(vocabulary, k=draw.choice([60, 200, 400]))) for _ in "pr")
+        for _ in range(12)
+    ]
+    pairs += [(text, " ".join(text.split()[::2])) for text, _ in pairs[:4]]
+    names = ["rouge1", "rouge2", "rougeL", "rougeL.precision", "rougeLsum.recall"]
+    columns = score_texts([p for p, _ in pairs], [[r] for _, r in pairs], names, stemmer=stemmer)
+    theirs = [SCORERS[stemmer].score(r, p) for p, r in pairs]
+    for column in columns:
+        name, _, part = column.name.partition(".")
+        assert column.values.tolist() == [getattr(t[name], part or "fmeasure") for t in theirs]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "name", "expected"),
+    [
+        pytest.param(
+            "I really loved reading the Hunger Games",
+            "I loved reading the Hunger Games",
+            "rouge1",
+            (6 / 7, 1.0),
+            id="6 of 7 words, 6 of 6",
+        ),
+        pytest.param(
+            "I really loved reading the Hunger Games",
+            "I loved reading the Hunger Games",
+            "rouge2",
+            (4 / 6, 4 / 5),
+            id="4 of 6 pairs, 4 of 5",
+        ),
+        pytest.param("a b c", "c a b", "rougeL", (2 / 3, 2 / 3), id="a b in order"),
+        pytest.param("a a a", "a", "rouge1", (1 / 3, 1.0), id="clipped at one"),
+        pytest.param("a b\nc d", "c d\na b", "rougeLsum", (1.0, 1.0), id="lines in any order"),
+        pytest.param("", "a", "rouge1", (0.0, 0.0), id="empty prediction"),
+        pytest.param("a", "", "rougeL", (0.0, 0.0), id="empty reference"),
+        pytest.param("東京", "東京", "rouge1", (0.0, 0.0), id="no letter a-z"),
+        pytest.param("a b", "a b", "rouge9", (0.0, 0.0), id="shorter than n"),
+    ],
+)
+def test_hand_worked(prediction, reference, name, expected):
+    score = rouge(prediction, reference, [name])[name]
+    assert (score.precision, score.recall) == expected
+
+
+def test_each_type_takes_its_own_best_reference():
+    scores = rouge("a b c", ["c b a", "x a b"], ["rouge1", "rouge2"])
+    assert scores["rouge1"].fmeasure == 1.0
+    assert scores["rouge2"].recall == 0.5
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
+def test_the_subsequence_is_one_and_is_longest(first, second):
+    positions = lcs_positions(first, second)[::-1]
+    left = iter(second)
+    assert all(first[position] in left for position in positions), "in order in both"
+    table = {(i, -1): 0 for i in range(-1, 12)} | {(-1, j): 0 for j in range(-1, 12)}
+    for i, mine in enumerate(first):
+        for j, theirs in enumerate(second):
+            longer = table[i - 1, j - 1] + 1 if mine == theirs else 0
+            table[i, j] = max(longer, table[i - 1, j], table[i, j - 1])
+    assert len(positions) == lcs_length(first, second) == table[len(first) - 1, len(second) - 1]
+
+
+def test_bad_arguments_say_what_is_allowed():
+    with pytest.raises(OptionError, match="types: found 'rouge-1', allowed: rouge1, .*'rouge1'"):
+        rouge("a", "b", ["rouge-1"])
+    with pytest.raises(OptionError, match=r"references: found \[\], allowed: a text, or a list"):
+        rouge("a", [])

@@ -1,0 +1,10 @@
+"""The oracle of these tests. ragbench itself does without SciPy."""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def scipy_stats():
+    from scipy import stats
+
+    return stats

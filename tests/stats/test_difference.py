@@ -1,0 +1,249 @@
+"""Paired differences: the second interval of each rule, by hand and by simulated coverage."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import OptionError
+from ragbench.stats.bootstrap import studentized_bootstrap
+from ragbench.stats.difference import difference_interval, effect_size, paired_differences
+from tests.stats.strategies import differences
+
+UNBOUNDED = (0.0, math.inf)
+Z = 1.959963985
+
+
+def spread(n_changed, n, size=0.5):
+    """Differences of which n_changed are not 0, no two of these equal."""
+    return np.concatenate((np.linspace(-size, 2 * size, n_changed), np.zeros(n - n_changed)))
+
+
+@pytest.mark.parametrize(
+    ("d", "rule"),
+    [
+        pytest.param([0.0], "identical", id="one query"),
+        pytest.param([0.0] * 300, "identical", id="no change"),
+        pytest.param([1e-16, -1e-16, 0.0], "identical", id="a rounding error is no change"),
+        pytest.param([0.1], "plus_four", id="one change of one"),
+        pytest.param(spread(19, 300), "plus_four", id="19 changed"),
+        pytest.param(spread(20, 300), "studentized", id="20 changed"),
+        pytest.param(spread(20, 20), "studentized", id="20 of 20"),
+        pytest.param([0.2] * 300, "plus_four", id="all changed by the same"),
+        pytest.param([1.0] * 281 + [0.0] * 19, "plus_four", id="all but 19 changed by the same"),
+        pytest.param([1.0] * 280 + [0.0] * 20, "studentized", id="all but 20"),
+    ],
+)
+def test_the_rule_depends_on_how_many_changed(d, rule):
+    ours = difference_interval(d, resamples=200)
+
+    assert ours.rule == rule
+    assert ours.n == len(d)
+    assert ours.n_changed == np.count_nonzero(np.abs(d) > 1e-12)
+
+
+@pytest.mark.parametrize("d", [spread(40, 80), -(spread(25, 60) ** 2)])
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_studentized_is_the_union_with_t(scipy_stats, d, confidence):
+    t = scipy_stats.ttest_1samp(d, 0.0).confidence_interval(confidence)
+    bootstrap = studentized_bootstrap(d, confidence=confidence, resamples=999, seed=5)
+
+    ours = difference_interval(d, confidence=confidence, resamples=999, seed=5)
+
+    assert ours.lower == pytest.approx(min(t.low, bootstrap[0]), abs=1e-12)
+    assert ours.upper == pytest.approx(max(t.high, bootstrap[1]), abs=1e-12)
+    assert ours.sd == pytest.approx(np.std(d, ddof=1))
+
+
+def test_plus_four_is_the_union_with_t(scipy_stats):
+    d = np.array([-0.3] * 9 + [0.0] * 41)
+    t = scipy_stats.ttest_1samp(d, 0.0).confidence_interval(0.95)
+    total = 50 + Z**2
+    mean = d.sum() / total
+    sd = math.sqrt(
+        (((d - mean) ** 2).sum() + Z**2 / 2 * ((1 - mean) ** 2 + (1 + mean) ** 2)) / (total - 1)
+    )
+    half = scipy_stats.t.ppf(0.975, 49) * sd / math.sqrt(total)
+
+    ours = difference_interval(d)
+
+    assert ours.lower == pytest.approx(min(t.low, mean - half))
+    assert ours.upper == pytest.approx(max(t.high, mean + half))
+    assert ours.sd == pytest.approx(sd)
+    assert ours.mean == pytest.approx(d.mean())
+
+
+@pytest.mark.parametrize(
+    ("d", "options", "expected"),
+    [
+        pytest.param([0.3], {}, (-1.0, 1.0), id="one query: anything is possible"),
+        pytest.param([0.0], {"range": (1, 5)}, (-4.0, 4.0), id="one query: the whole width"),
+        pytest.param(
+            [0.0] * 100,
+            {},
+            (-0.037633, 0.037633),
+            id="t(99) 1.98422 sqrt(3.84146 / 102.84146 / 103.84146)",
+        ),
+        pytest.param(
+            [0.0] * 100, {"range": (0, 10)}, (-0.37633, 0.37633), id="the same, ten times as wide"
+        ),
+        pytest.param([1.0, 1.0], {}, (-1.0, 1.0), id="t(1) 12.7: clipped"),
+    ],
+)
+def test_hand_worked(d, options, expected):
+    ours = difference_interval(d, **options)
+
+    assert (ours.lower, ours.upper) == pytest.approx(expected, abs=5e-6)
+
+
+def test_identical_leaves_out_what_the_rule_of_three_leaves_out():
+    """A share above 3.7 / n would have shown with probability .975."""
+    for n in (100, 1_000, 100_000):
+        assert difference_interval(np.zeros(n)).upper == pytest.approx(3.7 / n, rel=0.05)
+
+
+@given(differences())
+@settings(max_examples=150)
+def test_never_of_zero_width_and_always_around_the_mean(d):
+    ours = difference_interval(d, resamples=100)
+
+    assert -1 <= ours.lower <= ours.mean <= ours.upper <= 1
+    assert ours.upper - ours.lower > 1e-6 / len(d)
+    assert ours.sd > 0
+
+
+@given(differences(min_size=20))
+@settings(max_examples=80)
+def test_limits_mirror_where_the_systems_change_places(d):
+    one = difference_interval(d, resamples=100)
+    other = difference_interval(-np.array(d), resamples=100)
+
+    assert (other.lower, other.mean, other.upper) == (-one.upper, -one.mean, -one.lower)
+
+
+@given(differences(), st.integers(-300, 300))
+@settings(max_examples=80)
+def test_limits_scale_with_the_range(d, power):
+    scale = 2.0**power
+    one = difference_interval(d, resamples=100)
+    other = difference_interval(np.array(d) * scale, range=(0.0, scale), resamples=100)
+
+    assert other.rule == one.rule
+    assert other.lower / scale == pytest.approx(one.lower, abs=1e-12)
+    assert other.upper / scale == pytest.approx(one.upper, abs=1e-12)
+
+
+@given(differences(max_size=19), st.randoms(use_true_random=False))
+def test_order_of_queries_changes_nothing_without_resampling(d, random):
+    one = difference_interval(d)
+    other = difference_interval(random.sample(d, len(d)))
+
+    assert (one.lower, one.upper) == pytest.approx((other.lower, other.upper), abs=1e-12)
+
+
+def test_arguments_are_not_modified():
+    d = np.array([1e-15, 0.5, -0.5])
+    difference_interval(d)
+
+    assert d.tolist() == [1e-15, 0.5, -0.5]
+
+
+@pytest.mark.parametrize(
+    ("d", "rule"),
+    [
+        pytest.param([], "undefined", id="no query"),
+        pytest.param([120.0], "undefined", id="one query"),
+        pytest.param(spread(19, 300, 80.0), "undefined", id="19 changed"),
+        pytest.param([7.0] * 50, "undefined", id="all changed by the same"),
+        pytest.param([0.0] * 50, "identical", id="none changed"),
+    ],
+)
+def test_an_unbounded_measure_with_few_changes_has_no_limits(d, rule):
+    ours = difference_interval(d, range=UNBOUNDED)
+
+    assert ours.rule == rule
+    assert np.isnan([ours.lower, ours.upper]).all()
+    assert math.isnan(ours.mean) if len(d) == 0 else ours.mean == pytest.approx(np.mean(d))
+
+
+def test_an_unbounded_measure_with_enough_changes_is_as_a_bounded_one():
+    d = spread(40, 80, 0.3)
+    bounded = difference_interval(d)
+    unbounded = difference_interval(d * 1e6, range=UNBOUNDED)
+
+    assert unbounded.rule == "studentized"
+    assert unbounded.lower / 1e6 == pytest.approx(bounded.lower)
+    assert unbounded.upper / 1e6 == pytest.approx(bounded.upper)
+
+
+def hits(rng, n, lost, won):
+    """Hits lost and won by independent queries, with these probabilities."""
+    u = rng.random(n)
+    return (u < won).astype(float) - (u > 1 - lost)
+
+
+@pytest.mark.parametrize(
+    ("n", "lost", "won", "at_most", "n_samples"),
+    [
+        pytest.param(50, 0.04, 0.0, 1.0, 2_000, id="4/0, n 50: t has 86.5 %"),
+        pytest.param(50, 0.96, 0.0, 1.0, 2_000, id="96/0, n 50: t has 86.5 %"),
+        pytest.param(200, 0.04, 0.0, 1.0, 2_000, id="4/0, n 200: t has 90.0 %"),
+        pytest.param(200, 0.10, 0.02, 0.97, 1_500, id="10/2, n 200: 95.3 %"),
+        pytest.param(300, 0.25, 0.25, 0.97, 1_000, id="25/25, n 300: 95 %"),
+    ],
+)
+def test_covers_as_often_as_it_says(n, lost, won, at_most, n_samples):
+    rng = np.random.default_rng(1)
+    covered = np.empty(n_samples)
+    for i in range(n_samples):
+        ours = difference_interval(hits(rng, n, lost, won), resamples=300, seed=i)
+        covered[i] = ours.lower <= won - lost <= ours.upper
+
+    error = math.sqrt(0.95 * 0.05 / n_samples)
+    assert 0.95 - 3 * error < covered.mean() <= at_most
+
+
+@pytest.mark.parametrize(
+    ("system", "baseline", "expected"),
+    [
+        pytest.param([0.5, 1.0], [0.25, 1.0], [0.25, 0.0], id="system minus baseline"),
+        pytest.param([0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2], [0.0, 0.0], id="rounding is no change"),
+        pytest.param([1e-20, 1e9 + 1], [0.0, 1e9], [1e-20, 1.0], id="small beside nothing is not"),
+        pytest.param([np.nan, 1.0], [1.0, np.nan], [np.nan, np.nan], id="not scored"),
+        pytest.param([[1.0, 2.0], [3.0, 4.0]], [[1.0], [1.0]], [[0, 1], [2, 3]], id="two columns"),
+    ],
+)
+def test_paired_differences(system, baseline, expected):
+    np.testing.assert_array_equal(paired_differences(system, baseline), expected)
+
+
+def test_effect_size_agrees_with_the_t_statistic(scipy_stats):
+    d = spread(30, 60)
+
+    assert effect_size(d) * math.sqrt(60) == pytest.approx(scipy_stats.ttest_1samp(d, 0).statistic)
+    assert effect_size(d * 1e200) == pytest.approx(effect_size(d))
+    assert effect_size(-d) == -effect_size(d)
+
+
+@pytest.mark.parametrize("d", [[], [0.1], [0.1] * 9, [0.0, 0.0]])
+def test_effect_size_needs_spread(d):
+    assert math.isnan(effect_size(d))
+
+
+@pytest.mark.parametrize(
+    ("d", "options", "message"),
+    [
+        ([0.5, np.nan], {}, "differences: found '1 of 2 not finite', allowed: finite numbers"),
+        ([1.5], {}, "differences: found 1.5, allowed: numbers from -1 to 1"),
+        ([-4.1], {"range": (1, 5)}, "differences: found -4.1, allowed: numbers from -4 to 4"),
+        ([0.5], {"range": (1, 0)}, r"range: found \(1, 0\), allowed: two numbers"),
+        ([0.5], {"confidence": 1}, "confidence: found 1, allowed: a number between 0 and 1"),
+        ([0.5], {"resamples": 0}, "resamples: found 0, allowed: an integer >= 1"),
+        ([0.5], {"seed": -1}, "seed: found -1, allowed: an integer >= 0"),
+    ],
+)
+def test_bad_arguments_say_what_is_allowed(d, options, message):
+    with pytest.raises(OptionError, match=f"difference_interval: {message}"):
+        difference_interval(d, **options)

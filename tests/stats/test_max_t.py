@@ -1,0 +1,232 @@
+"""Max-T against every sign written out in plain Python, SciPy for one column, and error rates."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import OptionError
+from ragbench.stats import signs
+from ragbench.stats.max_t import max_t_p_values, tied_with_best
+from ragbench.stats.randomization import randomization_p_values
+from tests.stats.strategies import difference_tables
+
+
+def written_out(table, steps):
+    """Westfall and Young's definition, one flip and one hypothesis at a time."""
+    d = np.nan_to_num(table)
+    m = d.shape[1]
+    norms = [np.sqrt((d[:, j] ** 2).sum()) or 1.0 for j in range(m)]
+    observed = [abs(d[:, j].sum()) / norms[j] for j in range(m)]
+    flips = [
+        [abs(np.dot(flip, d[:, j])) / norms[j] for j in range(m)]
+        for flip in product((1, -1), repeat=len(d))
+    ]
+    p_values = []
+    for j in range(m):
+        rivals = range(m)
+        if steps == "down":
+            rivals = [k for k in range(m) if observed[k] <= observed[j] + 1e-9]
+        reached = [max(flip[k] for k in rivals) >= observed[j] - 1e-9 for flip in flips]
+        p_values.append(np.mean(reached))
+    if steps == "down":  # no p-value below one of a more extreme column
+        p_values = [
+            max(p_values[k] for k in range(m) if observed[k] >= observed[j] - 1e-9)
+            for j in range(m)
+        ]
+    return np.where(np.isnan(table).all(axis=0), np.nan, p_values)
+
+
+@pytest.mark.parametrize("steps", ["down", "single"])
+@given(table=difference_tables())
+@settings(max_examples=40, deadline=None)
+def test_agrees_with_every_sign_written_out(steps, table):
+    ours = max_t_p_values(table, steps=steps)
+
+    assert ours == pytest.approx(written_out(table, steps), nan_ok=True, abs=1e-12)
+
+
+@given(difference_tables(max_columns=1))
+@settings(max_examples=40)
+def test_one_column_is_the_randomization_test(table):
+    np.testing.assert_array_equal(max_t_p_values(table), randomization_p_values(table))
+
+
+def test_one_column_of_random_flips_is_the_randomization_test():
+    table = np.random.default_rng(1).normal(0.02, 0.1, (40, 1))
+
+    np.testing.assert_array_equal(
+        max_t_p_values(table, resamples=3_000), randomization_p_values(table, resamples=3_000)
+    )
+
+
+def test_random_flips_approach_the_exact_p_values(monkeypatch):
+    """14 queries, all 16,384 flips against 20,000 random ones: two standard errors."""
+    table = np.random.default_rng(2).normal([0.0, 0.03, 0.06], 0.1, (14, 3))
+    exact = {steps: max_t_p_values(table, steps=steps) for steps in ("down", "single")}
+    monkeypatch.setattr("ragbench.stats.max_t.EXACT_UP_TO", 0)
+
+    for steps, p_values in exact.items():
+        ours = max_t_p_values(table, steps=steps, resamples=20_000)
+        assert (ours != p_values).all()
+        assert ours == pytest.approx(p_values, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("table", "steps", "expected"),
+    [
+        pytest.param(
+            [[1, 1], [1, 1], [1, 1]], "single", [1 / 4, 1 / 4], id="a copy costs nothing: 2 / 8"
+        ),
+        pytest.param(
+            [[1, 0], [1, 0], [1, 0], [0, 1]],
+            "down",
+            [2 / 8, 1.0],
+            id="sqrt 3 only by +++ and ---; the other always 1",
+        ),
+        pytest.param([[1, 0], [1, 0]], "down", [1 / 2, 1.0], id="identical: 1"),
+        pytest.param([[1, np.nan], [1, np.nan]], "down", [1 / 2, np.nan], id="not scored: NaN"),
+        pytest.param([[1, 1e9], [1, 1e9]], "single", [1 / 2, 1 / 2], id="scale does not matter"),
+    ],
+)
+def test_hand_worked(table, steps, expected):
+    ours = max_t_p_values(np.array(table, dtype=float), steps=steps)
+
+    assert ours == pytest.approx(expected, nan_ok=True)
+
+
+@given(difference_tables(), st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_order_changes_nothing_where_exact(table, random):
+    p_values = max_t_p_values(table)
+    columns = random.sample(range(table.shape[1]), table.shape[1])
+    rows = random.sample(range(len(table)), len(table))
+
+    np.testing.assert_array_equal(max_t_p_values(table[:, columns]), p_values[columns])
+    for same in (table[rows], -table, table * 1e200, table * 1e-200):
+        np.testing.assert_array_equal(max_t_p_values(same), p_values)
+
+
+@pytest.mark.parametrize("steps", ["down", "single"])
+def test_order_of_columns_and_blocks_change_nothing_where_random(monkeypatch, steps):
+    table = np.random.default_rng(3).normal(np.linspace(0, 0.04, 6), 0.1, (60, 6))
+    p_values = max_t_p_values(table, steps=steps, resamples=700)
+
+    np.testing.assert_array_equal(
+        max_t_p_values(table[:, ::-1], steps=steps, resamples=700), p_values[::-1]
+    )
+    monkeypatch.setattr(signs, "_BLOCK_BYTES", 8 * 73 * 11)
+    np.testing.assert_array_equal(max_t_p_values(table, steps=steps, resamples=700), p_values)
+
+
+def test_steps_down_are_never_larger_and_sometimes_smaller():
+    table = np.random.default_rng(4).normal(np.linspace(0, 0.05, 6), 0.1, (60, 6))
+    down, single = (max_t_p_values(table, steps=s, resamples=2_000) for s in ("down", "single"))
+
+    assert (down <= single).all()
+    assert (down < single).any()
+    assert down.min() == single.min()
+
+
+def test_any_false_rejection_is_as_rare_as_it_says():
+    """500 families of 10 columns that do not differ, one of them in counts: 5 %, error 1."""
+    rng = np.random.default_rng(5)
+    scale = np.array([1.0] * 9 + [500.0])
+    families = (rng.normal(size=(40, 10)) * scale + rng.normal(size=(40, 1)) for _ in range(500))
+    rejected = [max_t_p_values(d, resamples=199).min() <= 0.05 for d in families]
+
+    assert np.mean(rejected) == pytest.approx(0.05, abs=0.03)
+
+
+def test_one_real_difference_in_another_unit_is_found():
+    """Without the division the column of counts would hide it: 0 of 84 %."""
+    rng = np.random.default_rng(6)
+    found = 0
+    for _ in range(50):
+        d = np.column_stack((rng.normal(0.06, 0.1, 40), rng.normal(0, 500, 40)))
+        found += max_t_p_values(d, resamples=199)[0] <= 0.05
+    assert found >= 40
+
+
+def test_no_column_and_no_query():
+    assert max_t_p_values(np.zeros((5, 0))).shape == (0,)
+    assert np.isnan(max_t_p_values(np.zeros((0, 2)))).all()
+
+
+CLEAR = np.random.default_rng(7).normal([0.9, 0.5, 0.9, 0.1], 0.05, (60, 4))
+
+
+def test_tied_with_best_separates_the_clear_cases():
+    assert tied_with_best(CLEAR).tolist() == [True, False, True, False]
+    assert tied_with_best(CLEAR, higher_is_better=False).tolist() == [False, False, False, True]
+    assert tied_with_best(-CLEAR).tolist() == [False, False, False, True]
+    assert tied_with_best(CLEAR, alpha=1e-5).all(), "10,000 flips cannot say so little"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param([[0.3]], [True], id="one system"),
+        pytest.param([[np.nan]], [False], id="one system, no score"),
+        pytest.param([[0.3, 0.9]], [True, True], id="one query tells nothing"),
+        pytest.param([[0.3, 0.3]] * 9, [True, True], id="the same everywhere"),
+        pytest.param([[0.3, 0.2]] * 5, [True, True], id="5 of 5 worse: p 2 / 32"),
+        pytest.param([[0.3, 0.2]] * 6, [True, False], id="6 of 6 worse: p 2 / 64"),
+        pytest.param([[0.3, np.nan]] * 9, [True, False], id="no score at all"),
+        pytest.param(
+            [[0.3, np.nan]] * 9 + [[np.nan, 0.2]] * 9, [True, True], id="no query in common"
+        ),
+        pytest.param(
+            [[0.3, 0.2, 0.1 + 0.2]] * 6, [True, False, True], id="two best, but for rounding"
+        ),
+    ],
+)
+def test_tied_with_best_by_hand(values, expected):
+    assert tied_with_best(np.array(values)).tolist() == expected
+
+
+def test_a_best_mean_that_rounding_decides_is_shared():
+    """Both best systems have 2.8 / 6, summed in two orders; the third differs from one only."""
+    first = np.array([0.1, 0.2, 0.3, 0.7, 0.9, 0.6])
+    second = np.array([0.2, 0.1, 0.7, 0.3, 0.6, 0.9])
+    third = first - 0.05  # worse by .05 on all six: p 2 / 64
+
+    assert sum(first) != sum(second)
+    assert tied_with_best(np.column_stack((first, third))).tolist() == [True, False]
+    assert tied_with_best(np.column_stack((first, second, third))).all()
+
+
+def test_no_system():
+    assert tied_with_best(np.zeros((4, 0))).tolist() == []
+
+
+@given(difference_tables(), st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_tied_with_best_does_not_depend_on_order(values, random):
+    tied = tied_with_best(values, alpha=0.3)
+    columns = random.sample(range(values.shape[1]), values.shape[1])
+
+    assert tied.any() == (~np.isnan(values)).any()
+    np.testing.assert_array_equal(tied_with_best(values[:, columns], alpha=0.3), tied[columns])
+    np.testing.assert_array_equal(
+        tied_with_best(-values[::-1], higher_is_better=False, alpha=0.3), tied
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: max_t_p_values([0.1]), "max_t_p_values: differences: found '1 dimensions'"),
+        (lambda: max_t_p_values([[np.inf]]), "max_t_p_values: differences: found 'an infinity'"),
+        (lambda: max_t_p_values([[1.0]], steps="up"), "steps: found 'up', allowed: down or single"),
+        (lambda: max_t_p_values([[1.0]], resamples=0), "resamples: found 0, allowed"),
+        (lambda: max_t_p_values([[1.0]], seed=-1), "seed: found -1, allowed"),
+        (lambda: tied_with_best([1.0]), "tied_with_best: values: found '1 dimensions'"),
+        (lambda: tied_with_best([[1.0]], alpha=0), "tied_with_best: alpha: found 0, allowed"),
+    ],
+)
+def test_bad_arguments_say_what_is_allowed(call, message):
+    with pytest.raises(OptionError, match=message):
+        call()

@@ -1,0 +1,83 @@
+"""Files are whole or absent, also when the writer is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ragbench.files import folder_written_atomically, point_at, write_atomically
+
+
+def test_writes_and_replaces(tmp_path):
+    path = tmp_path / "deep" / "a.txt"
+
+    write_atomically(path, "first\n")
+    write_atomically(path, "zweite Zeile: ä\n")
+
+    assert path.read_bytes() == "zweite Zeile: ä\n".encode()
+    assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_a_failed_write_leaves_the_old_content(tmp_path):
+    path = tmp_path / "a.txt"
+    write_atomically(path, "old")
+
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "half \ud800")  # a surrogate that stands for no byte
+
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_appears_at_the_end_or_never(tmp_path):
+    with folder_written_atomically(tmp_path / "good") as folder:
+        (folder / "x").write_text("x")
+        assert not (tmp_path / "good").exists()
+        assert folder.name.startswith(".")
+        assert folder.name.endswith(".tmp")
+    with pytest.raises(IsADirectoryError), folder_written_atomically(tmp_path / "bad") as folder:
+        folder.write_text("half-way, the block fails")
+
+    assert [p.name for p in tmp_path.iterdir()] == ["good"]
+    assert (tmp_path / "good" / "x").read_text() == "x"
+
+
+def test_an_existing_folder_is_refused(tmp_path):
+    with pytest.raises(FileExistsError), folder_written_atomically(tmp_path):
+        pass
+
+
+def test_latest_moves(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        point_at(tmp_path / "latest", name)
+
+    assert (tmp_path / "latest").resolve() == tmp_path / "two"
+
+
+def test_kill_leaves_no_half_written_file(tmp_path):
+    """Killed while one file is rewritten over and over: it always holds one whole version."""
+    script = (
+        "import sys; from pathlib import Path; from ragbench.files import write_atomically\n"
+        "n = 0\n"
+        "while True:\n"
+        "    n += 1; write_atomically(Path(sys.argv[1]), str(n % 10) * 300_000)\n"
+    )
+    path = tmp_path / "big.txt"
+    for pause in (0.05, 0.11, 0.17):
+        writer = subprocess.Popen([sys.executable, "-c", script, str(path)])
+        deadline = time.monotonic() + 30
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(pause)
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+
+        text = path.read_text()
+        assert len(text) == 300_000
+        assert len(set(text)) == 1
+        leftover = [p.name for p in tmp_path.iterdir() if p != path]
+        assert all(name.startswith(".") and name.endswith(".tmp") for name in leftover)

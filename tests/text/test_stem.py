@@ -1,0 +1,55 @@
+"""Stemmers against nltk, of which they are a faster front."""
+
+import pytest
+from nltk.stem.porter import PorterStemmer
+from nltk.stem.snowball import SnowballStemmer
+
+from ragbench.errors import OptionError
+from ragbench.text import stem as module
+from ragbench.text.stem import stemmer
+
+WORDS = [
+    "generously",
+    "relational",
+    "conditional",
+    "flying",
+    "dies",
+    "national",
+    "3.14",
+    "café",
+    "don't",
+    "sky",
+    "a",
+]
+
+
+def test_agrees_with_nltk():
+    porter, snowball = PorterStemmer(), SnowballStemmer("german")
+    for _ in range(2):  # the second time from memory
+        assert [stemmer("porter")(word) for word in WORDS] == [porter.stem(w) for w in WORDS]
+        assert stemmer("snowball", "de")("häuser") == snowball.stem("häuser")
+        assert stemmer("snowball", "german") is stemmer("snowball", "de")
+
+
+def test_none_changes_nothing():
+    assert stemmer("none", "xx")("Running") == "Running"
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(module, "_REMEMBERED", 3)
+    stem = module._Memory(str.upper).__getitem__
+    assert [stem(word) for word in ["a", "b", "c", "d", "e", "a"]] == list("ABCDEA")
+    assert len(stem.__self__) <= 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("portr",), r"allowed: porter, snowball, none; did you mean 'porter'"),
+        (("snowball", "zh"), r"language: found 'zh', allowed: arabic, danish"),
+        (("snowball", "germn"), r"did you mean 'german'"),
+    ],
+)
+def test_bad_names_say_what_is_allowed(arguments, message):
+    with pytest.raises(OptionError, match=message):
+        stemmer(*arguments)

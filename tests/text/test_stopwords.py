@@ -1,0 +1,53 @@
+"""Stop words: the lists, files of the user's, and what is neither."""
+
+import unicodedata
+
+import pytest
+
+from ragbench.errors import DataError, OptionError
+from ragbench.text.analyze import Analyzer
+from ragbench.text.stopwords import built_in, load
+
+
+@pytest.mark.parametrize("language", built_in())
+def test_lists_are_clean(language):
+    found = load(language)
+    assert 150 < len(found) < 400
+    assert all(w == unicodedata.normalize("NFC", w.lower().strip()) and " " not in w for w in found)
+
+
+def test_lists_hold_function_words_only():
+    assert {"the", "of", "and", "is"} <= load("english")
+    assert not {"time", "people", "work", "year"} & load("english")
+    assert {"der", "und"} <= load("de")
+    assert built_in() == (
+        "dutch",
+        "english",
+        "french",
+        "german",
+        "italian",
+        "portuguese",
+        "spanish",
+    )
+
+
+def test_a_file_of_the_users(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("\ufeff# mine\nFoo\n\nbar \n", encoding="utf-8")
+    assert load(str(path)) == {"foo", "bar"}
+    assert Analyzer(stemmer="none", stopwords=str(path))("Foo baz") == ["baz"]
+
+
+def test_what_is_neither(tmp_path):
+    with pytest.raises(OptionError, match=r"found 'englisch'.*none, or the path.*mean 'english'"):
+        load("englisch")
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"caf\xe9\n")
+    with pytest.raises(DataError, match=r"latin\.txt: cannot be read as UTF-8"):
+        load(str(path))
+
+
+def test_analysis_by_language():
+    assert Analyzer.for_language("en")("The retrievers retrieved") == ["retriev", "retriev"]
+    assert Analyzer.for_language("de")("Die Häuser und das Haus") == ["haus", "haus"]
+    assert Analyzer.for_language("zh")("東京都") == ["東京", "京都"]
