@@ -3,7 +3,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fix lint types imports check test fast doctest golden generated quickstart bench wheel ci
+.PHONY: help setup fix lint types imports check test fast doctest golden generated quickstart bench \
+  wheel offline ci
 
 help:  ## list these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -57,4 +58,12 @@ wheel:  ## build the wheel and run the quickstart from it alone in a fresh envir
 	build/wheel/venv/bin/ragbench run configs/quickstart.yaml --set output=build/wheel/runs
 	build/wheel/venv/bin/ragbench list >/dev/null
 
-ci: lint types imports doctest wheel  ## what CI runs after the test line
+offline:  ## the quickstart and the whole suite without a network, where the system allows it
+	@if unshare -n true 2>/dev/null; then \
+	  unshare -n sh -c 'ip link set lo up 2>/dev/null; \
+	    $(BIN)/ragbench run configs/quickstart.yaml --quiet --set output=build/offline && $(BIN)/pytest -q'; \
+	else \
+	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
+	fi
+
+ci: lint types imports offline doctest wheel  ## what CI runs after the test line

@@ -15,9 +15,12 @@ GRADES = (-2, -1, 0, 0, 1, 1, 2, 3, 7)
 
 
 def rankings(max_size: int = len(DOCUMENT_IDS)) -> st.SearchStrategy[dict[str, float]]:
-    """Draw one query's hits: {document id: score}, possibly none, often tied."""
+    """Draw one query's hits: {document id: score}, at least one, often tied.
+
+    An empty one crashes pytrec_eval; what retrieved nothing is a query that the run lacks.
+    """
     return st.dictionaries(
-        st.sampled_from(DOCUMENT_IDS), st.sampled_from(SCORES), max_size=max_size
+        st.sampled_from(DOCUMENT_IDS), st.sampled_from(SCORES), min_size=1, max_size=max_size
     )
 
 

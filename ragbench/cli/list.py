@@ -99,12 +99,13 @@ def _family(kind: str) -> Any:
 def _options(component: Any) -> list[dict[str, Any]]:
     from ragbench.registry import declared_options
 
+    cutoff = getattr(getattr(component, "measure_spec", None), "cutoff", None)
     return [
         {
             "name": option.name,
             "help": option.option.help,
             "allowed": option.allowed,
-            "required": option.required,
+            "required": option.required or (option.name == "k" and cutoff == "required"),
             "default": None if option.required else _plain(option.default),
         }
         for option in declared_options(component).values()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from ragbench.config import Component
     from ragbench.types import Collection
 
 _WIDEST = 72
@@ -33,9 +34,8 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
     plan = _plan(checked, collection)
     click.echo(f"ok: {config}")
     _line("data", [f"{checked.dataset.type}: {_counts(collection)}", *collection.notes])
-    if collection.given:
-        for number, query in enumerate(collection.queries[:_ROWS], start=1):
-            _line(f"row {number}", _row(collection, query))
+    for number, row in enumerate(_preview(checked.dataset), start=1):
+        _line(f"row {number}", _parts(row))
     for label, values in plan:
         _line(label, [", ".join(values) or "none"])
 
@@ -83,20 +83,27 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def _row(collection: Collection, query: Any) -> list[str]:
-    """One row of the records, as it was understood."""
-    lines = [f"id: {query.id}", f"question: {_short(query.text)}"]
-    for system, rows in collection.given.items():
-        for row in rows:
-            if row.query_id != query.id:
-                continue
-            if row.answer is not None:
-                lines.append(f"answer of {system}: {_short(row.answer)}")
-            if row.contexts is not None:
-                first = f"; the first: {_short(row.contexts[0].text)}" if row.contexts else ""
-                lines.append(f"contexts of {system}: {len(row.contexts)}{first}")
-    references = collection.answers.get(query.id)
-    return [*lines, f"reference: {_short(' | '.join(references)) if references else 'none'}"]
+def _preview(dataset: Component) -> list[dict[str, Any]]:
+    """The first rows of records, as they were understood; other data sets have no rows."""
+    if not hasattr(dataset.cls, "preview"):
+        return []
+    rows: list[dict[str, Any]] = dataset.cls(**dataset.options).preview(_ROWS)
+    return rows
+
+
+def _parts(row: dict[str, Any]) -> list[str]:
+    return [f"{part}: {_value(value)}" for part, value in row.items()]
+
+
+def _value(value: Any) -> str:
+    """One part of a row on one line."""
+    if value is None:
+        return "none"
+    if isinstance(value, (list, tuple)):
+        texts = (part["text"] if isinstance(part, dict) else part for part in value)
+        shown = " | ".join(map(str, texts))
+        return f"{len(value)}: {_short(shown)}" if value else "0"
+    return _short(str(value))
 
 
 def _short(text: str) -> str:

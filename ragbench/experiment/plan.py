@@ -100,6 +100,12 @@ def make_plan(
         OptionError: `only` names nothing, or `limit` is below 1.
         AdapterError: A component cannot be made.
     """
+    for noun, named, passed in (
+        ("retrievers", config.retrievers, live.retrievers),
+        ("generators", config.generators, live.generators),
+    ):
+        if twice := [name for name in passed if name in named]:
+            raise OptionError("run_experiment", noun, twice[0], "a name that the config lacks")
     queries, warnings = _sample(collection.queries, choices.limit, config.seed)
     retrievers = [*config.retrievers, *live.retrievers]
     pairs = _pairs(config, retrievers, live)

@@ -20,13 +20,7 @@ from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK
 
 @dataclass(frozen=True)
 class Experiment:
-    """A run folder, read.
-
-    Example:
-        >>> experiment = load_experiment("runs/quickstart")  # doctest: +SKIP
-        >>> experiment.summary["systems"][0]["scores"]["ndcg@10"]["mean"]  # doctest: +SKIP
-        0.61
-    """
+    """A run folder, read."""
 
     path: Path
     """The run folder."""

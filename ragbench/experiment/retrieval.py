@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragbench.errors import AdapterError
-from ragbench.experiment.calls import Calls, Outcome, call_each, call_once
+from ragbench.experiment.calls import Calls, Outcome, call_each
 from ragbench.retrieve.hits import read_hits
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 
@@ -53,16 +53,16 @@ def retrieve(
             raise AdapterError(f"{len(answers)} answers to {len(block)} queries")
         return answers
 
+    blocks = [queries[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
+    timeout = None if calls.timeout is None else calls.timeout * _BLOCK
+    answered = call_each(ask_block, blocks, Calls(calls.owner, timeout, calls.concurrency))
     outcomes: list[Outcome[Retrieved]] = []
-    for start in range(0, len(queries), _BLOCK):
-        block = queries[start : start + _BLOCK]
-        timeout = None if calls.timeout is None else calls.timeout * len(block)
-        answered = call_once(ask_block, block, Calls(calls.owner, timeout))
-        if answered.value is None:
+    for block, outcome in zip(blocks, answered, strict=True):
+        if outcome.value is None:
             outcomes += call_each(ask_one, block, calls, on_done)
             continue
-        latency = (answered.latency_ms or 0.0) / len(block)
-        outcomes += [_read(answer, top_k, calls.owner, latency) for answer in answered.value]
+        latency = (outcome.latency_ms or 0.0) / len(block)
+        outcomes += [_read(answer, top_k, calls.owner, latency) for answer in outcome.value]
         on_done(len(block))
     return outcomes
 

@@ -13,6 +13,7 @@ from ragbench.comparison.paired import Method, compare_systems
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config import load_config
 from ragbench.config.schema import DEFAULT_PASSAGES, ExperimentConfig
+from ragbench.errors import NotBuiltYet
 from ragbench.experiment.components import calls_of
 from ragbench.experiment.generation import Answers, generate, given_answers, passages_of
 from ragbench.experiment.load import load_collection
@@ -31,6 +32,7 @@ def run_experiment(
     *,
     retrievers: Mapping[str, Any] | None = None,
     generators: Mapping[str, Any] | None = None,
+    apps: Mapping[str, Any] | None = None,
     choices: Choices | None = None,
     progress: Progress | None = None,
 ) -> Experiment:
@@ -43,6 +45,7 @@ def run_experiment(
             `(question, top_k)`.
         generators: Live generators by name: objects with `generate(question, contexts)`, or
             functions of the same two arguments.
+        apps: Live whole apps by name; not built yet in this version.
         choices: A sample of the queries, some of the systems, no judge.
         progress: Shown what is being done.
 
@@ -53,7 +56,10 @@ def run_experiment(
         ConfigError: The config is wrong; all its problems at once.
         DataError: The data set is wrong, or the results cannot be written.
         AdapterError: A component cannot be made.
+        NotBuiltYet: `apps` are given.
     """
+    if apps:
+        raise NotBuiltYet("apps are not built yet in this version")
     live = LiveComponents(retrievers or {}, generators or {})
     if isinstance(source, ExperimentConfig):
         config = source

@@ -68,11 +68,12 @@ class Extractive:
         """All different sentences with a content word, in order."""
         pool, seen = [], set()
         for rank, document in enumerate(contexts):
-            for position, text in enumerate(sentences(document.text)):
+            for position, sentence in enumerate(sentences(document.text)):
+                text = " ".join(sentence.split())
                 terms = frozenset(self._analyze(text))
                 if terms and text not in seen:
                     seen.add(text)
-                    pool.append(_Sentence(rank, position, " ".join(text.split()), terms))
+                    pool.append(_Sentence(rank, position, text, terms))
         return pool
 
 

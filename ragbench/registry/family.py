@@ -57,9 +57,8 @@ class Family:
         if type_name in self.planned:
             raise NotBuiltYet(f"{self.noun} '{type_name}' is not built yet in this version")
         names = [*self.names(), f"{PYTHON}module:Name"]
-        raise OptionError(
-            self.noun, "type", type_name, ", ".join(names), nearest(type_name, self.names())
-        )
+        close = nearest(type_name, [*self.names(), *self.planned])
+        raise OptionError(self.noun, "type", type_name, ", ".join(names), close)
 
     def _plugins(self) -> dict[str, Any]:
         # imported here: importlib.metadata costs more than everything else in this module

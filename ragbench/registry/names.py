@@ -7,8 +7,6 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
-_SHORT = 3
-
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
     """Return the allowed name that is spelt most like a wrong one, or None.
@@ -18,9 +16,7 @@ def nearest(word: str, allowed: Iterable[str]) -> str | None:
         'fusion'
     """
     by_fold = {name.casefold(): name for name in allowed}
-    # one letter of two is half of the word: `k2` is near to `k1`
-    cutoff = 0.5 if len(word) <= _SHORT else 0.6
-    close = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=cutoff)
+    close = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.6)
     return by_fold[close[0]] if close else None
 
 

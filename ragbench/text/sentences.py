@@ -12,7 +12,7 @@ from ragbench.text.stopwords import load
 
 _CLOSERS = "\"'”’»)\\]"
 _BOUNDARY = re.compile(
-    rf"[.!?…]+[{_CLOSERS}]*(?=\s)"  # Latin and alike: a space must follow
+    rf"[.!?…](?![.!?…])[{_CLOSERS}]*(?=\s)"  # Latin and alike: a space must follow
     r"|[。！？｡]+[”’」』）]*"  # Chinese and Japanese: nothing need follow
     r"|[।؟](?=\s)"  # Hindi, Arabic
     r"|(?=\n[ \t]*\n)"  # an empty line ends a sentence whatever it ends with

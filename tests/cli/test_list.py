@@ -36,6 +36,19 @@ def test_required_options_say_so():
     assert "      path: a path; required. The run file." in invoke("retrievers")
 
 
+def test_a_cutoff_that_must_be_named_is_required():
+    measures = json.loads(invoke("measures", "--json"))["measures"]
+    required = {
+        measure["name"]: option["required"]
+        for measure in measures
+        for option in measure["options"]
+        if option["name"] == "k"
+    }
+
+    assert required["precision"]
+    assert not required["map"]
+
+
 def test_what_is_not_built_yet_is_marked():
     text = invoke("retrievers")
 

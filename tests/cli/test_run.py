@@ -82,7 +82,7 @@ def test_retrievers_differ_and_bm25_is_far_from_perfect(quickstart):
         (["run", "nothing.yaml"], "nothing.yaml"),
         (["run"], "Missing argument"),
         (["run", QUICKSTART, "--only", "bm52"], "did you mean 'bm25'"),
-        (["run", QUICKSTART, "--set", "retrievers.bm25.k2=1"], "did you mean 'k1'"),
+        (["run", QUICKSTART, "--set", "retrievers.bm25.stemer=none"], "did you mean 'stemmer'"),
         (["run", QUICKSTART, "--limit", "0"], "--limit"),
         (["rnu", QUICKSTART], "rnu"),
     ],

@@ -76,7 +76,10 @@ texts = st.text(st.sampled_from("abc01.e-_ é\"'#:{}$[]\n~"), max_size=8).filter
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=texts | st.just("1e-3") | st.just("no") | st.just("012"), number=st.floats(0, 1e300))
+@given(
+    text=texts | st.sampled_from(["1e-3", "0o17", "no", "012", "1.e2", "+.5"]),
+    number=st.floats(0, 1e300),
+)
 def test_any_text_and_number_survives(load, text, number):
     source = {
         "dataset": {"type": "beir", "path": "data"},

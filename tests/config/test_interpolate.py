@@ -89,6 +89,18 @@ def test_a_value_is_neither_saved_nor_shown(load, monkeypatch):
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_number_is_neither_saved_nor_shown(load, problems, monkeypatch):
+    monkeypatch.setenv("PIN", "4711")
+    config = load(f"seed: ${{PIN}}\n{TAIL}")
+    assert config.seed == 4711
+    assert config.resolved["seed"] == "${PIN}"
+    assert "4711" not in dump_config(config)
+
+    [problem] = problems(f"max_failed: ${{PIN}}\n{TAIL}")
+
+    assert problem.found == "'${PIN}' is out of range"
+
+
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12))
 def test_quoted_text_is_taken_letter_by_letter(value):
     assert read('"${V}"', V=value) == (value, [])

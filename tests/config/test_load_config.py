@@ -9,6 +9,7 @@ from ragbench.config import load_config
 from ragbench.data.beir import Beir
 from ragbench.errors import ConfigError
 from ragbench.retrieve.bm25 import BM25
+from tests.config.conftest import VALID
 
 
 def test_a_dataset_and_one_retriever_are_enough(load, here):
@@ -83,6 +84,22 @@ def test_paths_are_relative_to_the_file(here):
 
     assert config.dataset.options["path"] == here / "data"
     assert config.resolved["dataset"]["path"] == "../data"
+
+
+def test_a_tilde_is_the_home_folder(here, load, monkeypatch):
+    (here / "home" / "corpus").mkdir(parents=True)
+    for variable in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(variable, str(here / "home"))
+
+    config = load("dataset: {type: beir, path: ~/corpus}\nretrievers: {a: {type: bm25}}\n")
+
+    assert config.dataset.options["path"] == here / "home" / "corpus"
+
+
+def test_a_cutoff_may_reach_top_k(load):
+    rules = "metrics: {retrieval: {top_k: 10, measures: [ndcg@10]}}\n"
+
+    assert load(VALID + rules).metrics.retrieval.measures == ("ndcg@10",)
 
 
 def test_base_dir_moves_the_paths(here, load):

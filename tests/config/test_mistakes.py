@@ -168,10 +168,11 @@ def test_ten_mistakes_at_once(load, golden):
             id="repeated, the second value is checked",
         ),
         pytest.param(
-            HEAD + "seed: §x\n§seed: 1\n§seed: §y\n",
+            HEAD + "seed: §x\n§seed: §z\n§seed: §y\n",
             [
                 "seed: 'x' is not an integer",
                 "the key 'seed' is repeated; its first place is line 4",
+                "seed: 'z' is not an integer",
                 "the key 'seed' is repeated; its first place is line 4",
                 "seed: 'y' is not an integer",
             ],
@@ -254,6 +255,15 @@ def test_what_is_allowed_is_said(problems):
         "   4 |   x: {type: bm25, b: 1.4}\n"
         "     |                      ^^^ allowed: a number from 0 to 1"
     ).replace("4:24", "4:22")
+
+
+def test_a_repeated_block_hides_nothing_and_invents_nothing(lines):
+    text = HEAD + "statistics: {baseline: bm25}\nretrievers: {other: {type: bm25, b: 3}}\n"
+
+    assert lines(text) == [
+        "5:1: the key 'retrievers' is repeated; its first place is line 2",
+        "5:37: retrievers.other.b: 3 is out of range",
+    ]
 
 
 def test_no_such_config():

@@ -38,7 +38,7 @@ def test_a_block_that_raises_is_asked_one_by_one():
 
     assert [row for row, outcome in enumerate(outcomes) if outcome.value is None] == [40]
     assert outcomes[40].cause is Cause.ERROR
-    assert retriever.sizes == [32, 32, *[1] * 32, 6]
+    assert retriever.sizes == [32, 32, 6, *[1] * 32]
 
 
 def test_a_block_of_the_wrong_length_is_asked_one_by_one():

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ragbench.text.analyze import Analyzer
 from ragbench.text.sentences import sentences
 
+_REFUSAL_LENGTH = 400  # characters; the patterns take quadratic time
 _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # the mark of an item in a list claims nothing
 
 
@@ -78,7 +79,7 @@ def is_refusal(sentence: str) -> bool:
         >>> is_refusal("The passages do not mention a date."), is_refusal("It opened in 1932.")
         (True, False)
     """
-    folded = sentence.lower().replace("\u2019", "'")
+    folded = sentence[:_REFUSAL_LENGTH].lower().replace("\u2019", "'")
     return any(pattern.search(folded) for pattern in _refusals())
 
 

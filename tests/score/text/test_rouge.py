@@ -103,8 +103,22 @@ def test_the_subsequence_is_one_and_is_longest(first, second):
     assert len(positions) == lcs_length(first, second) == table[len(first) - 1, len(second) - 1]
 
 
+@given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
+def test_of_several_subsequences_it_is_the_one_of_rouge_score(first, second):
+    assert lcs_positions(first, second)[::-1] == rouge_scorer.lcs_ind(first, second)
+
+
+def test_of_equal_references_the_first_counts():
+    score = rouge("a b", ["a", "a b c d"], ["rouge1"])["rouge1"]
+    assert (score.precision, score.recall) == (0.5, 1.0), "the other has 1 and 0.5: the same F"
+
+
+def test_only_words_of_more_than_three_letters_are_stemmed():
+    assert rouge("its cats", "it cat", ["rouge1"], stemmer=True)["rouge1"].recall == 0.5
+
+
 def test_bad_arguments_say_what_is_allowed():
-    with pytest.raises(OptionError, match="types: found 'rouge-1', allowed: rouge1, .*'rouge1'"):
+    with pytest.raises(OptionError, match=r"types: found 'rouge-1', allowed: rouge1, .*'rouge1'"):
         rouge("a", "b", ["rouge-1"])
     with pytest.raises(OptionError, match=r"references: found \[\], allowed: a text, or a list"):
         rouge("a", [])

@@ -1,0 +1,84 @@
+"""Single values against declared options: every kind of type that a component may declare."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from ragbench.config.check import INVALID, check_value
+from ragbench.config.problems import Report
+from ragbench.config.tree import PythonReader
+from ragbench.registry import DeclaredOption, Option
+
+
+def check(annotation, value, **bounds):
+    """The value as it is taken, or the problems as `path: found; allowed`."""
+    report = Report()
+    item = PythonReader(report).read(value, ("x",))
+    found = check_value(item, DeclaredOption("x", annotation, None, Option("", **bounds)), report)
+    return [f"{p.path}: {p.found}; {p.allowed}" for p in report] if found is INVALID else found
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [
+        (int, 3, 3),
+        (float, 3, 3.0),
+        (bool, True, True),
+        (str, "3", "3"),
+        (Path, "a/b", Path("a/b")),
+        (list[str], ["a"], ["a"]),
+        (tuple[int, ...], [1, 2], (1, 2)),
+        (Sequence[str], ["a"], ["a"]),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (Mapping[str, Any], {"a": [None]}, {"a": [None]}),
+        (int | None, None, None),
+        (str | list[str], ["a"], ["a"]),
+        (Literal["a", "b"], "b", "b"),
+        (Any, {"a": [1, None]}, {"a": [1, None]}),
+    ],
+)
+def test_right_values_keep_or_get_their_type(annotation, value, expected):
+    found = check(annotation, value)
+
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [
+        (int, True, ["x: true is not an integer; an integer"]),
+        (int, 1.0, ["x: 1.0 is not an integer; an integer"]),
+        (float, "1e-3", ["x: '1e-3' is not a number; a number"]),
+        (bool, 1, ["x: 1 is not true or false; true or false"]),
+        (str, 3, ["x: 3 is not text; text"]),
+        (list[str], "a", ["x: 'a' is not a list of text; a list of text"]),
+        (list[str], ["a", 1, None], ["x.1: 1 is not text; text", "x.2: null is not text; text"]),
+        (dict[str, int], {"a": "b"}, ["x.a: 'b' is not an integer; an integer"]),
+        (int | None, "a", ["x: 'a' is not an integer; an integer, or null"]),
+        (str | list[str], ["a", 1], ["x.1: 1 is not text; text"]),
+        (Literal["a", "b"], "c", ["x: unknown value 'c'; a, b"]),
+        (Literal[9, 10], "10", ["x: unknown value '10'; 9, 10"]),
+    ],
+)
+def test_wrong_values_have_their_own_problems(annotation, value, expected):
+    assert check(annotation, value) == expected
+
+
+@pytest.mark.parametrize("value", [0, 0.5, 1])
+def test_bounds_that_belong_to_the_range(value):
+    assert check(float | None, value, ge=0, le=1) == value
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("inf"), float("nan")])
+def test_out_of_range(value):
+    [problem] = check(float | None, value, ge=0, le=1)
+
+    assert problem.endswith("is out of range; a number from 0 to 1, or null")
+
+
+@pytest.mark.parametrize(("value", "fits"), [(0, False), (1, False), (0.5, True)])
+def test_bounds_that_do_not_belong_to_the_range(value, fits):
+    assert (check(float, value, gt=0, lt=1) == value) is fits

@@ -1,0 +1,169 @@
+"""`Judge` from Python: one and many, asynchronous, missing inputs, failures, bad arguments."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+
+from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.columns import judge_items
+from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
+from ragbench.types import Cause, Verdict
+
+ROW = {
+    "question": "When did it open?",
+    "answer": "It opened in 1932.",
+    "contexts": ["It opened in 1932."],
+    "reference": "1932",
+}
+
+
+class Moody:
+    """A judge that fails on some answers."""
+
+    label, model, served, options = "moody", "moody/1", None, {}
+    closed = 0
+
+    def judge(self, item, rubric):
+        if item.answer == "boom":
+            raise RuntimeError("no mood")
+        return Verdict(1.0, level=5)
+
+    def close(self):
+        type(self).closed += 1
+
+
+MOODY = f"python:{__name__}:Moody"
+
+
+def test_by_default_all_rubrics_that_the_judge_serves():
+    verdicts = Judge(type="lexical").score(**ROW)
+    assert {name: v.score for name, v in verdicts.items()} == pytest.approx(
+        {"faithfulness": 1.0, "answer_relevancy": 1.0, "correctness": 2 / 3}
+    )
+    assert json.loads(json.dumps(verdicts["correctness"].to_dict()))["status"] == "scored"
+
+
+@pytest.mark.parametrize(
+    ("changes", "causes"),
+    [
+        ({"answer": None}, ["no_answer", "no_answer", "no_answer"]),
+        ({"contexts": None}, ["no_contexts", "scored", "scored"]),
+        ({"contexts": []}, ["no_contexts", "scored", "scored"]),
+        ({"reference": None}, ["scored", "scored", "no_reference"]),
+        ({"reference": []}, ["scored", "scored", "no_reference"]),
+        ({"question": None}, ["scored", "missing_query", "scored"]),
+        ({"answer": ""}, ["no_claims", "scored", "scored"]),
+    ],
+)
+def test_missing_inputs_are_not_zero(changes, causes):
+    verdicts = Judge(type="lexical").score(**ROW | changes).values()
+    assert [verdict.cause for verdict in verdicts] == causes
+    for verdict in verdicts:
+        assert (verdict.score is None) == (verdict.status == "not_applicable")
+        assert verdict.reasoning
+
+
+def test_many_and_asynchronous_agree_with_one():
+    rows = [ROW, ROW | {"answer": "Bananas."}, ROW | {"reference": ["1931", "1932"]}]
+    with Judge(type="lexical") as judge:
+        one_by_one = [judge.score(**row) for row in rows]
+        assert judge.score_many(rows) == one_by_one
+
+    async def ask():
+        async with Judge(type="lexical") as judge:
+            return await judge.ascore_many(rows), await judge.ascore(**ROW)
+
+    many, one = asyncio.run(ask())
+    assert many == one_by_one
+    assert one == one_by_one[0]
+
+
+def test_a_judge_that_raises_gives_a_failed_verdict():
+    with Judge(type=MOODY, rubrics=["faithfulness"]) as judge:
+        verdict = judge.score(**ROW | {"answer": "boom"})["faithfulness"]
+        assert (verdict.score, verdict.status, verdict.cause) == (None, "failed", "error")
+        assert verdict.reasoning == "RuntimeError: no mood"
+    assert Moody.closed == 1
+
+
+@pytest.mark.parametrize("arguments", [{"model": "gpt-x"}, {"type": "nli"}, {"type": "langchain"}])
+def test_judges_that_are_planned_name_the_one_that_is_there(arguments):
+    with pytest.raises(NotBuiltYet, match='is not built yet in this version; type="lexical"'):
+        Judge(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"type": "lexicl"}, "judge: type: found 'lexicl', allowed: lexical"),
+        ({"model": "x"}, "lexical: options: found 'model', allowed: threshold, language"),
+        ({"treshold": 1.0}, "found 'treshold', allowed: .*did you mean 'threshold'"),
+        ({"threshold": 2}, "lexical: threshold: found 2, allowed: a number"),
+        ({"rubrics": ["faithful"]}, "rubric: name: found 'faithful', allowed: answer_relevancy"),
+        ({"rubrics": ["correctness"] * 2}, "rubrics: found 'correctness', allowed: each name once"),
+    ],
+)
+def test_bad_arguments_say_what_is_allowed(arguments, message):
+    with pytest.raises(OptionError, match=message):
+        Judge(**{"type": "lexical"} | arguments)
+
+
+def test_a_rubric_that_word_overlap_cannot_serve(tmp_path):
+    path = tmp_path / "tone.yaml"
+    path.write_text("name: tone\nneeds: [answer]\nscale: {1: rude, 5: warm}\n", encoding="utf-8")
+    with pytest.raises(OptionError, match=r"found 'tone', allowed: .*faithfulness, answer_rel"):
+        Judge(type="lexical", rubrics=[path])
+    assert Judge(type=MOODY, rubrics=[path]).score(answer="x")["tone"].level == 5
+
+
+def test_a_row_with_another_key():
+    with pytest.raises(DataError, match=r"rows\[1\] has 'awnser'; did you mean 'answer'"):
+        Judge(type="lexical").score_many([ROW, {"awnser": "x"}])
+
+
+def test_columns_for_experiments():
+    judge = make_judge("lexical", {"threshold": 0.5})
+    rubrics = load_rubrics(["faithfulness", "correctness"], "lexical", judge)
+    items = [
+        Item("When?", "It opened in 1932.", ["It opened in 1932."], ["1932"], "q1"),
+        Item("When?", None, [], [], "q2"),
+    ]
+    judged = judge_items(judge, items, rubrics, type_name="lexical")
+
+    faithfulness, correctness = judged.columns.values()
+    np.testing.assert_array_equal(faithfulness.values, [1.0, np.nan])
+    assert faithfulness.causes.tolist() == [Cause.SCORED, Cause.NO_ANSWER]
+    start = "faithfulness|judge:lexical|model:lexical/1|rubric:"
+    assert str(faithfulness.signature).startswith(start)
+    assert str(faithfulness.signature).endswith("|threshold:0.5|language:en|v:1")
+    assert "|gold:" in str(correctness.signature)
+    assert [(row["query_id"], row["rubric"]) for row in judged.rows] == [
+        ("q1", "faithfulness"),
+        ("q2", "faithfulness"),
+        ("q1", "correctness"),
+        ("q2", "correctness"),
+    ]
+    assert judged.rows[1] == {
+        "query_id": "q2",
+        "rubric": "faithfulness",
+        "score": None,
+        "level": None,
+        "reasoning": "there is no answer to judge",
+        "status": "not_applicable",
+        "cause": "no_answer",
+        "raw": "",
+        "judge": "lexical",
+        "model": "lexical/1",
+    }
+
+
+def test_failures_are_kept_in_the_column():
+    judge = make_judge(MOODY, {})
+    rubrics = load_rubrics(["answer_relevancy"], MOODY, judge)
+    items = [Item("Why?", "boom"), Item("Why?", "x")]
+    column = judge_items(judge, items, rubrics, type_name=MOODY).columns["answer_relevancy"]
+    assert column.causes.tolist() == [Cause.ERROR, Cause.SCORED]
+    assert column.details == {0: "RuntimeError: no mood"}

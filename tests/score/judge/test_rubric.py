@@ -1,0 +1,93 @@
+"""Rubrics: the built-in ones are whole, files are read, and mistakes are named with their line."""
+
+import pytest
+
+from ragbench.errors import DataError, OptionError
+from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
+
+GOOD = """\
+name: tone
+asks: answer
+needs: [question, answer]
+scale: {1: rude or sloppy, 3: neutral, 5: warm and precise}
+steps: [Read the question., Decide.]
+examples: [{question: Why, answer: no, level: 1, reasoning: Rude.}]
+method: rating
+direction: higher
+"""
+
+
+@pytest.mark.parametrize("name", built_in_rubrics())
+def test_built_in_rubrics_are_whole(name):
+    rubric = load_rubric(name)
+    assert rubric.name == name
+    assert len(rubric.steps) >= 4
+    levels = [example["level"] for example in rubric.examples]
+    assert {1, rubric.levels} <= set(levels), "a good and a bad example"
+    for example in rubric.examples:
+        assert set(rubric.needs) <= set(example), "an example has what an item must have"
+        assert example["reasoning"]
+
+
+def test_a_file_of_the_users(tmp_path):
+    path = tmp_path / "tone.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    rubric = load_rubric(str(path))
+
+    assert (rubric.name, rubric.levels, rubric.needs) == ("tone", 5, ("question", "answer"))
+    assert rubric.examples[0]["answer"] == "no", "a word, not false"
+    assert [rubric.score_of(level) for level in (1, 2, 3, 5)] == [0.0, 0.25, 0.5, 1.0]
+    assert rubric.meaning(3) == "neutral"
+    assert rubric.meaning(4) == "between 'neutral' and 'warm and precise'"
+
+
+def test_the_fingerprint_follows_the_content_not_the_form(tmp_path):
+    path = tmp_path / "tone.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    start = read_rubric(path).fingerprint
+    path.write_text("# a comment\n" + GOOD.replace("direction: higher\n", ""), encoding="utf-8")
+    assert read_rubric(path).fingerprint == start
+    path.write_text(GOOD.replace("neutral", "so-so"), encoding="utf-8")
+    assert read_rubric(path).fingerprint != start
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("method:", "methd:", r":7: methd: unknown key; did you mean 'method'\? allowed: name, "),
+        ("name: tone\n", "", r"name: missing; allowed: a rubric has name, needs, scale"),
+        ("name: tone", "name: a b", r":1: name: 'a b'; allowed: letters"),
+        ("[question, answer]", "[question, anser]", r":3: needs: 'anser'; did you mean 'answer'"),
+        ("[question, answer]", "answer", r":3: needs: 'answer'; allowed: a list of texts"),
+        ("asks: answer", "asks: answers", r":2: asks: 'answers'; did you mean 'answer'\?"),
+        ("method: rating", "method: stars", r":7: method: 'stars'; allowed: rating, claims"),
+        ("direction: higher", "direction: up", r":8: direction: 'up'; allowed: higher, lower"),
+        ("{1: rude or", "{0: rude or", r":4: scale: 0: 'rude or sloppy'; allowed: a mapping"),
+        ("{1: rude or", "{2: rude or", r":4: scale: levels 2, 3, 5; allowed"),
+        ("3: neutral, 5: warm and precise", "", r":4: scale: .*texts for 1 and n"),
+        ("level: 1", "level: 6", r":6: examples: number 1 has level 6; allowed: an integer from"),
+        ("reasoning: Rude", "reason: Rude", r"number 1 has 'reason'; did you mean 'reasoning'"),
+        ("[{question", "[4, {question", r":6: examples: number 1 is '4'; allowed: a mapping"),
+        ("direction:", "name:", r":1: name: repeated on line 8; allowed: once"),
+        ("steps: [", "steps: [[", r":6: not YAML: "),
+    ],
+)
+def test_mistakes_are_named_with_their_line(tmp_path, old, new, message):
+    path = tmp_path / "tone.yaml"
+    assert old in GOOD
+    path.write_text(GOOD.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(DataError, match=r"tone\.yaml.*" + message):
+        read_rubric(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"- a\n", b"\xff\xfe\x00"])
+def test_what_is_no_rubric_at_all(tmp_path, content):
+    path = tmp_path / "tone.yaml"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"tone\.yaml: (not a mapping|cannot be read)"):
+        read_rubric(path)
+
+
+def test_an_unknown_name():
+    with pytest.raises(OptionError, match=r"found 'faithfullness', allowed: .*mean 'faithfulness'"):
+        load_rubric("faithfullness")

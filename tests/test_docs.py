@@ -1,0 +1,103 @@
+"""README and docs stay true: their commands, their code and the result that they show."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def readme(repository):
+    return (repository / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_first_shell_block_is_the_two_commands(readme):
+    lines = blocks(readme, "bash")[0].splitlines()
+
+    assert len(lines) == 2
+    assert lines[0].endswith("ragbench run configs/quickstart.yaml")
+    assert "-c constraints.txt" in lines[1]
+    assert lines[1].endswith("pytest -q")
+
+
+def test_the_python_code_runs(readme, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    search, api = blocks(readme, "python")
+    names = {}
+
+    exec(compile(search, "README.md", "exec"), names)
+    exec(compile(api, "README.md", "exec"), names)
+
+    assert len(names["search"]("q", 1)) == 1
+    assert 0 < names["result"].mean["ndcg@10"] < 1
+
+
+def test_the_five_line_retriever_is_compared(readme, repository, tmp_path):
+    (code, _), (config,) = blocks(readme, "python"), blocks(readme, "yaml")
+    (tmp_path / "myapp.py").write_text(code)
+    (tmp_path / "mine.yaml").write_text(config)
+    (tmp_path / "datasets").symlink_to(repository / "datasets")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ragbench", "run", "mine.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "mine" in done.stdout
+
+
+def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "ragbench", "run", str(repository / "configs/quickstart.yaml")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    (shown,) = blocks(readme, "text")
+    assert shown in done.stdout
+
+
+def test_linked_pages_exist(readme, repository):
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", readme)
+
+    assert links
+    assert [link for link in links if not (repository / link).exists()] == []
+
+
+def test_every_shipped_config_names_the_schema_and_is_valid(repository, tmp_path):
+    configs = sorted((repository / "configs").glob("*.yaml"))
+
+    assert configs
+    for config in configs:
+        first = config.read_text().splitlines()[0]
+        assert first == "# yaml-language-server: $schema=ragbench.schema.json"
+        done = subprocess.run(
+            [sys.executable, "-m", "ragbench", "validate", str(config)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("ok")
+
+
+def test_the_extras_of_the_package_are_those_of_the_design(repository):
+    import importlib.metadata
+
+    extras = set(importlib.metadata.metadata("ragbench").get_all("Provides-Extra"))
+
+    assert {"judge", "langchain", "dense", "bertscore", "parquet", "all", "test"} <= extras
+    assert yaml.safe_load((repository / ".pre-commit-config.yaml").read_text())["repos"]
