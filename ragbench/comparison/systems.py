@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from ragbench.score.base import ScoreColumn
 
@@ -26,6 +26,8 @@ class SystemScores:
     """Score name -> its column, in the order of the config."""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     """Score name -> what it looks at."""
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    """How a run was read: missing queries, repeated documents, judged share."""
 
 
 def baseline_of(

@@ -112,7 +112,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         ],
         "gates": [],
         "warnings": warnings,
-        "notes": [note for ranking in results.rankings.values() for note in ranking.notes],
+        "notes": results.notes,
     }
 
 
@@ -147,6 +147,7 @@ def _system(
             name: {**score.to_dict(), **_judge_of(plan, system, name)}
             for name, score in summaries.items()
         },
+        **({"counts": dict(system.counts)} if system.counts else {}),
         "latency_ms": _latency([o.latency_ms for o in outcomes if o.latency_ms is not None]),
         "tokens": {
             "input": _total([u.input_tokens for u in usage]),

@@ -22,7 +22,13 @@ from ragbench.experiment.plan import Choices, LiveComponents, Plan, make_plan
 from ragbench.experiment.progress import Progress, Silent, Stage
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.retrieval import Ranked, ranked, retrieve
-from ragbench.experiment.scoring import judge_answers, score_answers, score_ranking
+from ragbench.experiment.scoring import (
+    judge_answers,
+    notes_on_answers,
+    score_answers,
+    score_ranking,
+)
+from ragbench.score.base import ScoreColumn
 from ragbench.types import Document
 
 
@@ -87,6 +93,8 @@ class Results:
     """System -> the verdicts, a row each."""
     systems: list[SystemScores] = field(default_factory=list)
     """Every system with its scores, in the order of the tables."""
+    notes: list[str] = field(default_factory=list)
+    """What the reader of the numbers should know, a sentence each."""
     comparisons: dict[str, Any] = field(default_factory=dict)
     """The mapping of `comparisons.json`."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -122,13 +130,15 @@ class _Runner:
         """One retriever and all its pairs, so that only one index is held at a time."""
         plan = self.plan
         ranking = self.results.rankings[name] = self._retrieve(name)
-        columns = []
+        self.results.notes += ranking.notes
+        columns: dict[str, ScoreColumn] = {}
+        counts: dict[str, Any] = {}
         if plan.qrels is not None and plan.measures:
             rules = plan.config.metrics.retrieval
-            columns = score_ranking(ranking, plan.qrels, plan.queries, plan.measures, rules)
-        by_name = {column.name: column for column in columns}
-        kinds: dict[str, Kind] = dict.fromkeys(by_name, "retrieval")
-        self.results.systems.append(SystemScores(name, name, None, by_name, kinds))
+            found, read = score_ranking(ranking, plan.qrels, plan.queries, plan.measures, rules)
+            columns, counts = {column.name: column for column in found}, read.to_dict()
+        kinds: dict[str, Kind] = dict.fromkeys(columns, "retrieval")
+        self.results.systems.append(SystemScores(name, name, None, columns, kinds, counts))
         corpus = {document.id: document for document in plan.collection.documents or []}
         for retriever, generator in plan.pairs:
             if retriever == name:
@@ -167,6 +177,7 @@ class _Runner:
     ) -> None:
         plan, references = self.plan, self.plan.collection.answers
         found = score_answers(answers, plan.queries, references, plan.metrics)
+        self.results.notes += notes_on_answers(answers, plan.queries, references, plan.metrics)
         columns = {column.name: column for column in found}
         kinds: dict[str, Kind] = dict.fromkeys(columns, "generation")
         for judge_name, judge in plan.judges.items():

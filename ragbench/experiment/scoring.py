@@ -16,8 +16,9 @@ from ragbench.experiment.retrieval import Ranked
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.columns import Judged, judge_items
-from ragbench.score.retrieval.score_run import score_run
+from ragbench.score.retrieval.score_run import RunCounts, score_run
 from ragbench.score.text.columns import score_texts
+from ragbench.score.text.notes import text_notes
 from ragbench.types import Cause, Qrels, Query
 
 
@@ -55,8 +56,13 @@ def score_ranking(
     queries: Sequence[Query],
     measures: Sequence[str],
     rules: RetrievalMetrics,
-) -> list[ScoreColumn]:
-    """Score a retriever's run; one row per query, in the order of the queries."""
+) -> tuple[list[ScoreColumn], RunCounts]:
+    """Score a retriever's run.
+
+    Returns:
+        A column per measure, one row per query in the order of the queries, and how the run was
+        read: missing queries, judged share and the like.
+    """
     scored = score_run(
         ranked.run,
         qrels,
@@ -69,7 +75,8 @@ def score_ranking(
     row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
     rows = np.array([row_of.get(query.id, -1) for query in queries], dtype=np.int64)
     failed = failures(ranked.outcomes)
-    return [with_failures(_aligned(column, rows), failed) for column in scored.columns]
+    columns = [with_failures(_aligned(column, rows), failed) for column in scored.columns]
+    return columns, scored.counts
 
 
 def _aligned(column: ScoreColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> ScoreColumn:
@@ -92,6 +99,18 @@ def score_answers(
     gold = [references.get(query.id, ()) for query in queries]
     failed = failures(answers.outcomes)
     return [with_failures(column, failed) for column in score_texts(predictions, gold, metrics)]
+
+
+def notes_on_answers(
+    answers: Answers,
+    queries: Sequence[Query],
+    references: Mapping[str, Sequence[str]],
+    metrics: Sequence[str],
+) -> list[str]:
+    """Say what the metrics cannot see in these texts; one sentence each."""
+    predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]
+    gold = [references.get(query.id, ()) for query in queries]
+    return [f"{answers.name}: {note}" for note in text_notes(predictions, gold, metrics)]
 
 
 def judge_answers(

@@ -36,6 +36,8 @@ class Cause(IntEnum):
     """The measure is not defined on an empty ranking."""
     NO_CLAIMS = 8
     """The text makes no claim that could be checked."""
+    NO_QUESTION = 9
+    """The rubric needs the question, and there is none."""
     ERROR = 64
     """The component raised an error."""
     TIMEOUT = 65

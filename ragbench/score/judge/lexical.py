@@ -105,7 +105,7 @@ class Lexical:
 
     def _relevancy(self, answer: str, question: str) -> Verdict:
         if not question.strip():
-            return not_applicable(Cause.MISSING_QUERY, "there is no question to be relevant to")
+            return not_applicable(Cause.NO_QUESTION, "there is no question to be relevant to")
         said = [text for text in sentences(answer) if not is_refusal(text)]
         if not said:
             what = "declines to answer" if answer.strip() else "is empty"

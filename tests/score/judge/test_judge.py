@@ -54,7 +54,7 @@ def test_by_default_all_rubrics_that_the_judge_serves():
         ({"contexts": []}, ["no_contexts", "scored", "scored"]),
         ({"reference": None}, ["scored", "scored", "no_reference"]),
         ({"reference": []}, ["scored", "scored", "no_reference"]),
-        ({"question": None}, ["scored", "missing_query", "scored"]),
+        ({"question": None}, ["scored", "no_question", "scored"]),
         ({"answer": ""}, ["no_claims", "scored", "scored"]),
     ],
 )
