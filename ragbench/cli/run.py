@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+_WIDTH = 100  # columns of what is piped or stored: the same on every machine
+
 
 @click.command(name="run")
 @click.argument("config", type=click.Path(path_type=Path))
@@ -60,11 +62,12 @@ def command(
     if as_json:
         click.echo(to_json(experiment.summary), nl=False)
     else:
+        terminal = sys.stdout.isatty()
         tables = render_terminal(
             experiment.summary,
             experiment.comparisons,
-            width=shutil.get_terminal_size((100, 24)).columns,
-            color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
+            width=shutil.get_terminal_size().columns if terminal else _WIDTH,
+            color=terminal and not os.environ.get("NO_COLOR"),
             notes=not quiet,
             report=_shown(experiment.path),
         )
