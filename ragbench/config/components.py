@@ -157,9 +157,15 @@ def _resolve_paths(
     """Make the paths among the values absolute."""
     for key, option in declared.items():
         value = item.get(key)
-        if option.option.refers_to != "path" or value is None or key not in values:
+        if value is None or key not in values:
             continue
-        if isinstance(value.value, tuple):
+        if option.option.refers_to == "path_or_name":
+            # what is no file there is left to the component, which knows its names
+            if (file := context.base / str(value.value)).is_file():
+                values[key] = str(file.absolute())
+        elif option.option.refers_to != "path":
+            continue
+        elif isinstance(value.value, tuple):
             paths = [resolve_path(part, context.base, context.report) for part in value.items]
             kept = zip(values[key], paths, strict=True)
             values[key] = [type(old)(path) for old, path in kept if path is not None]

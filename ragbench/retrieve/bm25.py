@@ -48,7 +48,10 @@ class BM25:
         ] = "porter",
         stopwords: Annotated[
             str,
-            Option("Words that are left out: a built-in list, a file with one a line, or none."),
+            Option(
+                "Words that are left out: a built-in list, a file with one a line, or none.",
+                refers_to="path_or_name",
+            ),
         ] = "english",
         language: Annotated[
             str, Option("ISO 639-1 code of the texts; picks the tokeniser.")

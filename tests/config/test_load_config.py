@@ -164,3 +164,21 @@ def test_columns_are_checked_with_their_places(lines, here):
     assert lines("dataset: {type: records, path: qa.jsonl, columns: {id: 3}}\n") == [
         "1:56: dataset.columns.id: 3 is not text"
     ]
+
+
+def test_a_file_of_stop_words_is_relative_to_the_config(tmp_path, monkeypatch):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "mine.txt").write_text("moon\n")
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d", "text": "x"}\n')
+    (tmp_path / "configs" / "c.yaml").write_text(
+        "dataset: {type: beir, path: ..}\n"
+        "retrievers:\n"
+        "  mine: {type: bm25, stopwords: mine.txt}\n"
+        "  german: {type: bm25, stopwords: german}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+    retrievers = load_config("configs/c.yaml").retrievers
+
+    assert retrievers["mine"].options["stopwords"] == str(tmp_path / "configs" / "mine.txt")
+    assert retrievers["german"].options["stopwords"] == "german"

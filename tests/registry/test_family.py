@@ -1,7 +1,6 @@
 """Families: built-in types, `python:` paths, entry points, unknown and unbuilt names."""
 
 import sys
-from importlib import metadata
 
 import pytest
 
@@ -30,12 +29,18 @@ def test_loads_from_the_users_folder(tmp_path, monkeypatch):
     assert FAMILY.load("python:my_search_module:Mine", [tmp_path]).__name__ == "Mine"
 
 
-def test_an_entry_point_joins_the_table(monkeypatch):
-    point = metadata.EntryPoint("theirs", "pathlib:PosixPath", "ragbench.tests")
-    monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if "tests" in group else [])
+def test_an_entry_point_of_an_installed_package_joins_the_table(tmp_path, monkeypatch):
+    installed = tmp_path / "their_package-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n"
+    )
+    (installed / "entry_points.txt").write_text("[ragbench.tests]\ntheirs = their_module:Theirs\n")
+    (tmp_path / "their_module.py").write_text("class Theirs: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
 
     assert FAMILY.names() == ["path", "fusion", "theirs"]
-    assert FAMILY.load("theirs").__name__ == "PosixPath"
+    assert FAMILY.load("theirs").__name__ == "Theirs"
 
 
 def test_unknown_type_names_the_nearest():
