@@ -66,7 +66,7 @@ def check_options(
                 report.add(at or item.place, item.path, found, f"{key}: {option.allowed}")
             else:
                 values[key] = option.default
-        elif value.value in (planned_words or {}).get(key, ()):
+        elif isinstance(value.value, str) and value.value in (planned_words or {}).get(key, ()):
             report.add(value.place, value.path, f"{value.shown()} {NOT_BUILT}", option.allowed)
         elif (checked := check_value(value, option, report)) is not INVALID:
             values[key] = checked

@@ -153,7 +153,7 @@ def _system(
             "input": _total([u.input_tokens for u in usage]),
             "output": _total([u.output_tokens for u in usage]),
         },
-        "usd": _total([u.usd for u in usage]),
+        "usd": _total([u.usd for u in usage], start=0.0),
     }
 
 
@@ -173,10 +173,10 @@ def _latency(values: Sequence[float]) -> dict[str, float | None]:
     return {f"p{p}": round(float(np.percentile(values, p)), 3) for p in (50, 95)}
 
 
-def _total(values: Sequence[float | None]) -> float | None:
-    """The sum of what is known; None where something is unknown, 0 where nothing was used."""
+def _total(values: Sequence[float | None], start: float = 0) -> float | None:
+    """The sum; None where a part of it is unknown, 0 where nothing was used."""
     known = [value for value in values if value is not None]
-    return None if values and not known else sum(known)
+    return None if len(known) < len(values) else sum(known, start)
 
 
 def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:

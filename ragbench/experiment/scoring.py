@@ -16,6 +16,7 @@ from ragbench.experiment.retrieval import Ranked
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.columns import Judged, judge_items
+from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.score_run import RunCounts, score_run
 from ragbench.score.text.columns import score_texts
 from ragbench.score.text.notes import text_notes
@@ -75,8 +76,18 @@ def score_ranking(
     row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
     rows = np.array([row_of.get(query.id, -1) for query in queries], dtype=np.int64)
     failed = failures(ranked.outcomes)
-    columns = [with_failures(_aligned(column, rows), failed) for column in scored.columns]
+    columns = [
+        with_failures(_aligned(_with_depth(column, rules.top_k), rows), failed)
+        for column in scored.columns
+    ]
     return columns, scored.counts
+
+
+def _with_depth(column: ScoreColumn, top_k: int) -> ScoreColumn:
+    """The column with `top_k` in its signature, where it has no cut-off of its own."""
+    if any(measure.k is not None for measure in parse_measures(column.name)):
+        return column
+    return replace(column, signature=column.signature.with_parts(top_k=top_k))
 
 
 def _aligned(column: ScoreColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> ScoreColumn:

@@ -11,12 +11,14 @@ from ragbench.errors import OptionError
 from ragbench.registry import Option
 from ragbench.text.analyze import Analyzer
 from ragbench.text.sentences import sentences
-from ragbench.types import Document, Prediction
+from ragbench.types import Document, Prediction, Usage
 
 _RANK_WEIGHT = 0.1  # a passage at rank r (from 0) counts 1 / (1 + 0.1 r)
 _POSITION_WEIGHT = 0.01  # the same for the place within a passage: it decides among equals
 _NEIGHBOUR_SHARE = 0.2  # an answer often stands beside the sentence that has the question's words
 _REPETITION = 0.5  # share of the worth that a sentence loses where its words are chosen already
+
+_NO_MODEL = Usage(input_tokens=0, output_tokens=0, usd=0.0)
 
 
 class _Sentence(NamedTuple):
@@ -62,7 +64,7 @@ class Extractive:
             left = (index for index in range(len(pool)) if index not in chosen)
             chosen.append(max(left, key=lambda index: _gain(index, pool, worth, chosen)))
         answer = " ".join(pool[index].text for index in sorted(chosen))
-        return Prediction(answer)
+        return Prediction(answer, usage=_NO_MODEL)
 
     def _split(self, contexts: Sequence[Document]) -> list[_Sentence]:
         """All different sentences with a content word, in order."""
