@@ -47,7 +47,7 @@ def command(
     """
     from ragbench.config import load_config
     from ragbench.data.run_folder import to_json
-    from ragbench.experiment.plan import Choices
+    from ragbench.experiment.choices import Choices
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.progress import Progress
     from ragbench.report.table import render_terminal

@@ -43,7 +43,8 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
 def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
-    from ragbench.experiment.plan import Choices, LiveComponents, make_plan
+    from ragbench.experiment.choices import Choices
+    from ragbench.experiment.plan import LiveComponents, make_plan
 
     try:
         plan = make_plan(config, collection, Choices(), LiveComponents())

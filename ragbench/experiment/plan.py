@@ -8,48 +8,11 @@ from typing import Any
 
 from ragbench.config.schema import Component, ExperimentConfig
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.components import (
-    DEFAULT_JUDGE,
-    PlannedJudge,
-    build_generator,
-    build_judge,
-    build_retriever,
-)
-from ragbench.registry import nearest
-from ragbench.score.retrieval.notation import parse_measures
-from ragbench.signature import fingerprint
+from ragbench.experiment.choices import Choices, narrow, sample
+from ragbench.experiment.components import PlannedJudge, build_generator, build_retriever
+from ragbench.experiment.defaults import choose_answer_scores, choose_measures
+from ragbench.retrieve.base import Indexing
 from ragbench.types import Collection, Qrels, Query
-
-DEFAULT_MEASURES = (
-    "ndcg@10",
-    "recall@10",
-    "mrr@10",
-    "map",
-    "hit_rate@1",
-    "hit_rate@5",
-    "precision@5",
-    "f1@5",
-)
-"""Measures of a config that names none; the first one makes the headline. Those with k above
-`top_k` are left out."""
-
-DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
-"""Metrics of a config that names none: all that need neither model nor extra, but exact match."""
-
-_NEEDS_REFERENCE = frozenset({"correctness"})
-_DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What the caller narrows a run to."""
-
-    limit: int | None = None
-    """A seeded sample of this many queries."""
-    only: tuple[str, ...] = ()
-    """Names of retrievers, generators or pairs; empty means all."""
-    judge: bool = True
-    """Whether judges are asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +63,11 @@ def make_plan(
         OptionError: `only` names nothing, or `limit` is below 1.
         AdapterError: A component cannot be made.
     """
-    for noun, named, passed in (
-        ("retrievers", config.retrievers, live.retrievers),
-        ("generators", config.generators, live.generators),
-    ):
-        if twice := [name for name in passed if name in named]:
-            raise OptionError("run_experiment", noun, twice[0], "a name that the config lacks")
-    queries, warnings = _sample(collection.queries, choices.limit, config.seed)
+    _refuse_taken_names(config, live)
+    queries, warnings = sample(collection.queries, choices.limit, config.seed)
     retrievers = [*config.retrievers, *live.retrievers]
     pairs = _pairs(config, retrievers, live)
-    retrievers, pairs, given = _narrow(retrievers, pairs, list(collection.given), choices.only)
+    retrievers, pairs, given = narrow(retrievers, pairs, list(collection.given), choices.only)
     if not retrievers and not given:
         raise DataError(
             "there is no system to evaluate",
@@ -119,17 +77,16 @@ def make_plan(
     has_answers = bool(pairs) or any(
         row.answer is not None for name in given for row in collection.given[name]
     )
-    measures = _measures(config, collection, retrievers)
-    metrics, judges = _answer_scores(config, collection, choices, has_answers)
+    measures = choose_measures(config, collection, retrievers)
+    metrics, judges = choose_answer_scores(
+        config, collection, judge=choices.judge, has_answers=has_answers
+    )
     return Plan(
         config=config,
         collection=collection,
         queries=queries,
         qrels=_subset(collection.qrels, queries),
-        retrievers={
-            name: build_retriever(name, config.retrievers.get(name), live.retrievers.get(name))
-            for name in retrievers
-        },
+        retrievers=_build_retrievers(config, collection, retrievers, live),
         generators={
             name: build_generator(name, config.generators.get(name), live.generators.get(name))
             for name in dict.fromkeys(generator for _, generator in pairs)
@@ -145,16 +102,33 @@ def make_plan(
     )
 
 
-def _sample(queries: list[Query], limit: int | None, seed: int) -> tuple[list[Query], list[str]]:
-    """A random sample that depends on the seed and the ids alone, in the order of the file."""
-    if limit is None or limit >= len(queries):
-        return queries, []
-    if limit < 1:
-        raise OptionError("run", "limit", limit, "an integer >= 1")
-    by_chance = sorted(queries, key=lambda query: fingerprint([str(seed), query.id]))
-    chosen = {query.id for query in by_chance[:limit]}
-    warning = f"a random sample of {limit} of {len(queries)} queries (--limit, seed {seed})"
-    return [query for query in queries if query.id in chosen], [warning]
+def _refuse_taken_names(config: ExperimentConfig, live: LiveComponents) -> None:
+    for noun, named, passed in (
+        ("retrievers", config.retrievers, live.retrievers),
+        ("generators", config.generators, live.generators),
+    ):
+        if taken := [name for name in passed if name in named]:
+            raise OptionError("run_experiment", noun, taken[0], "a name that the config lacks")
+
+
+def _build_retrievers(
+    config: ExperimentConfig,
+    collection: Collection,
+    names: Sequence[str],
+    live: LiveComponents,
+) -> dict[str, Any]:
+    """Make the retrievers; one that indexes needs documents."""
+    built = {}
+    for name in names:
+        built[name] = build_retriever(name, config.retrievers.get(name), live.retrievers.get(name))
+        if collection.documents is None and isinstance(built[name], Indexing):
+            raise DataError(
+                f"retriever '{name}' searches a corpus, and the data set has none",
+                file=config.path,
+                record=f"retrievers.{name}",
+                allowed="a data set with documents, or a retriever that brings its own",
+            )
+    return built
 
 
 def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
@@ -177,78 +151,6 @@ def _pairs(
                 pairs.append((retriever, name))
         pairs += [(retriever, name) for name in live.generators]
     return pairs
-
-
-def _narrow(
-    retrievers: list[str], pairs: list[tuple[str, str]], given: list[str], only: Sequence[str]
-) -> tuple[list[str], list[tuple[str, str]], list[str]]:
-    """Keep what `only` names; a generator keeps all its retrievers, a pair its own."""
-    if not only:
-        return retrievers, pairs, given
-    generators = dict.fromkeys(generator for _, generator in pairs)
-    allowed = [*retrievers, *generators, *(f"{r}/{g}" for r, g in pairs), *given]
-    for name in only:
-        if name not in allowed:
-            raise OptionError("run", "only", name, ", ".join(allowed), nearest(name, allowed))
-    some_retrievers = {name for name in only if name in retrievers}
-    some_generators = {name for name in only if name in generators}
-
-    def wanted(retriever: str, generator: str) -> bool:
-        if f"{retriever}/{generator}" in only:
-            return True
-        if not some_retrievers and not some_generators:
-            return False
-        return (not some_retrievers or retriever in some_retrievers) and (
-            not some_generators or generator in some_generators
-        )
-
-    kept = [pair for pair in pairs if wanted(*pair)]
-    asked = [r for r in retrievers if r in only or any(r == left for left, _ in kept)]
-    return asked, kept, [name for name in given if name in only]
-
-
-def _measures(
-    config: ExperimentConfig, collection: Collection, retrievers: Sequence[str]
-) -> tuple[str, ...]:
-    """The named measures, or the default ones that fit; without retrievers, none."""
-    rules = config.metrics.retrieval
-    if not retrievers:
-        return ()
-    if collection.qrels is None:
-        if rules.measures:
-            raise DataError(
-                f"{rules.measures[0]} needs relevance judgements, and the data set has none",
-                file=config.path,
-                record="metrics.retrieval.measures",
-                allowed="qrels in the data set (answer_hit@k and relevance judged by a model are "
-                "not built yet in this version), or `measures: []`",
-            )
-        return ()
-    if rules.measures is not None:
-        return rules.measures
-    return tuple(
-        name
-        for name in DEFAULT_MEASURES
-        if all(m.k is None or m.k <= rules.top_k for m in parse_measures(name))
-    )
-
-
-def _answer_scores(
-    config: ExperimentConfig, collection: Collection, choices: Choices, has_answers: bool
-) -> tuple[tuple[str, ...], dict[str, PlannedJudge]]:
-    """Metrics and judges, the defaults being those that the data allow."""
-    if not has_answers:
-        return (), {}
-    metrics = config.metrics.generation
-    if metrics is None:
-        metrics = DEFAULT_METRICS if collection.answers else ()
-    if not choices.judge:
-        return metrics, {}
-    if config.metrics.judges is None:
-        rubrics = [r for r in _DEFAULT_RUBRICS if collection.answers or r not in _NEEDS_REFERENCE]
-        return metrics, {DEFAULT_JUDGE: build_judge(None, rubrics)}
-    judges = {name: build_judge(block, ()) for name, block in config.metrics.judges.items()}
-    return metrics, judges
 
 
 def _baseline(config: ExperimentConfig, retrievers: Sequence[str]) -> str | None:

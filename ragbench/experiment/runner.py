@@ -14,11 +14,12 @@ from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config import load_config
 from ragbench.config.schema import DEFAULT_PASSAGES, ExperimentConfig
 from ragbench.errors import NotBuiltYet
+from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import calls_of
 from ragbench.experiment.generation import Answers, generate, given_answers, passages_of
 from ragbench.experiment.load import load_collection
 from ragbench.experiment.output import write_run
-from ragbench.experiment.plan import Choices, LiveComponents, Plan, make_plan
+from ragbench.experiment.plan import LiveComponents, Plan, make_plan
 from ragbench.experiment.progress import Progress, Silent, Stage
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.retrieval import Ranked, ranked, retrieve
@@ -28,6 +29,7 @@ from ragbench.experiment.scoring import (
     score_answers,
     score_ranking,
 )
+from ragbench.retrieve.base import Indexing
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Document
 
@@ -147,7 +149,7 @@ class _Runner:
     def _retrieve(self, name: str) -> Ranked:
         plan, retriever = self.plan, self.plan.retrievers.pop(name)
         corpus = plan.collection.documents
-        if hasattr(retriever, "index") and corpus is not None:
+        if isinstance(retriever, Indexing) and corpus is not None:
             with self._stage(f"index {name}", len(corpus), "documents") as stage:
                 retriever.index(corpus)
                 stage.advance(len(corpus))

@@ -243,7 +243,7 @@ def test_a_block_that_is_given_is_taken_as_it_is(config):
 
 
 def test_only_and_limit_narrow_a_run(config):
-    from ragbench.experiment.plan import Choices
+    from ragbench.experiment.choices import Choices
 
     summary = rb.run_experiment(config, choices=Choices(limit=3, only=("exact",))).summary
 
@@ -254,7 +254,7 @@ def test_only_and_limit_narrow_a_run(config):
 
 
 def test_no_judge(config):
-    from ragbench.experiment.plan import Choices
+    from ragbench.experiment.choices import Choices
 
     experiment = rb.run_experiment(config, choices=Choices(judge=False))
 
@@ -302,6 +302,27 @@ def test_a_measure_without_judgements_is_refused(config, tmp_path):
 
     with pytest.raises(rb.DataError, match="map needs relevance judgements"):
         rb.run_experiment(config)
+
+
+def test_a_retriever_without_a_corpus_to_search_is_refused(config, data):
+    (data / "corpus.jsonl").unlink()
+
+    with pytest.raises(rb.DataError, match="retriever 'bm25' searches a corpus"):
+        rb.run_experiment(config)
+
+
+def test_a_live_name_that_the_config_has_is_refused(config):
+    with pytest.raises(rb.OptionError, match="found 'bm25', allowed: a name that the config lacks"):
+        rb.run_experiment(config, retrievers={"bm25": lambda question, top_k: []})
+
+
+def test_depth_is_in_the_signature_of_uncut_measures_only(config):
+    metrics = {"retrieval": {"top_k": 50, "measures": ["map", "map@10"]}}
+
+    scores = rb.run_experiment({**config, "metrics": metrics}).summary["systems"][0]["scores"]
+
+    assert "|top_k:50" in scores["map"]["signature"]
+    assert "top_k" not in scores["map@10"]["signature"]
 
 
 def test_a_secret_from_the_environment_is_not_written(config, monkeypatch):
