@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -60,6 +60,21 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _sync_folder(path.parent)
+
+
+def check_writable(folder: Path) -> None:
+    """Raise the OSError that writing into a folder would; leave nothing behind.
+
+    The folder and its parents need not exist yet.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    finally:
+        for path in missing:
+            with suppress(OSError):  # not empty: somebody else is at work there
+                path.rmdir()
 
 
 def point_at(link: Path, target: str) -> None:

@@ -77,7 +77,7 @@ def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
     """
     digest = hashlib.sha256()
     for piece in pieces:
-        data = piece.encode("utf-8", "surrogateescape") if isinstance(piece, str) else piece
+        data = piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else piece
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     return digest.hexdigest()[:length]

@@ -57,7 +57,23 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line; results on stdout, everything else on stderr."""
-    sys.exit(_exit_code())
+    _open_closed_streams()
+    code = _exit_code()
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # a full disk shows when the last of the output is written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            click.echo(f"cannot write the result: {error.strerror}", err=True)
+            code = code or EXIT_BAD_INPUT
+    sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Give a stream that the caller closed somewhere to go, so that printing is no error."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the end
 
 
 def _exit_code() -> int:
@@ -79,9 +95,18 @@ def _exit_code() -> int:
         # the reader went away, as in `ragbench list | head`: no error of ours
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception:  # noqa: BLE001 - a mistake of ours: one line, the log has the rest
-        click.echo(f"internal error; please report it at {_ISSUES}, with {_log()}", err=True)
-        return EXIT_INTERNAL
+    except OSError as error:
+        if error.filename is not None:  # a file of ours: the log says which
+            return _internal_error()
+        click.echo(f"cannot write the result: {error.strerror}", err=True)
+        return EXIT_BAD_INPUT
+    except BaseException:  # noqa: BLE001 - a mistake of ours: one line, the log has the rest
+        return _internal_error()
+
+
+def _internal_error() -> int:
+    click.echo(f"internal error; please report it at {_ISSUES}, with {_log()}", err=True)
+    return EXIT_INTERNAL
 
 
 def _leave(code: int) -> NoReturn:

@@ -28,6 +28,8 @@ def command(file: Path, records: Path | None, force: bool) -> None:
 
     if file.exists() and not force:
         raise click.UsageError(f"{file} is there already; --force overwrites it")
+    if records and file.exists() and file.samefile(records):
+        raise click.UsageError(f"{file} is the file of records: name another file for the config")
     scaffold = scaffold_records(file, records) if records else scaffold_beir(file)
     try:
         write_atomically(file, scaffold.text)

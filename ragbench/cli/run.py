@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -54,11 +55,12 @@ def command(
 
     checked = load_config(config, overrides=overrides)
     names = tuple(name.strip() for part in only for name in part.split(","))
-    experiment = run_experiment(
-        checked,
-        choices=Choices(limit=limit, only=names, judge=not no_judge),
-        progress=Progress(quiet=quiet),
-    )
+    with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
+        experiment = run_experiment(
+            checked,
+            choices=Choices(limit=limit, only=names, judge=not no_judge),
+            progress=Progress(quiet=quiet),
+        )
     if as_json:
         click.echo(to_json(experiment.summary), nl=False)
     else:
@@ -67,7 +69,7 @@ def command(
             experiment.summary,
             experiment.comparisons,
             width=shutil.get_terminal_size().columns if terminal else _WIDTH,
-            color=terminal and not os.environ.get("NO_COLOR"),
+            color=terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
             notes=not quiet,
             report=_shown(experiment.path),
         )

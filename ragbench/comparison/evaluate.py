@@ -158,6 +158,8 @@ def evaluate_texts(
         >>> round(result.mean["rouge1"], 4), result.summary["rouge1"].n
         (0.6667, 1)
     """
+    if isinstance(predictions, str) or isinstance(references, str):
+        raise DataError("found a text", allowed="lists of texts, one per item")
     if len(predictions) != len(references):
         raise DataError(
             f"{len(predictions)} predictions and {len(references)} references",

@@ -107,7 +107,8 @@ def _interval(scored: FloatArray, column: ScoreColumn, confidence: float) -> tup
     found = mean_interval(scored, range=(column.low, column.high), confidence=confidence)
     if column.aggregate == "geometric_mean":  # the values are logarithms
         return (math.exp(found.lower), math.exp(found.upper))
-    return (found.lower, found.upper)
+    # equal texts have a BLEU of 1 + 4e-16, as sacrebleu rounds: the interval still holds the mean
+    return (min(found.lower, found.mean), max(found.upper, found.mean))
 
 
 def _bounds(scored: FloatArray, n_failed: int, column: ScoreColumn) -> tuple[float, float]:

@@ -36,11 +36,11 @@ def baseline_of(
     """Return the system that `system` is compared with, or None where it is the baseline itself.
 
     A retriever is compared with the baseline retriever, a pair with the baseline retriever's
-    pair of the same generator; systems of the records with the first one of the records.
+    pair of the same generator; systems of the records with the one that is named, or the first.
     """
     if system.retriever is None:
-        given = [other for other in systems.values() if other.retriever is None]
-        found = given[0]
+        given = {name: other for name, other in systems.items() if other.retriever is None}
+        found = given.get(retriever or "", next(iter(given.values())))
     else:
         wanted = (retriever, system.generator)
         same = (s for s in systems.values() if (s.retriever, s.generator) == wanted)

@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from ragbench.config.schema import (
 from ragbench.config.scores import check_metrics
 from ragbench.config.sweep import Expanded, expand_sweeps
 from ragbench.config.tree import Item, PythonReader, variants
+from ragbench.errors import OptionError
 from ragbench.registry import Family, declared_options
 
 MAX_VARIANTS = 100
@@ -73,6 +75,8 @@ def load_config(
     if isinstance(source, Mapping):
         path, read = None, PythonReader(report).read(source)
     else:
+        if not isinstance(source, (str, Path)):
+            raise OptionError("load_config", "source", source, "a path, a mapping")
         path = Path(source)
         read = _read_file(path, report)
     base = Path(base_dir) if base_dir is not None else path.parent if path else Path()
@@ -83,7 +87,7 @@ def load_config(
         config = _check_variants(tree, report, path, base, live_retrievers)
     if config is None or report:
         raise report.error(os.fspath(path) if path else "the config")
-    return config
+    return replace(config, environment=dict(report.environment))
 
 
 def _read_file(path: Path, report: Report) -> Item | None:
@@ -213,7 +217,7 @@ class _Assembly:
             return None
         checked = check_component("dataset", entry, loaders, self.context)
         kind = entry.item.get("type")
-        if kind is not None and kind.value in loaders.table:
+        if kind is not None and isinstance(kind.value, str) and kind.value in loaders.table:
             check_dataset_options(entry.item, self.report)
         return checked
 
@@ -251,7 +255,7 @@ class _Assembly:
         """Records, and loaders that we do not know, may bring systems of their own."""
         item, dataset = self.tree.entries.get("retrievers"), self.tree.get("dataset")
         kind = dataset.get("type") if dataset is not None else None
-        type_name = kind.value if kind is not None else None
+        type_name = kind.value if kind is not None and isinstance(kind.value, str) else None
         if self.live_retrievers or type_name not in loaders.table or type_name == "records":
             return
         if item is None:
@@ -267,7 +271,8 @@ class _Assembly:
         values, written = self._block("statistics", Statistics)
         block = self.tree.get("statistics")
         baseline = block.get("baseline") if block is not None else None
-        if baseline is not None and isinstance(baseline.value, str):
+        # without retrievers the systems are those of the records, known when they are read
+        if baseline is not None and isinstance(baseline.value, str) and self.context.retrievers:
             check_reference(baseline, self.context)
         return values, written
 

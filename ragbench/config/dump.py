@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -10,6 +11,10 @@ import yaml
 from ragbench.config.scalars import ScalarError, resolve
 from ragbench.config.schema import ExperimentConfig
 from ragbench.config.tree import Quoted
+
+_SECRET = re.compile(
+    r"(?:^|[_-])(?:api_?key|access_?key|token|secret|password|passwd|authorization)$", re.I
+)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -56,12 +61,27 @@ _Dumper.add_representer(tuple, _list)
 _Dumper.add_representer(float, _number)
 
 
+def _masked(value: Any) -> Any:
+    """The config without literal secrets, told by the names of their keys."""
+    if isinstance(value, Mapping):
+        return {
+            key: "***" if _is_secret(key, entry) else _masked(entry) for key, entry in value.items()
+        }
+    return [_masked(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+
+
+def _is_secret(key: Any, value: Any) -> bool:
+    named = isinstance(key, str) and _SECRET.search(key) is not None
+    return named and isinstance(value, str) and "${" not in value
+
+
 def dump_config(config: ExperimentConfig) -> str:
     """Return the config as it was resolved, as YAML.
 
     Sweeps and defaults are written out; `${VAR}` stands as it was written, so that no secret is
-    in it. Read with the same `base_dir` and environment, it gives an equal config.
+    in it; a key or token that stands in the config itself is replaced by `***`. Read with the
+    same `base_dir` and environment, a config without one gives an equal config.
     """
     return yaml.dump(
-        dict(config.resolved), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+        _masked(config.resolved), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
     )

@@ -60,6 +60,8 @@ def _interpolated(item: Item, text: str, environment: Mapping[str, str], report:
             failed = True
             return ""
         value = environment.get(match["name"], "")
+        if value:
+            report.environment[match["name"]] = value
         if match["default"] is not None:
             value = value or match["default"][2:]
         elif match["name"] not in environment:

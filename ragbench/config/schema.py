@@ -274,5 +274,7 @@ class ExperimentConfig:
     """Folder of the runs, relative to the working directory."""
     path: Path | None = field(default=None, compare=False)
     """The YAML file; None for a mapping."""
+    environment: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Variables that were read, with their values: what must not be written anywhere."""
     resolved: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The config as plain data: sweeps and defaults written out, `${VAR}` and paths as written."""

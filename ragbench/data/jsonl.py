@@ -129,7 +129,10 @@ def id_problem(value: str) -> str | None:
         >>> id_problem("doc 1"), id_problem(""), id_problem("doc#1")
         ('holds white space', 'is empty', None)
     """
-    data = value.encode("utf-8", "surrogateescape")
+    try:
+        data = value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return "holds half of a character"
     if not data:
         return "is empty"
     if b"\0" in data:

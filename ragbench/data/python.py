@@ -42,7 +42,9 @@ class PythonLoader:
             returned = self._call()
         except RagbenchError:
             raise
-        except Exception as error:  # code of the user's may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # code of the user's may raise anything, also SystemExit
             raise AdapterError(f"{self._owner}: {type(error).__name__}: {error}") from error
         return as_collection(returned, self._owner)
 
@@ -78,11 +80,15 @@ def as_collection(value: Any, owner: str) -> Collection:
     if not isinstance(value, Collection):
         found = f"found {type(value).__name__} instead of a data set"
         raise AdapterError(f"{owner}: {found}, allowed: ragbench.Collection, a mapping")
+    value = replace(value, qrels=None if value.qrels is None else _qrels(value.qrels, owner))
+    if not value.queries:
+        raise DataError("no queries", file=owner, allowed="at least one")
     _check(value, owner)
     notes = list(value.notes)
     if value.documents is not None and (note := empty_note(value.documents)):
         notes.append(note)
-    return replace(value, fingerprints=fingerprint_collection(value), notes=notes)
+    checked: Collection = replace(value, fingerprints=fingerprint_collection(value), notes=notes)
+    return checked
 
 
 def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:

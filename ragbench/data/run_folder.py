@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError
-from ragbench.files import folder_written_atomically, point_at
+from ragbench.files import check_writable, folder_written_atomically, point_at
 from ragbench.registry import nearest
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
 LATEST = "latest"
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def file_name(system: str) -> str:
@@ -24,12 +26,20 @@ def file_name(system: str) -> str:
 
 def to_json(value: Any) -> str:
     """Write a value as indented JSON; NaN is a mistake here and raises."""
-    return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    return f"{_dump(value, indent=1)}\n"
 
 
 def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     """Write one JSON object a line; NaN is a mistake here and raises."""
-    return "".join(f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n" for row in rows)
+    return "".join(f"{_dump(row)}\n" for row in rows)
+
+
+def _dump(value: Any, indent: int | None = None) -> str:
+    """JSON in UTF-8; escapes where a text holds half of a character, which UTF-8 cannot."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    if text.isascii() or not _HALF_CHARACTER.search(text):
+        return text
+    return json.dumps(value, ensure_ascii=True, indent=indent, allow_nan=False)
 
 
 def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
@@ -44,6 +54,19 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
 
 def _cell(cell: str | float) -> str:
     return cell if isinstance(cell, str) else repr(float(cell))
+
+
+def check_output(output: Path, name: str) -> None:
+    """Make sure, before anything is run, that the results can be written.
+
+    Raises:
+        DataError: They cannot.
+    """
+    try:
+        check_writable(output / name)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"cannot write results here: {reason}", file=output / name) from error
 
 
 def write_run_folder(output: Path, name: str, run_id: str, contents: Mapping[str, str]) -> Path:
@@ -64,11 +87,19 @@ def write_run_folder(output: Path, name: str, run_id: str, contents: Mapping[str
             for relative, text in contents.items():
                 path = temporary / relative
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
+                path.write_bytes(_encode(text))
         point_at(output / name / LATEST, run_id)
     except OSError as error:
         raise DataError(f"cannot write the run folder: {error.strerror}", file=folder) from error
     return folder
+
+
+def _encode(text: str) -> bytes:
+    """UTF-8; bytes of TREC ids as they were, half characters in reports as escapes."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace")
 
 
 def resolve_run_folder(path: Path) -> Path:

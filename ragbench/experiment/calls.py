@@ -110,7 +110,9 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
         return Outcome(None, Cause.TIMEOUT, detail, _ms_since(start))
     except AdapterError as error:
         return Outcome(None, Cause.MALFORMED, f"{calls.owner}: {error}", _ms_since(start))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's code raises anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a user's code raises anything
         detail = f"{calls.owner}: {type(error).__name__}: {error}"
         return Outcome(None, Cause.ERROR, detail, _ms_since(start))
     return Outcome(value, latency_ms=_ms_since(start))
@@ -138,7 +140,7 @@ def within(timeout: float | None, function: Callable[[Item], Value], item: Item)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(timeout)
+    thread.join(min(timeout, threading.TIMEOUT_MAX))
     if raised:
         raise raised[0]
     if not result:

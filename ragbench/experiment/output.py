@@ -25,6 +25,7 @@ from ragbench.data.trec_files import format_run
 from ragbench.experiment.manifest import make_manifest
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.result import Experiment
+from ragbench.experiment.secrets import redact
 from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
 from ragbench.types import Cause, Prediction
@@ -60,7 +61,9 @@ def write_run(plan: Plan, results: Results, started: float) -> Experiment:
     for name, answers in results.answers.items():
         contents[f"predictions/{file_name(name)}.jsonl"] = to_jsonl(_predictions(plan, answers))
     for name, rows in results.judgements.items():
-        contents[f"judgements/{file_name(name)}.jsonl"] = to_jsonl(rows)
+        contents[f"judgements/{file_name(name)}.jsonl"] = to_jsonl(
+            _without_secrets(plan, row) for row in rows
+        )
     folder = write_run_folder(Path(plan.config.output), plan.config.name, run_id, contents)
     return Experiment(folder, summary, results.comparisons)
 
@@ -85,6 +88,8 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
             f"incomplete: more than {limit:.3g} of the items of a score failed; means are over the "
             "others, see unscored.jsonl"
         )
+    if not any(score.n for scores in summaries.values() for score in scores.values()):
+        warnings.append("nothing was scored: no measure, metric or rubric applies to any query")
     collection = plan.collection
     return {
         "schema": SUMMARY_SCHEMA,
@@ -205,8 +210,13 @@ def _unscored(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[dict[str,
                     "measure": name,
                     "status": cause.status,
                     "cause": cause.word,
-                    "detail": column.details.get(row, ""),
+                    "detail": redact(column.details.get(row, ""), plan.config.environment),
                 }
+
+
+def _without_secrets(plan: Plan, row: dict[str, Any]) -> dict[str, Any]:
+    """A verdict whose reasoning may be the text of an error."""
+    return {**row, "reasoning": redact(row["reasoning"], plan.config.environment)}
 
 
 def _predictions(plan: Plan, answers: Answers) -> Iterator[dict[str, Any]]:
@@ -218,7 +228,7 @@ def _predictions(plan: Plan, answers: Answers) -> Iterator[dict[str, Any]]:
                 "answer": None,
                 "contexts": None,
                 "cause": outcome.cause.word,
-                "detail": outcome.detail,
+                "detail": redact(outcome.detail, plan.config.environment),
             }
             continue
         contexts = prediction.contexts

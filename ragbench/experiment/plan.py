@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import Component, ExperimentConfig
+from ragbench.data.run_folder import file_name
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.choices import Choices, narrow, sample
 from ragbench.experiment.components import PlannedJudge, build_generator, build_retriever
+from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import choose_answer_scores, choose_measures
+from ragbench.registry import nearest
 from ragbench.retrieve.base import Indexing
 from ragbench.types import Collection, Qrels, Query
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ def make_plan(
         OptionError: `only` names nothing, or `limit` is below 1.
         AdapterError: A component cannot be made.
     """
-    _refuse_taken_names(config, live)
+    _check_live_names(config, live)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     retrievers = [*config.retrievers, *live.retrievers]
     pairs = _pairs(config, retrievers, live)
@@ -74,6 +81,7 @@ def make_plan(
             file=config.path,
             allowed="a retriever, or records with contexts or answers",
         )
+    _check_system_names([*retrievers, *(f"{r}/{g}" for r, g in pairs), *given], config.path)
     has_answers = bool(pairs) or any(
         row.answer is not None for name in given for row in collection.given[name]
     )
@@ -81,34 +89,57 @@ def make_plan(
     metrics, judges = choose_answer_scores(
         config, collection, judge=choices.judge, has_answers=has_answers
     )
+    built = _build_retrievers(config, collection, retrievers, live)
+    generators = {
+        name: build_generator(name, config.generators.get(name), live.generators.get(name))
+        for name in dict.fromkeys(generator for _, generator in pairs)
+    }
+    for noun, components in (("retriever", built), ("generator", generators)):
+        for name, component in components.items():
+            warnings += check_coverage(f"{noun} '{name}'", component, collection.queries, queries)
     return Plan(
         config=config,
         collection=collection,
         queries=queries,
         qrels=_subset(collection.qrels, queries),
-        retrievers=_build_retrievers(config, collection, retrievers, live),
-        generators={
-            name: build_generator(name, config.generators.get(name), live.generators.get(name))
-            for name in dict.fromkeys(generator for _, generator in pairs)
-        },
+        retrievers=built,
+        generators=generators,
         pairs=pairs,
         components={**config.retrievers, **config.generators},
         given=given,
         measures=measures,
         metrics=metrics,
         judges=judges,
-        baseline=_baseline(config, retrievers),
+        baseline=_baseline(config, retrievers, given),
         warnings=warnings,
     )
 
 
-def _refuse_taken_names(config: ExperimentConfig, live: LiveComponents) -> None:
+def _check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
     for noun, named, passed in (
         ("retrievers", config.retrievers, live.retrievers),
         ("generators", config.generators, live.generators),
     ):
-        if taken := [name for name in passed if name in named]:
-            raise OptionError("run_experiment", noun, taken[0], "a name that the config lacks")
+        if not isinstance(passed, Mapping):
+            raise OptionError("run_experiment", noun, passed, "a mapping from names to objects")
+        for name in passed:
+            if name in named:
+                raise OptionError("run_experiment", noun, name, "a name that the config lacks")
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                raise OptionError("run_experiment", noun, name, "names of A-Z a-z 0-9 _ . -")
+
+
+def _check_system_names(names: Sequence[str], path: Path | None) -> None:
+    """Two systems of one name, or whose files would have one name, would hide each other."""
+    files: dict[str, str] = {}
+    for name in names:
+        file = file_name(name)
+        if (other := files.setdefault(file, name)) != name or names.count(name) > 1:
+            raise DataError(
+                f"the systems '{other}' and '{name}' would write the same file '{file}'",
+                file=path,
+                allowed="another name for one of them",
+            )
 
 
 def _build_retrievers(
@@ -153,9 +184,13 @@ def _pairs(
     return pairs
 
 
-def _baseline(config: ExperimentConfig, retrievers: Sequence[str]) -> str | None:
-    """The named one where it runs, else the first of the config."""
+def _baseline(
+    config: ExperimentConfig, retrievers: Sequence[str], given: Sequence[str]
+) -> str | None:
+    """The named one where it runs, else the first of the config, or of the records."""
+    candidates = [*retrievers] or [*given]
     named = config.statistics.baseline
-    if named in retrievers:
-        return named
-    return retrievers[0] if retrievers else None
+    if named is not None and named not in (*config.retrievers, *candidates):
+        allowed, close = ", ".join(candidates), nearest(named, candidates)
+        raise OptionError("statistics", "baseline", named, allowed, close)
+    return named if named in candidates else candidates[0]

@@ -102,19 +102,14 @@ def ranked(
         )
     else:
         run = Run.from_rankings(rankings, name)
-    notes = [f"{name}: {note}" for note in _notes(run, rankings, len(queries), corpus)]
+    notes = [f"{name}: {note}" for note in _notes(run, rankings, corpus)]
     return Ranked(name, outcomes, run, notes)
 
 
 def _notes(
-    run: Run,
-    rankings: dict[str, list[ScoredDocument]],
-    n_asked: int,
-    corpus: Sequence[Document] | None,
+    run: Run, rankings: dict[str, list[ScoredDocument]], corpus: Sequence[Document] | None
 ) -> list[str]:
     notes = []
-    if unanswered := n_asked - len(rankings):
-        notes.append(f"{unanswered} of {n_asked} queries failed or are missing from the run")
     if repeated := sum(run.duplicates.values()):
         notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
     if run.substituted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +13,8 @@ from ragbench.comparison.paired import Method, compare_systems
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config import load_config
 from ragbench.config.schema import DEFAULT_PASSAGES, ExperimentConfig
-from ragbench.errors import NotBuiltYet
+from ragbench.data.run_folder import check_output
+from ragbench.errors import AdapterError, NotBuiltYet, RagbenchError
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import calls_of
 from ragbench.experiment.generation import Answers, generate, given_answers, passages_of
@@ -79,8 +80,19 @@ def run_experiment(
         collection = load_collection(config)
         stage.advance()
     plan = make_plan(config, collection, choices or Choices(), live)
+    check_output(Path(config.output), config.name)
     results = _Runner(plan, progress).run()
     return write_run(plan, results, started)
+
+
+def _index(name: str, retriever: Indexing, corpus: Sequence[Document]) -> None:
+    """Index the corpus; without an index there is nothing to go on with."""
+    try:
+        retriever.index(corpus)
+    except (KeyboardInterrupt, RagbenchError):
+        raise
+    except BaseException as error:  # code of the user's may raise anything
+        raise AdapterError(f"retriever '{name}': index: {type(error).__name__}: {error}") from error
 
 
 @dataclass(slots=True)
@@ -151,7 +163,7 @@ class _Runner:
         corpus = plan.collection.documents
         if isinstance(retriever, Indexing) and corpus is not None:
             with self._stage(f"index {name}", len(corpus), "documents") as stage:
-                retriever.index(corpus)
+                _index(name, retriever, corpus)
                 stage.advance(len(corpus))
         calls = calls_of("retriever", name, plan.components.get(name))
         with self._stage(f"retrieve {name}", len(plan.queries)) as stage:

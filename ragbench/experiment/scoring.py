@@ -22,6 +22,9 @@ from ragbench.score.text.columns import score_texts
 from ragbench.score.text.notes import text_notes
 from ragbench.types import Cause, Qrels, Query
 
+_OF_THE_QUERY = (Cause.NO_RELEVANT, Cause.NO_JUDGEMENTS, Cause.NO_REFERENCE, Cause.NO_QUESTION)
+"""Causes that lie in the data, not in what a system made of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -41,7 +44,11 @@ def failures(outcomes: Sequence[Outcome[Any]]) -> dict[int, Failure]:
 
 
 def with_failures(column: ScoreColumn, failed: Mapping[int, Failure]) -> ScoreColumn:
-    """Return the column without values where the system had no output, with the causes."""
+    """Return the column without values where the system had no output, with the causes.
+
+    Where the score could not have applied, whatever the output, it still does not apply.
+    """
+    failed = {row: f for row, f in failed.items() if column.causes[row] not in _OF_THE_QUERY}
     if not failed:
         return column
     values, causes = column.values.copy(), column.causes.copy()

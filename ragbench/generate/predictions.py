@@ -26,6 +26,8 @@ class Predictions:
         path: Annotated[Path, Option("The file with the answers.", refers_to="path")],
     ) -> None:
         self._predictions = read_predictions(path)
+        self.query_ids = frozenset(self._predictions)
+        """The queries that the file has, by id or by the text of the question."""
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction:
         """Return the stored answer to a query.

@@ -12,7 +12,7 @@ from typing import Any
 
 from ragbench.errors import AdapterError
 from ragbench.generate.base import Generator, QueryGenerator
-from ragbench.registry import adapt
+from ragbench.registry import adapt, shown
 from ragbench.types import Document, Prediction
 
 
@@ -50,5 +50,6 @@ def read_answer(answer: Any) -> Prediction:
     prediction = Prediction(answer) if isinstance(answer, str) else answer
     if isinstance(prediction, Prediction) and isinstance(prediction.answer, str):
         return prediction
-    shown = repr(answer)[:80]
-    raise AdapterError(f"found {shown} instead of an answer, allowed: text, ragbench.Prediction")
+    raise AdapterError(
+        f"found {shown(answer)} instead of an answer, allowed: text, ragbench.Prediction"
+    )

@@ -11,7 +11,7 @@ Validation, the JSON Schema, `ragbench list` and the docs all read that declarat
 
 from ragbench.registry.adapt import adapt
 from ragbench.registry.family import PYTHON, Family, load_object
-from ragbench.registry.names import nearest, summary_line
+from ragbench.registry.names import nearest, shown, summary_line
 from ragbench.registry.options import (
     REQUIRED,
     DeclaredOption,
@@ -31,5 +31,6 @@ __all__ = [
     "describe_allowed",
     "load_object",
     "nearest",
+    "shown",
     "summary_line",
 ]

@@ -55,7 +55,11 @@ def _make(factory: type, options: Mapping[str, Any], owner: str) -> Any:
         return factory(**known)
     except RagbenchError:
         raise
-    except Exception as error:  # a constructor of the user's may raise anything
+    except KeyboardInterrupt:
+        raise
+    except (
+        BaseException
+    ) as error:  # a constructor of the user's may raise anything, also SystemExit
         raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
 
 

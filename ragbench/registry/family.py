@@ -84,7 +84,9 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
             sys.path.insert(0, folder)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a module of the user's may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module of the user's may raise anything, also SystemExit
         where = ", ".join(map(str, [*search, "installed packages"]))
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"cannot import '{module_name}': {reason} (looked in {where})") from error

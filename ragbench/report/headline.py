@@ -61,7 +61,12 @@ def headline(
     against = baselines.get(best)
     comparison = _find(family.get("comparisons") or (), best, against)
     if against is None or comparison is None or comparison.get("difference") is None:
-        return _best_is_baseline(name, best, measured, others, against is None)
+        same = [
+            c["system"]
+            for c in family.get("comparisons") or ()
+            if c["baseline"] == best and outcome_of(c, "higher") == "identical"
+        ]
+        return _best_is_baseline(name, best, measured, others, same, against is None)
     return _best_against_baseline(
         name, best, measured, [s for s in others if s != against], comparison, confidence
     )
@@ -84,13 +89,25 @@ def _without_comparison(name: str, measured: Mapping[str, Json], confidence: flo
 
 
 def _best_is_baseline(
-    name: str, best: str, measured: Mapping[str, Json], others: Sequence[str], baseline: bool
+    name: str,
+    best: str,
+    measured: Mapping[str, Json],
+    others: Sequence[str],
+    same: Sequence[str],
+    baseline: bool,
 ) -> str:
     role = ", the baseline," if baseline else ""
-    start = f"{printable(best)}{role} is best on {name}, {_value(measured[best])}"
-    if others:
-        return f"{start}; {_untold(others)}, which is undecided, not equal"
-    return f"{start}; it differs from every other system"
+    equal = [system for system in others if system in same]
+    untold = [system for system in others if system not in same]
+    if equal and len(equal) == len(measured) - 1:
+        every = listed([printable(system) for system in (best, *equal)])
+        return f"{every} have the same {name} on every query, {_value(measured[best])}"
+    parts = [f"{printable(best)}{role} is best on {name}, {_value(measured[best])}"]
+    if equal:
+        parts.append(f"{listed([printable(s) for s in equal])} has the same value on every query")
+    if untold:
+        parts.append(f"{_untold(untold)}, which is undecided, not equal")
+    return "; ".join(parts) if others else f"{parts[0]}; it differs from every other system"
 
 
 def _untold(systems: Sequence[str]) -> str:

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from ragbench.data.corpus import encode_spaces
+from ragbench.data.jsonl import id_problem
 from ragbench.errors import AdapterError
+from ragbench.registry import shown
 from ragbench.types import Document, Retrieved, ScoredDocument
 
 _SHAPES = "ids, (id, score) pairs, documents, or mappings with 'id'"
@@ -30,7 +32,7 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     if isinstance(answer, Mapping):
         answer = sorted(answer.items(), key=lambda pair: -float(pair[1]))
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        raise AdapterError(f"found {_shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
+        raise AdapterError(f"found {shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
     hits = [_read_hit(hit, position) for position, hit in enumerate(answer, start=1)]
     return Retrieved(hits[:top_k], queries)
 
@@ -53,29 +55,25 @@ def _read_hit(hit: Any, position: int) -> ScoredDocument:
     elif isinstance(hit, (tuple, list)) and len(hit) == 2:
         found = ScoredDocument(str(hit[0]), hit[1])
     else:
-        raise AdapterError(f"hit {position} is {_shown(hit)}, allowed: {_SHAPES}")
+        raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_SHAPES}")
     return _checked(found, position)
 
 
 def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
     """The hit with a plain float score."""
-    if not isinstance(hit.id, str) or not hit.id or "\0" in hit.id:
+    if not isinstance(hit.id, str):
         raise AdapterError(f"hit {position} has the id {hit.id!r}, allowed: text")
     # run files are split at white space; ids of a folder of documents are written so, too
     identifier = encode_spaces(hit.id)
+    if why := id_problem(identifier):
+        raise AdapterError(f"hit {position}: the id {hit.id!r} {why}")
     if hit.score is None:
         return replace(hit, id=identifier)
     try:
         score = float(hit.score)
     except (TypeError, ValueError) as error:
-        shown = _shown(hit.score)
-        raise AdapterError(f"hit {position} has the score {shown}, allowed: a number") from error
+        found = f"hit {position} has the score {shown(hit.score)}"
+        raise AdapterError(f"{found}, allowed: a number") from error
     if math.isnan(score):
         raise AdapterError(f"hit {position} has the score NaN, allowed: a number")
     return replace(hit, id=identifier, score=score)
-
-
-def _shown(value: Any) -> str:
-    """A value in an error message, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -43,6 +43,16 @@ def test_a_config_for_a_folder(here):
     assert list(load_config("ragbench.yaml").retrievers) == ["bm25", "tuned"]
 
 
+def test_never_overwrites_the_file_of_records(here):
+    write_csv(here / "qa.csv", [["question", "reference"], ["Who?", "Galle"]])
+
+    result = invoke("--from", "qa.csv", "--force", "qa.csv")
+
+    assert result.exit_code == 2
+    assert "is the file of records" in result.stderr
+    assert (here / "qa.csv").read_text(encoding="utf-8").startswith("question")
+
+
 def test_never_overwrites_without_force(here):
     (here / "mine.yaml").write_text("precious\n", encoding="utf-8")
 

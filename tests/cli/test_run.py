@@ -180,3 +180,69 @@ def test_a_reader_that_goes_away_is_no_error(repository, tmp_path):
     assert done.stdout
     assert "Traceback" not in done.stderr
     assert "Broken" not in done.stderr
+
+
+def in_shell(command, folder):
+    return subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+NOISY = "def search(question, top_k):\n    print('noise')\n    return ['io-volcanoes']\n"
+
+
+def write_python_config(folder, repository, code, entry="{type: 'python:mine:search'}"):
+    (folder / "mine.py").write_text(code)
+    (folder / "c.yaml").write_text(
+        f"dataset: {{type: beir, path: {repository / 'datasets' / 'example'}, split: test}}\n"
+        f"retrievers: {{mine: {entry}}}\n"
+    )
+
+
+def test_what_a_component_prints_is_no_result(repository, tmp_path):
+    write_python_config(tmp_path, repository, NOISY)
+
+    done = ragbench("run", "c.yaml", "--json", cwd=tmp_path)
+
+    assert json.loads(done.stdout)["name"] == "c"
+    assert "noise" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_a_module_that_exits_does_not_look_like_success(repository, tmp_path, command):
+    write_python_config(tmp_path, repository, "import sys; sys.exit(0)\n")
+
+    done = ragbench(command, "c.yaml", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "SystemExit" in done.stderr
+
+
+@pytest.mark.parametrize("setting", ["dataset.type={}", "statistics.test={}", "output={a: 1}"])
+def test_a_mapping_where_a_word_belongs_is_an_error(repository, tmp_path, setting):
+    done = ragbench("run", repository / QUICKSTART, "--set", setting, cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "--set" in done.stderr
+
+
+def test_a_full_device_is_said(repository, tmp_path):
+    command = f"{sys.executable} -m ragbench list > /dev/full"
+
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert "cannot write the result: No space left on device" in done.stderr
+
+
+def test_a_closed_stdout_is_no_error_of_ours(repository, tmp_path):
+    command = f"{sys.executable} -m ragbench run {repository / QUICKSTART} --quiet >&-"
+
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob("runs/quickstart/2*/summary.json"))

@@ -128,3 +128,14 @@ def test_a_collection_is_checked_too(problem):
 
 def test_no_queries(problem):
     assert problem(lambda: as_collection({}, "mine")).startswith("mine: no queries; allowed: ")
+
+
+def test_a_collection_with_plain_qrels_is_read():
+    collection = Collection([Query("q1", "one")], qrels={"q1": {"d1": 1}})
+
+    assert as_collection(collection, "mine").qrels.to_dict() == {"q1": {"d1": 1}}
+
+
+def test_no_query_at_all_is_an_error():
+    with pytest.raises(DataError, match="no queries"):
+        as_collection({"queries": []}, "mine")

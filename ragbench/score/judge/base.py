@@ -57,7 +57,8 @@ def missing_input(item: Item, rubric: Rubric) -> Cause | None:
         "contexts": bool(item.contexts),
         "reference": bool(item.references),
     }
-    for need in ("answer", "reference", "contexts"):
+    # what the data lack comes first: it does not depend on the system
+    for need in ("reference", "answer", "contexts"):
         if need in rubric.needs and not present[need]:
             return _MISSING[need]
     return None

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError, NotBuiltYet, OptionError
-from ragbench.registry import declared_options, nearest
+from ragbench.registry import declared_options, nearest, shown
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import Item, missing_input, not_applicable
 from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric
 from ragbench.types.scores import Cause, Verdict
+
+if TYPE_CHECKING:
+    from ragbench.types import Document
 
 _ROW_KEYS = ("question", "answer", "contexts", "reference", "query_id")
 _WHY = {
@@ -89,7 +92,7 @@ class Judge:
         *,
         question: str | None = None,
         answer: str | None = None,
-        contexts: Sequence[str] | None = None,
+        contexts: Sequence[str | Document | Mapping[str, Any]] | None = None,
         reference: str | Sequence[str] | None = None,
         query_id: str = "",
     ) -> dict[str, Verdict]:
@@ -104,8 +107,12 @@ class Judge:
 
         Returns:
             A verdict per rubric, by name.
+
+        Raises:
+            DataError: Contexts or references that are no texts.
         """
-        item = Item(question, answer, _texts(contexts), _texts(reference) or [], query_id)
+        passages = _texts("contexts", contexts)
+        item = Item(question, answer, passages, _texts("reference", reference) or [], query_id)
         return {rubric.name: apply_rubric(self._judge, item, rubric) for rubric in self.rubrics}
 
     def score_many(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Verdict]]:
@@ -210,10 +217,18 @@ def apply_rubric(judge: base.Judge, item: Item, rubric: Rubric) -> Verdict:
         return Verdict(None, reasoning=reason, status="failed", cause=Cause.ERROR.word)
 
 
-def _texts(value: str | Sequence[str] | None) -> list[str] | None:
+def _texts(name: str, value: Any) -> list[str] | None:
+    """The texts of contexts or references: texts, {id, text} mappings, or `Document` objects."""
     if value is None:
         return None
-    return [value] if isinstance(value, str) else list(value)
+    return [_text(name, item) for item in ([value] if isinstance(value, str) else value)]
+
+
+def _text(name: str, item: Any) -> str:
+    found = item.get("text") if isinstance(item, Mapping) else getattr(item, "full_text", item)
+    if not isinstance(found, str):
+        raise DataError(f"'{name}' holds {shown(item)}", allowed="texts, {id, text}, Document")
+    return found
 
 
 def _check_row(number: int, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ragbench.errors import DataError, NotBuiltYet, OptionError
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.columns import judge_items
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
-from ragbench.types import Cause, Verdict
+from ragbench.types import Cause, Document, Verdict
 
 ROW = {
     "question": "When did it open?",
@@ -167,3 +167,18 @@ def test_failures_are_kept_in_the_column():
     column = judge_items(judge, items, rubrics, type_name=MOODY).columns["answer_relevancy"]
     assert column.causes.tolist() == [Cause.ERROR, Cause.SCORED]
     assert column.details == {0: "RuntimeError: no mood"}
+
+
+def test_contexts_may_be_records():
+    judge = Judge(type="lexical", rubrics=["faithfulness"])
+    text = "Piazzi found Ceres."
+    asked = {"question": "Who found Ceres?", "answer": text}
+
+    scores = [
+        judge.score(**asked, contexts=[context])["faithfulness"].score
+        for context in (text, {"id": "d1", "text": text}, Document("d1", text))
+    ]
+
+    assert scores == [1.0, 1.0, 1.0]
+    with pytest.raises(DataError, match="'contexts' holds 3"):
+        judge.score(**asked, contexts=[3])

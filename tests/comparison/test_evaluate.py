@@ -1,0 +1,96 @@
+"""`evaluate_run` and `evaluate_texts`: one result type, JSON-ready, nothing lost."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import ragbench as rb
+
+RUN = {"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d9": 1.0}}
+QRELS = {"q1": {"d2": 1}, "q2": {"d3": 2}, "q3": {"d1": 1}, "q4": {"d1": 0}}
+
+
+def test_a_run_is_scored_with_its_counts():
+    result = rb.evaluate_run(RUN, QRELS, ["mrr", "nDCG@10"])
+
+    assert list(result.mean) == ["mrr", "nDCG@10"], "as the caller wrote them"
+    assert result.mean["mrr"] == pytest.approx((0.5 + 0 + 0) / 3)
+    assert math.isnan(result.per_query["mrr"]["q4"]), "no relevant document"
+    assert result.counts["missing"] == 2
+    assert result.counts["without_relevant"] == 1
+    assert result.summary["mrr"].n == 3
+    low, high = result.interval["mrr"]
+    assert low <= result.mean["mrr"] <= high
+
+
+def test_rules_change_the_mean_and_the_signature():
+    skip = rb.evaluate_run(RUN, QRELS, ["mrr"], missing="skip")
+    zero = rb.evaluate_run(RUN, QRELS, ["mrr"], no_relevant="zero")
+
+    assert (skip.mean["mrr"], zero.mean["mrr"]) == (0.25, 0.125)
+    assert skip.signature["mrr"] != zero.signature["mrr"]
+
+
+def test_run_and_qrels_objects_give_the_same():
+    objects = rb.evaluate_run(rb.Run.from_dict(RUN), rb.Qrels.from_dict(QRELS), ["ndcg@10"])
+
+    assert (
+        objects.to_dict()["scores"] == rb.evaluate_run(RUN, QRELS, ["ndcg@10"]).to_dict()["scores"]
+    )
+
+
+def test_to_dict_is_json_without_nan():
+    text = json.dumps(rb.evaluate_run(RUN, QRELS, ["map"]).to_dict(), allow_nan=False)
+
+    assert json.loads(text)["per_query"]["map"]["q4"] is None
+
+
+def test_texts_are_scored_with_what_is_missing():
+    result = rb.evaluate_texts(
+        ["a red fox", "", None, "blue"], ["the red fox", ["x", "y"], "z", None], ["rouge1", "bleu"]
+    )
+
+    values = list(result.per_query["rouge1"].values())
+    assert values[:2] == [pytest.approx(2 / 3), 0.0]
+    assert np.isnan(values[2:]).all()
+    assert result.summary["rouge1"].not_applicable == 2
+    assert result.counts == {"predictions": 4, "without_prediction": 1, "without_reference": 1}
+
+
+def test_the_interval_holds_a_mean_that_rounding_took_above_one():
+    """Sacrebleu's value of equal texts is 100.00000000000004."""
+    summary = rb.evaluate_texts(["the cat"], ["the cat"], ["bleu"]).summary["bleu"]
+
+    assert summary.interval[0] <= summary.mean <= summary.interval[1]
+
+
+def test_half_a_character_is_a_text_like_any_other():
+    assert rb.evaluate_texts(["\ud800 a"], ["\ud800 a"], ["rouge1"]).mean["rouge1"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references", "message"),
+    [
+        (["a"], ["a", "b"], "1 predictions and 2 references"),
+        ("a text", "a text", "found a text, allowed|found a text; allowed"),
+    ],
+)
+def test_bad_shapes_are_refused(predictions, references, message):
+    with pytest.raises(rb.DataError, match=message):
+        rb.evaluate_texts(predictions, references, ["rouge1"])
+
+
+def test_unknown_measure_names_the_nearest():
+    with pytest.raises(rb.OptionError, match="ndcg"):
+        rb.evaluate_run(RUN, QRELS, ["ndgc@10"])
+
+
+def test_pandas_is_used_where_it_is_installed():
+    pandas = pytest.importorskip("pandas", reason="pandas is no dependency")
+
+    frame = rb.evaluate_run(RUN, QRELS, ["mrr"]).to_pandas()
+
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame.loc["q1", "mrr"] == 0.5
