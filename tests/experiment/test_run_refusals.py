@@ -1,0 +1,234 @@
+"""Whole experiments that go wrong: what fails alone, what is refused, what is never written."""
+
+import json
+
+import pytest
+
+import ragbench as rb
+from tests.experiment.moons import write_jsonl
+
+
+def test_a_retriever_that_fails_for_one_query_fails_that_query(config):
+    def flaky(question, top_k):
+        if "ocean" in question:
+            raise ConnectionError("index is down")
+        return ["d1", "d3", "d5"]
+
+    experiment = rb.run_experiment(config, retrievers={"flaky": flaky})
+
+    scores = {system["name"]: system["scores"] for system in experiment.summary["systems"]}
+    assert scores["flaky"]["map"]["failed"] == {"error": 1}
+    assert scores["flaky"]["map"]["n"] == 3
+    low, high = scores["flaky"]["map"]["bounds"]
+    assert high - low == pytest.approx(1 / 4)
+    assert scores["flaky/extractive"]["rouge1"]["failed"] == {"error": 1}
+    assert scores["flaky/extractive"]["faithfulness"]["failed"] == {"error": 1}
+    assert scores["bm25"]["map"]["failed"] == {}
+    assert experiment.summary["complete"] is False
+    assert experiment.exit_code == 3
+    unscored = (experiment.path / "unscored.jsonl").read_text()
+    assert "retriever 'flaky': ConnectionError: index is down" in unscored
+
+
+def test_max_failed_decides_what_is_complete(config):
+    def flaky(question, top_k):
+        return None if "ocean" in question else ["d1"]
+
+    experiment = rb.run_experiment({**config, "max_failed": 0.3}, retrievers={"flaky": flaky})
+
+    assert experiment.summary["complete"] is True
+    assert experiment.exit_code == 0
+
+
+def test_a_measure_without_judgements_is_refused(config, tmp_path):
+    write_jsonl(tmp_path / "qa.jsonl", [{"question": "a?", "reference": "b"}])
+    config["dataset"] = {"type": "records", "path": "qa.jsonl", "corpus": "moons/corpus.jsonl"}
+    config["metrics"] = {"retrieval": {"measures": ["map"]}}
+
+    with pytest.raises(rb.DataError, match="map needs relevance judgements"):
+        rb.run_experiment(config)
+
+
+def test_a_retriever_without_a_corpus_to_search_is_refused(config, data):
+    (data / "corpus.jsonl").unlink()
+
+    with pytest.raises(rb.DataError, match="retriever 'bm25' searches a corpus"):
+        rb.run_experiment(config)
+
+
+def test_a_live_name_that_the_config_has_is_refused(config):
+    with pytest.raises(rb.OptionError, match="found 'bm25', allowed: a name that the config lacks"):
+        rb.run_experiment(config, retrievers={"bm25": lambda question, top_k: []})
+
+
+def test_a_secret_from_the_environment_is_not_written(config, monkeypatch):
+    monkeypatch.setenv("MY_NAME", "s3cret-value-of-mine")
+    config["retrievers"]["bm25"]["version"] = "${MY_NAME}"
+
+    path = rb.run_experiment(config).path
+
+    for file in path.rglob("*"):
+        if file.is_file():
+            assert "s3cret" not in file.read_text(errors="replace"), file
+
+
+def test_a_secret_in_an_error_text_is_not_written(config, monkeypatch, tmp_path):
+    monkeypatch.setenv("MY_KEY", "sk-very-secret")
+    (tmp_path / "leaky_module.py").write_text(
+        "class Leaky:\n"
+        "    def __init__(self, api_key): self.api_key = api_key\n"
+        "    def retrieve(self, queries, top_k): raise ValueError(f'401 for {self.api_key}')\n"
+    )
+    entry = {"type": "python:leaky_module:Leaky", "api_key": "${MY_KEY}"}
+    literal = {**entry, "api_key": "sk-literal-secret"}
+    config["retrievers"] = {"leaky": entry, "literal": literal}
+
+    path = rb.run_experiment(config).path
+
+    written = {p: p.read_text(errors="replace") for p in path.rglob("*") if p.is_file()}
+    assert not [p for p, text in written.items() if "sk-very-secret" in text]
+    assert "401 for ${MY_KEY}" in written[path / "unscored.jsonl"]
+    assert "***" in written[path / "config.yaml"]
+    assert "sk-literal" not in written[path / "config.yaml"]
+
+
+def test_half_a_character_in_an_answer_does_not_lose_the_run(config):
+    cut = lambda question, contexts: "cut in the middle of \ud83d"  # noqa: E731
+
+    path = rb.run_experiment(config, generators={"cut": cut}).path
+
+    lines = (path / "predictions" / "bm25--cut.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["answer"] == "cut in the middle of \ud83d"
+
+
+@pytest.mark.parametrize(
+    "raised", [SystemExit(0), GeneratorExit(), BaseException("odd"), MemoryError()]
+)
+def test_whatever_a_component_raises_fails_its_item_alone(config, raised):
+    def search(question, top_k):
+        if "ocean" in question:
+            raise raised
+        return ["d1"]
+
+    scores = rb.run_experiment(config, retrievers={"odd": search}).summary["systems"][-2]["scores"]
+
+    assert scores["map"]["failed"] == {"error": 1}
+
+
+def test_a_failure_where_nothing_applies_is_no_failure(config):
+    """q5 has no relevant document and no gold answer: no system could have had a score."""
+
+    def search(question, top_k):
+        if "Pluto" in question:
+            raise RuntimeError
+        return ["d1"]
+
+    experiment = rb.run_experiment(config, retrievers={"mine": search})
+
+    scores = {system["name"]: system["scores"] for system in experiment.summary["systems"]}
+    assert scores["mine"]["map"]["failed"] == {}
+    assert scores["mine"]["map"]["not_applicable"] == 1
+    assert scores["mine/extractive"]["rouge1"]["failed"] == {}
+    assert scores["mine/extractive"]["correctness"]["failed"] == {}
+    assert scores["mine/extractive"]["answer_relevancy"]["failed"] == {"error": 1}
+
+
+def test_an_index_that_fails_names_the_retriever(config):
+    class Broken:
+        def index(self, corpus):
+            raise ValueError("no memory")
+
+        def retrieve(self, queries, top_k):
+            return [[] for _ in queries]
+
+    with pytest.raises(rb.AdapterError, match="retriever 'mine': index: ValueError: no memory"):
+        rb.run_experiment(config, retrievers={"mine": Broken()})
+
+
+@pytest.mark.parametrize("name", ["a/b", "../evil", "<b>", "", 1, "."])
+def test_live_names_are_checked(config, name):
+    with pytest.raises(rb.OptionError, match="retrievers"):
+        rb.run_experiment(config, retrievers={name: lambda question, top_k: []})
+
+
+def test_two_systems_never_share_a_file(config):
+    def search(question, top_k):
+        return []
+
+    def answer(question, contexts):
+        return ""
+
+    retrievers = {"a": search, "a--g": search}
+    with pytest.raises(rb.DataError, match="'a--g' and 'a/g' would write the same file 'a--g'"):
+        rb.run_experiment(config, retrievers=retrievers, generators={"g": answer, "g--g": answer})
+
+
+def test_a_system_of_the_records_named_like_a_retriever_is_refused(config, tmp_path):
+    write_jsonl(tmp_path / "qa.jsonl", [{"question": "a?", "answer": "b", "system": "bm25"}])
+    config["dataset"] = {"type": "records", "path": "qa.jsonl", "corpus": "moons/corpus.jsonl"}
+
+    with pytest.raises(rb.DataError, match="would write the same file 'bm25'"):
+        rb.run_experiment(config)
+
+
+def test_stored_results_of_another_data_set_are_refused(config, tmp_path):
+    (tmp_path / "old.trec").write_text("zz Q0 d1 1 2.0 old\n")
+    write_jsonl(tmp_path / "p.jsonl", [{"query_id": "zz", "answer": "x"}])
+    run = {"old": {"type": "run_file", "path": "old.trec"}}
+    stored = {"p": {"type": "predictions", "path": "p.jsonl"}}
+
+    with pytest.raises(rb.DataError, match="retriever 'old' has none of the 5 queries"):
+        rb.run_experiment({**config, "retrievers": run})
+    with pytest.raises(rb.DataError, match="generator 'p' has none of the 5 queries"):
+        rb.run_experiment({**config, "generators": stored})
+
+
+def test_stored_results_for_some_queries_are_a_warning(config, tmp_path):
+    write_jsonl(tmp_path / "p.jsonl", [{"query_id": "q1", "answer": "Io"}])
+    config["generators"] = {"p": {"type": "predictions", "path": "p.jsonl"}}
+
+    summary = rb.run_experiment(config).summary
+
+    assert summary["warnings"] == ["generator 'p' has nothing for 4 of 5 queries"]
+    assert summary["systems"][1]["scores"]["rouge1"]["n"] == 1
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(config, tmp_path):
+    (tmp_path / "file").write_text("")
+    asked = []
+
+    for output in ("file", "a\0b", "x" * 300):
+        with pytest.raises(rb.DataError, match="cannot write results here"):
+            rb.run_experiment(
+                {**config, "output": output}, retrievers={"m": lambda q, k: asked.append(q) or []}
+            )
+    assert asked == []
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "moons"]
+
+
+def test_nothing_scored_is_a_warning(config):
+    config["metrics"] = {"retrieval": {"measures": []}}
+    config["generators"] = {}
+
+    assert "nothing was scored" in rb.run_experiment(config).summary["warnings"][0]
+
+
+def test_the_baseline_may_be_a_system_of_the_records(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"question": question, "answer": answer, "reference": "Io", "system": system}
+        for question in ("a?", "b?")
+        for system, answer in (("one", "Io"), ("two", "Europa"))
+    ]
+    write_jsonl(tmp_path / "qa.jsonl", rows)
+    config = {"dataset": {"type": "records", "path": "qa.jsonl"}}
+
+    def pairs(experiment):
+        found = experiment.comparisons["measures"][0]["comparisons"]
+        return [(c["system"], c["baseline"]) for c in found]
+
+    assert pairs(rb.run_experiment(config)) == [("two", "one")]
+    named = {**config, "statistics": {"baseline": "two"}}
+    assert pairs(rb.run_experiment(named)) == [("one", "two")]
+    with pytest.raises(rb.OptionError, match="did you mean 'two'"):
+        rb.run_experiment({**config, "statistics": {"baseline": "twoo"}})
