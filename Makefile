@@ -41,8 +41,9 @@ doctest:  ## the examples in docstrings alone
 golden:  ## rewrite the golden files; review the diff
 	$(BIN)/pytest -q --update-golden
 
-generated:  ## rewrite what is generated from the code: the JSON Schema of configs
+generated:  ## rewrite what is generated from the code: JSON Schema, docs/reference.md
 	$(BIN)/ragbench schema -o configs/ragbench.schema.json
+	$(BIN)/python docs/generate.py
 
 quickstart:  ## run the example experiment
 	$(BIN)/ragbench run configs/quickstart.yaml

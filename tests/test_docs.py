@@ -69,6 +69,16 @@ def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, tmp_
     assert shown in done.stdout
 
 
+def test_the_reference_is_not_stale(repository):
+    import runpy
+
+    made = runpy.run_path(str(repository / "docs" / "generate.py"))["reference"]()
+
+    assert made == (repository / "docs" / "reference.md").read_text(encoding="utf-8"), (
+        "run `make generated`"
+    )
+
+
 def test_linked_pages_exist(readme, repository):
     links = re.findall(r"\]\((?!http)([^)#]+)\)", readme)
 
