@@ -13,7 +13,23 @@ import click
 _WIDTH = 100  # columns of what is piped or stored: the same on every machine
 
 
-@click.command(name="run")
+class _Command(click.Command):
+    """Lets `--only` take several names: `--only bm25 exact` is `--only bm25 --only exact`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        expanded: list[str] = []
+        names_follow = False
+        for arg in args:
+            names_follow = arg == "--only" or (
+                names_follow and not arg.startswith("-") and not arg.endswith((".yaml", ".yml"))
+            )
+            if names_follow and arg != "--only" and expanded[-1] != "--only":
+                expanded.append("--only")
+            expanded.append(arg)
+        return super().parse_args(ctx, expanded)
+
+
+@click.command(name="run", cls=_Command)
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="A seeded sample of N queries."
@@ -21,8 +37,8 @@ _WIDTH = 100  # columns of what is piped or stored: the same on every machine
 @click.option(
     "--only",
     multiple=True,
-    metavar="NAME",
-    help="Only this retriever, generator or pair; may be repeated, or several with commas.",
+    metavar="NAME...",
+    help="Only these retrievers, generators or pairs.",
 )
 @click.option("--no-judge", is_flag=True, help="Ask no judge.")
 @click.option(

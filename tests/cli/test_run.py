@@ -65,6 +65,26 @@ def test_json_is_the_summary(repository, tmp_path):
     assert json.loads(written.read_text()) == summary
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["CONFIG", "--only", "bm25", "exact"],
+        ["--only", "bm25", "exact", "CONFIG"],
+        ["--only", "bm25", "--only", "exact", "CONFIG"],
+        ["--only", "bm25,exact", "CONFIG", "--json"],
+        ["CONFIG", "--only", "bm25", "exact", "--no-judge"],
+    ],
+)
+def test_only_takes_several_names(repository, tmp_path, arguments):
+    arguments = [repository / QUICKSTART if a == "CONFIG" else a for a in arguments]
+
+    done = ragbench("run", *arguments, "--set", "generators={}", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "runs/quickstart/latest/summary.json").read_text())
+    assert [system["name"] for system in summary["systems"]] == ["bm25", "exact"]
+
+
 def test_retrievers_differ_and_bm25_is_far_from_perfect(quickstart):
     folder, _ = quickstart
     summary = json.loads((folder / "runs/quickstart/latest/summary.json").read_text())
