@@ -82,7 +82,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
     complete = all(
         _failed_share(score) <= limit for scores in summaries.values() for score in scores.values()
     )
-    warnings = list(plan.warnings)
+    warnings = [*plan.warnings, *results.warnings]
     if not complete:
         warnings.append(
             f"incomplete: more than {limit:.3g} of the items of a score failed; means are over the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,8 @@ class Ranked:
     """The rankings as they are scored; a query that failed or is missing is absent."""
     notes: list[str] = field(default_factory=list)
     """What the reader of the numbers should know about this run."""
+    warnings: list[str] = field(default_factory=list)
+    """What makes the numbers doubtful."""
 
 
 def retrieve(
@@ -102,13 +104,27 @@ def ranked(
         )
     else:
         run = Run.from_rankings(rankings, name)
-    notes = [f"{name}: {note}" for note in _notes(run, rankings, corpus)]
-    return Ranked(name, outcomes, run, notes)
+    notes, warnings = _notes(run), []
+    if corpus is not None and (strange := _outside(rankings, corpus)):
+        remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"
+        # a few may be a corpus that has moved on; most mean the wrong corpus, or other ids
+        (warnings if strange > len(run) / 2 else notes).append(remark)
+    return Ranked(
+        name,
+        outcomes,
+        run,
+        [f"{name}: {note}" for note in notes],
+        [f"{name}: {warning}" for warning in warnings],
+    )
 
 
-def _notes(
-    run: Run, rankings: dict[str, list[ScoredDocument]], corpus: Sequence[Document] | None
-) -> list[str]:
+def _outside(rankings: Mapping[str, Sequence[ScoredDocument]], corpus: Sequence[Document]) -> int:
+    """How many hits the corpus lacks; a repeated one counts once, as in the run."""
+    known = {document.id for document in corpus}
+    return sum(len({hit.id for hit in hits} - known) for hits in rankings.values())
+
+
+def _notes(run: Run) -> list[str]:
     notes = []
     if repeated := sum(run.duplicates.values()):
         notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
@@ -117,9 +133,4 @@ def _notes(
             f"the order of {run.substituted} rankings counts; their scores, absent, tied or out of "
             "order, were replaced by falling ones"
         )
-    if corpus is not None:
-        known = {document.id for document in corpus}
-        strange = sum(hit.id not in known for hits in rankings.values() for hit in hits)
-        if strange:
-            notes.append(f"{strange} hits have ids that the corpus lacks; they count as unjudged")
     return notes

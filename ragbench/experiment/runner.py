@@ -109,6 +109,8 @@ class Results:
     """Every system with its scores, in the order of the tables."""
     notes: list[str] = field(default_factory=list)
     """What the reader of the numbers should know, a sentence each."""
+    warnings: list[str] = field(default_factory=list)
+    """What makes numbers doubtful, a sentence each."""
     comparisons: dict[str, Any] = field(default_factory=dict)
     """The mapping of `comparisons.json`."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -145,6 +147,7 @@ class _Runner:
         plan = self.plan
         ranking = self.results.rankings[name] = self._retrieve(name)
         self.results.notes += ranking.notes
+        self.results.warnings += ranking.warnings
         columns: dict[str, ScoreColumn] = {}
         counts: dict[str, Any] = {}
         if plan.qrels is not None and plan.measures:

@@ -76,7 +76,12 @@ def test_the_order_counts_where_scores_do_not_fall():
         "mine: 2 document ids appeared twice in a ranking; counted once",
         "mine: the order of 2 rankings counts; their scores, absent, tied or out of order, were "
         "replaced by falling ones",
-        "mine: 2 hits have ids that the corpus lacks; they count as unjudged",
+        "mine: 2 of 4 hits have ids that the corpus lacks; they are unjudged",
+    ]
+    assert found.warnings == []
+    elsewhere = ranked("mine", retriever, QUERIES[:2], outcomes, [Document("z")])
+    assert elsewhere.warnings == [
+        "mine: 4 of 4 hits have ids that the corpus lacks; they are unjudged"
     ]
 
 
