@@ -104,7 +104,8 @@ def ranked(
         )
     else:
         run = Run.from_rankings(rankings, name)
-    notes, warnings = _notes(run), []
+    notes = _notes(run)
+    warnings: list[str] = []
     if corpus is not None and (strange := _outside(rankings, corpus)):
         remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"
         # a few may be a corpus that has moved on; most mean the wrong corpus, or other ids
