@@ -20,8 +20,8 @@ import click
 def command(file: Path, records: Path | None, force: bool) -> None:
     """Write a config to start from into FILE (default: ragbench.yaml).
 
-    With --from it reads a file of records and runs at once; without, it reads a folder in the
-    BEIR layout, which you fill.
+    With --from it reads a file of records, its columns told by their names; without, it reads a
+    folder in the BEIR layout, which you fill. What is still missing is printed.
     """
     from ragbench.config.scaffold import scaffold_beir, scaffold_records
     from ragbench.files import write_atomically

@@ -51,14 +51,21 @@ def _word(value: Any) -> str:
 
 def _components(kind: str) -> list[dict[str, Any]]:
     """The members of a family, and what the design has besides."""
+    from ragbench.errors import DataError
     from ragbench.registry import summary_line
 
     family = _family(kind)
     found = []
     for name in family.names():
-        component = family.load(name)
+        try:
+            component = family.load(name)
+        except DataError as error:  # a package that is installed but broken
+            found.append({"name": name, "help": str(error), "built": True, "options": []})
+            continue
         entry = {"name": name, "help": summary_line(component), "built": True}
-        found.append({**entry, "options": _options(component)})
+        # a metric's options are arguments of the Python functions: a config names metrics only
+        options = [] if kind == "metrics" else _options(component)
+        found.append({**entry, "options": options})
     names = {entry["name"] for entry in found}
     planned = sorted(family.planned - names)
     return found + [{"name": name, "help": "", "built": False, "options": []} for name in planned]

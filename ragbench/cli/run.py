@@ -64,19 +64,24 @@ def command(
     """
     from ragbench.config import load_config
     from ragbench.data.run_folder import to_json
+    from ragbench.errors import AdapterError
     from ragbench.experiment.choices import Choices
     from ragbench.experiment.runner import run_experiment
+    from ragbench.experiment.secrets import redact
     from ragbench.report.progress import Progress
     from ragbench.report.table import render_terminal
 
     checked = load_config(config, overrides=overrides)
     names = tuple(name.strip() for part in only for name in part.split(","))
-    with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
-        experiment = run_experiment(
-            checked,
-            choices=Choices(limit=limit, only=names, judge=not no_judge),
-            progress=Progress(quiet=quiet),
-        )
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
+            experiment = run_experiment(
+                checked,
+                choices=Choices(limit=limit, only=names, judge=not no_judge),
+                progress=Progress(quiet=quiet),
+            )
+    except AdapterError as error:  # its text is the user's own and may hold a key
+        raise AdapterError(redact(str(error), checked.environment)) from error
     if as_json:
         click.echo(to_json(experiment.summary), nl=False)
     else:

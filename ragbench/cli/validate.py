@@ -38,6 +38,8 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
         _line(f"row {number}", _parts(row))
     for label, values in plan:
         _line(label, [", ".join(values) or "none"])
+    if plan and not any(values for label, values in plan if label != "systems"):
+        _line("warning", ["nothing would be scored: the data have no judgements and no answers"])
 
 
 def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:

@@ -36,13 +36,13 @@ def baseline_of(
     """Return the system that `system` is compared with, or None where it is the baseline itself.
 
     A retriever is compared with the baseline retriever, a pair with the baseline retriever's
-    pair of the same generator; systems of the records with the one that is named, or the first.
+    pair of the same generator, or where the generator does not run on it, with the generator's
+    first pair; systems of the records with the one that is named, or the first.
     """
     if system.retriever is None:
         given = {name: other for name, other in systems.items() if other.retriever is None}
         found = given.get(retriever or "", next(iter(given.values())))
     else:
-        wanted = (retriever, system.generator)
-        same = (s for s in systems.values() if (s.retriever, s.generator) == wanted)
-        found = next(same, system)
+        peers = [s for s in systems.values() if s.generator == system.generator and s.retriever]
+        found = next((s for s in peers if s.retriever == retriever), peers[0])
     return None if found is system else found

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ragbench.config.scalars import ScalarError, resolve
-from ragbench.config.schema import ExperimentConfig
+from ragbench.config.schema import Component, ExperimentConfig
 from ragbench.config.tree import Quoted
+from ragbench.registry import declared_options
 
 _SECRET = re.compile(
     r"(?:^|[_-])(?:api_?key|access_?key|token|secret|password|passwd|authorization)$", re.I
@@ -75,13 +78,58 @@ def _is_secret(key: Any, value: Any) -> bool:
     return named and isinstance(value, str) and "${" not in value
 
 
-def dump_config(config: ExperimentConfig) -> str:
+def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     """Return the config as it was resolved, as YAML.
 
     Sweeps and defaults are written out; `${VAR}` stands as it was written, so that no secret is
     in it; a key or token that stands in the config itself is replaced by `***`. Read with the
     same `base_dir` and environment, a config without one gives an equal config.
+
+    Args:
+        config: A checked config.
+        folder: Where the text will lie: its paths are then relative to that folder.
     """
-    return yaml.dump(
-        _masked(config.resolved), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
-    )
+    resolved = _masked(config.resolved)
+    if folder is not None:
+        _move_paths(config, resolved, folder.absolute())
+    return yaml.dump(resolved, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path) -> None:
+    """Write the paths of files relative to another folder, in place."""
+    _move_options(config.dataset, resolved["dataset"], folder)
+    for block, components in (
+        ("retrievers", config.retrievers),
+        ("generators", config.generators),
+    ):
+        for name, component in components.items():
+            _move_options(component, resolved[block][name], folder)
+    judge = (resolved.get("metrics") or {}).get("judge") or {}
+    for name, checked in (config.metrics.judges or {}).items():
+        written = judge if checked.name is None else judge[name]
+        if "rubrics" in written:
+            written["rubrics"] = [
+                _relative(rubric, folder) if isinstance(rubric, Path) else rubric
+                for rubric in checked.rubrics
+            ]
+
+
+def _move_options(component: Component, written: dict[str, Any], folder: Path) -> None:
+    for key, option in declared_options(component.cls).items():
+        value = component.options.get(key)
+        if key not in written or "${" in str(written[key]):
+            continue
+        is_file = option.option.refers_to == "path_or_name" and os.path.isabs(str(value))
+        if option.option.refers_to == "path" or is_file:
+            written[key] = _relative(value, folder)
+
+
+def _relative(path: Any, folder: Path) -> Any:
+    if isinstance(path, (list, tuple)):
+        return [_relative(part, folder) for part in path]
+    if path is None:
+        return None
+    try:
+        return Path(os.path.relpath(path, folder)).as_posix()
+    except ValueError:  # on another drive
+        return str(path)

@@ -16,6 +16,7 @@ from ragbench.config.schema import (
     Statistics,
     Top,
 )
+from ragbench.errors import DataError
 from ragbench.registry import (
     PYTHON,
     DeclaredOption,
@@ -27,7 +28,7 @@ from ragbench.registry import (
 Schema = dict[str, Any]
 
 _VARIABLE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}"}
-_NAMES = r"^[A-Za-z0-9_.-]+$"
+_NAMES = r"^[A-Za-z0-9_.=-]+$"  # with the names of swept components
 
 
 def config_schema() -> Schema:
@@ -70,7 +71,9 @@ def _metrics() -> Schema:
     retrieval = _object(declared_options(RetrievalMetrics).values(), summary_line(RetrievalMetrics))
     match = _object(declared_options(Match).values(), RetrievalMetrics.blocks["match"])
     retrieval["properties"]["match"] = match
-    retrieval["properties"]["measures"]["items"] = _suggested(MEASURES.names())
+    retrieval["properties"]["measures"]["items"] = _suggested(
+        [_example(name, MEASURES.load(name)) for name in MEASURES.names()]
+    )
     properties = {
         "retrieval": retrieval,
         "generation": {
@@ -100,7 +103,10 @@ def _types(
     """One schema for each type of a family, and one for components of the user's own."""
     made = []
     for name in family.names():
-        component = family.load(name)
+        try:
+            component = family.load(name)
+        except DataError:  # of an installed package that is broken: `ragbench list` says so
+            continue
         own = declared_options(component)
         options = [*own.values(), *(option for key, option in common.items() if key not in own)]
         schema = _object(options, summary_line(component))
@@ -177,6 +183,12 @@ def _without_titles(schema: Any) -> Any:
             if key not in ("title", "format")
         }
     return [_without_titles(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _example(name: str, measure: Any) -> str:
+    """A measure as a config may name it: with a cut-off where it needs one."""
+    cutoff = getattr(getattr(measure, "measure_spec", None), "cutoff", None)
+    return f"{name}@10" if cutoff == "required" else name
 
 
 def _suggested(names: Iterable[str]) -> Schema:

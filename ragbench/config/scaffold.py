@@ -62,6 +62,7 @@ def scaffold_records(file: Path, records: Path) -> Scaffold:
             file=records,
             allowed="a column named question, query or user_input",
         )
+    _refuse_unclear_answers(columns, records)
     is_system = "answer" in columns or "contexts" in columns
     lines = [f"    {part}: {_scalar(column)}" for part, column in columns.items()]
     path = os.path.relpath(records, file.parent).replace(os.sep, "/")
@@ -73,6 +74,17 @@ def scaffold_records(file: Path, records: Path) -> Scaffold:
         .replace("@SYSTEMS@\n", "\n" if is_system else _template("corpus"))
     )
     return Scaffold(text, tuple(_notes(columns, is_system)))
+
+
+def _refuse_unclear_answers(columns: Mapping[str, str], records: Path) -> None:
+    """A question with an `answer` and nothing else: nobody knows who wrote it."""
+    alone = "answer" in columns and not {"reference", "contexts", "system"} & set(columns)
+    if alone and columns["answer"].casefold() == "answer":
+        raise DataError(
+            "is 'answer' gold, or what a system wrote?",
+            file=records,
+            allowed="the column named reference (gold) or response (of a system)",
+        )
 
 
 def guess_columns(present: Sequence[str]) -> dict[str, str]:

@@ -99,21 +99,22 @@ def _parse_names(
         result = _parse(item, parse, noun, report)
         if result is None:
             continue
-        if (first := seen.get(identity := _identity(result))) is not None:
+        names_of = _identities(result)
+        if (first := next((seen[name] for name in names_of if name in seen), None)) is not None:
             found = f"{item.shown()} is named twice"
             if first.written != item.written:
                 found = f"{item.shown()} is the same as {first.shown()}"
             report.add(item.place, item.path, found, f"each {noun} once")
-        seen[identity] = item
+        seen.update(dict.fromkeys(names_of, item))
         parsed.append((item, result))
     return parsed
 
 
-def _identity(parsed: Any) -> Any:
-    """What two spellings of the same score share."""
+def _identities(parsed: Any) -> list[str]:
+    """What two spellings of the same score share; `ndcg_cut_5,10` are two scores."""
     if isinstance(parsed, list):
-        return tuple(measure.name for measure in parsed)
-    return parsed.canonical
+        return [measure.name for measure in parsed]
+    return [parsed.canonical]
 
 
 def _parse(item: Item, parse: Callable[[str], Any], noun: str, report: Report) -> Any:

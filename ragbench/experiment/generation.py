@@ -100,7 +100,7 @@ def _known(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
     """An outcome in which 'there is no answer' is a cause, not a value."""
     cause = outcome.cause
     if outcome.value is None and cause is Cause.SCORED:
-        cause = Cause.NO_ANSWER
+        cause = Cause.MISSING_ANSWER
     return Outcome(outcome.value, cause, outcome.detail, outcome.latency_ms)
 
 
@@ -112,5 +112,5 @@ def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered])
 
 def _given(row: Answered | None) -> Outcome[Prediction]:
     if row is None or row.answer is None:
-        return Outcome(None, Cause.NO_ANSWER)
+        return Outcome(None, Cause.MISSING_ANSWER)
     return Outcome(Prediction(row.answer, row.contexts, queries=row.queries))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench import __version__
 from ragbench.experiment.plan import Plan
+from ragbench.experiment.secrets import redact
 
 if TYPE_CHECKING:
     from ragbench.experiment.runner import Results
@@ -27,6 +28,11 @@ def make_manifest(plan: Plan, results: Results, started: float) -> dict[str, Any
         "platform": f"{sys.platform} {platform.machine()}",
         "packages": {name: _version(name) for name in _PACKAGES},
         "seed": plan.config.seed,
+        "versions": {
+            name: redact(component.version, plan.config.environment)
+            for name, component in plan.components.items()
+            if component.version is not None
+        },
         "data": dict(plan.collection.fingerprints),
         "queries": len(plan.queries),
         "signatures": {

@@ -47,7 +47,9 @@ def write_run(plan: Plan, results: Results, started: float) -> Experiment:
     run_id = f"{stamp}-{secrets.token_hex(2)}"
     summary = make_summary(plan, results, run_id)
     contents = {
-        "config.yaml": dump_config(plan.config),
+        "config.yaml": dump_config(
+            plan.config, Path(plan.config.output) / plan.config.name / run_id
+        ),
         "manifest.json": to_json(make_manifest(plan, results, started)),
         "summary.json": to_json(summary),
         "per_query.csv": _per_query(plan, results.systems),
@@ -97,7 +99,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         "run_id": run_id,
         "complete": complete,
         "dataset": {
-            "name": _dataset_name(plan),
+            "name": redact(_dataset_name(plan), plan.config.environment),
             "type": plan.config.dataset.type,
             "queries": len(plan.queries),
             "documents": None if collection.documents is None else len(collection.documents),
@@ -116,8 +118,8 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
             _system(plan, results, system, summaries[system.name]) for system in results.systems
         ],
         "gates": [],
-        "warnings": warnings,
-        "notes": results.notes,
+        "warnings": [redact(warning, plan.config.environment) for warning in warnings],
+        "notes": [redact(note, plan.config.environment) for note in results.notes],
     }
 
 

@@ -110,7 +110,7 @@ def make_plan(
         measures=measures,
         metrics=metrics,
         judges=judges,
-        baseline=_baseline(config, retrievers, given),
+        baseline=_baseline(config, list(collection.given), retrievers, given),
         warnings=warnings,
     )
 
@@ -185,12 +185,15 @@ def _pairs(
 
 
 def _baseline(
-    config: ExperimentConfig, retrievers: Sequence[str], given: Sequence[str]
+    config: ExperimentConfig,
+    recorded: Sequence[str],
+    retrievers: Sequence[str],
+    given: Sequence[str],
 ) -> str | None:
     """The named one where it runs, else the first of the config, or of the records."""
     candidates = [*retrievers] or [*given]
-    named = config.statistics.baseline
-    if named is not None and named not in (*config.retrievers, *candidates):
-        allowed, close = ", ".join(candidates), nearest(named, candidates)
+    named, known = config.statistics.baseline, [*config.retrievers, *candidates, *recorded]
+    if named is not None and named not in known:
+        allowed, close = ", ".join(dict.fromkeys(known)), nearest(named, known)
         raise OptionError("statistics", "baseline", named, allowed, close)
     return named if named in candidates else candidates[0]

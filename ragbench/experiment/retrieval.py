@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragbench.errors import AdapterError
-from ragbench.experiment.calls import Calls, Outcome, call_each
+from ragbench.experiment.calls import Calls, Outcome, call_each, call_once
 from ragbench.retrieve.hits import read_hits
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 
@@ -55,18 +55,17 @@ def retrieve(
             raise AdapterError(f"{len(answers)} answers to {len(block)} queries")
         return answers
 
-    blocks = [queries[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
-    timeout = None if calls.timeout is None else calls.timeout * _BLOCK
-    answered = call_each(ask_block, blocks, Calls(calls.owner, timeout, calls.concurrency))
-    outcomes: list[Outcome[Retrieved]] = []
-    for block, outcome in zip(blocks, answered, strict=True):
-        if outcome.value is None:
-            outcomes += call_each(ask_one, block, calls, on_done)
-            continue
-        latency = (outcome.latency_ms or 0.0) / len(block)
-        outcomes += [_read(answer, top_k, calls.owner, latency) for answer in outcome.value]
+    def ask(block: Sequence[Query]) -> list[Outcome[Retrieved]]:
+        answered = call_once(ask_block, block, calls)
+        if answered.value is None:
+            return call_each(ask_one, block, Calls(calls.owner, calls.timeout), on_done)
+        latency = (answered.latency_ms or 0.0) / len(block)
         on_done(len(block))
-    return outcomes
+        return [_read(answer, top_k, calls.owner, latency) for answer in answered.value]
+
+    blocks = [queries[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
+    done = call_each(ask, blocks, Calls(calls.owner, None, calls.concurrency))
+    return [outcome for block in done for outcome in block.value or ()]
 
 
 def _one(answers: Any) -> Any:

@@ -53,7 +53,7 @@ class Family:
         if type_name in self.table:
             return load_object(self.table[type_name])
         if type_name in (plugins := self._plugins()):
-            return plugins[type_name].load()
+            return _load_plugin(self.noun, plugins[type_name])
         if type_name in self.planned:
             raise NotBuiltYet(f"{self.noun} '{type_name}' is not built yet in this version")
         names = [*self.names(), f"{PYTHON}module:Name"]
@@ -65,6 +65,18 @@ class Family:
         from importlib.metadata import entry_points
 
         return {point.name: point for point in entry_points(group=self.group)}
+
+
+def _load_plugin(noun: str, point: Any) -> Any:
+    """Load what another package registered; its mistakes are not ours."""
+    try:
+        return point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module of theirs may raise anything, also SystemExit
+        reason = f"{type(error).__name__}: {error}"
+        package = getattr(point.dist, "name", "an installed package")
+        raise DataError(f"{noun} '{point.name}' of {package} cannot be loaded: {reason}") from error
 
 
 def load_object(path: str, search: Sequence[Path] = ()) -> Any:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragbench.report.digits import printable, significant
+from ragbench.report.digits import ends_of, printable, significant
 
 Json = Mapping[str, Any]
 Key = tuple[int, tuple[tuple[str, int], ...], int]
@@ -67,7 +67,7 @@ def _failed_lines(
 ) -> list[str]:
     by_system: dict[str, list[str]] = {}
     for system, measure in places:
-        bounds = scores[system][measure].get("bounds")
+        bounds = ends_of(scores[system][measure].get("bounds"))
         text = printable(measure)
         if bounds is not None:
             text += f" (mean from {significant(bounds[0])} to {significant(bounds[1])}"

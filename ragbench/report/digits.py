@@ -22,12 +22,24 @@ def significant(value: float | None, digits: int = 3) -> str:
     return _with_decimals(value + 0.0, _exponent(value), digits - 1 - _exponent(value))
 
 
-def interval(ends: Sequence[float] | None) -> str:
-    """Write an interval as `[0.368, 0.436]`; empty where there is none."""
+def ends_of(pair: Sequence[float | None] | None) -> tuple[float, float] | None:
+    """Return both ends of an interval, or None where one is missing: an unbounded score."""
+    low, high = pair or (None, None)
+    return None if low is None or high is None else (low, high)
+
+
+def interval(pair: Sequence[float | None] | None) -> str:
+    """Write an interval as `[0.368, 0.436]`; empty where there is none.
+
+    Example:
+        >>> interval([0.368, 0.436]), interval([None, None]), interval(None)
+        ('[0.368, 0.436]', '', '')
+    """
+    ends = ends_of(pair)
     return "" if ends is None else f"[{significant(ends[0])}, {significant(ends[1])}]"
 
 
-def difference(value: float, ends: Sequence[float] | None) -> tuple[str, str]:
+def difference(value: float, pair: Sequence[float | None] | None) -> tuple[str, str]:
     """Write a difference and its interval with signs and one common number of decimals.
 
     Two digits of the largest of the numbers are significant, and a third one as far as it is not
@@ -37,6 +49,7 @@ def difference(value: float, ends: Sequence[float] | None) -> tuple[str, str]:
         >>> difference(0.0441, [0.02299, 0.0656]), difference(-0.3125, None)
         (('+0.044', '[+0.023, +0.066]'), ('-0.312', ''))
     """
+    ends = ends_of(pair)
     numbers = [value, *(ends or ())]
     exponent = max(_exponent(number) for number in numbers if number or not any(numbers))
     decimals = max(1 - exponent, min(2 - exponent, 3))

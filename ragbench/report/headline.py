@@ -66,7 +66,8 @@ def headline(
             for c in family.get("comparisons") or ()
             if c["baseline"] == best and outcome_of(c, "higher") == "identical"
         ]
-        return _best_is_baseline(name, best, measured, others, same, against is None)
+        made = {c["baseline"] for c in family.get("comparisons") or ()}
+        return _best_is_baseline(name, best, measured, others, same, best in made)
     return _best_against_baseline(
         name, best, measured, [s for s in others if s != against], comparison, confidence
     )
@@ -104,7 +105,9 @@ def _best_is_baseline(
         return f"{every} have the same {name} on every query, {_value(measured[best])}"
     parts = [f"{printable(best)}{role} is best on {name}, {_value(measured[best])}"]
     if equal:
-        parts.append(f"{listed([printable(s) for s in equal])} has the same value on every query")
+        verb = "has" if len(equal) == 1 else "have"
+        names = listed([printable(system) for system in equal])
+        parts.append(f"{names} {verb} the same value on every query")
     if untold:
         parts.append(f"{_untold(untold)}, which is undecided, not equal")
     return "; ".join(parts) if others else f"{parts[0]}; it differs from every other system"

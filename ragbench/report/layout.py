@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
@@ -15,7 +16,7 @@ from ragbench.report.section import Group, build_section, find_baselines
 Json = Mapping[str, Any]
 
 _GATES_FIRST = {"undecided": 0, "fail": 1}
-_INCOMPLETE = "the run is incomplete: more items failed than allowed, or the budget was reached"
+_INCOMPLETE = "the run is incomplete"
 
 
 def lay_out(summary: Json, comparisons: Json) -> Layout:
@@ -34,7 +35,9 @@ def lay_out(summary: Json, comparisons: Json) -> Layout:
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
     dataset = summary.get("dataset") or {}
     gates = [_gate(gate) for gate in summary.get("gates") or ()]
-    incomplete = [] if summary.get("complete", True) else [_INCOMPLETE]
+    # the run itself says why; a summary of somebody else's may not
+    said = any("incomplete" in str(warning) for warning in summary.get("warnings") or ())
+    incomplete = [] if summary.get("complete", True) or said else [_INCOMPLETE]
     return Layout(
         name=printable(summary["name"]),
         run_id=printable(summary.get("run_id") or ""),
@@ -84,12 +87,18 @@ def _headlines(
     confidence = float(_confidence(summary)["confidence"])
     sentences = []
     for scores, section in zip(groups.values(), sections, strict=True):
-        first = next(iter(next(iter(scores.values()))))
+        names = dict.fromkeys(name for by_name in scores.values() for name in by_name)
+        valued = (n for n in names if any(_has_value(s.get(n)) for s in scores.values()))
+        first = next(valued, next(iter(names)))
         column = {system: s[first] for system, s in scores.items() if first in s}
         baselines = find_baselines(summary, scores, families, [first])
         text = headline(first, column, families.get(first, {}), baselines, confidence)
         sentences.append("; ".join([text, *section.labels]))
     return sentences or ["nothing was scored"]
+
+
+def _has_value(score: Json | None) -> bool:
+    return score is not None and score.get("mean") is not None
 
 
 def _confidence(summary: Json) -> dict[str, Any]:
@@ -107,13 +116,25 @@ def _subject(summary: Json) -> str:
     for key in ("documents", "judgements"):
         if dataset.get(key) is not None:
             parts.append(counted(dataset[key], key))
-    retrievers = sum(system.get("generator") is None for system in summary["systems"])
-    pairs = len(summary["systems"]) - retrievers
-    parts += [counted(retrievers, "retrievers")] if retrievers else []
-    parts += [counted(pairs, "pairs")] if pairs else []
+    parts += _system_counts(summary["systems"])
     if summary.get("baseline"):
         parts.append(f"baseline {printable(summary['baseline'])}")
     return ", ".join(parts)
+
+
+def _system_counts(systems: Sequence[Json]) -> list[str]:
+    """Count retrievers, pairs, and what is neither: systems that the records came with."""
+    kinds = Counter(
+        "systems"
+        if system.get("retriever") is None
+        else "retrievers"
+        if system.get("generator") is None
+        else "pairs"
+        for system in systems
+    )
+    return [
+        counted(kinds[kind], kind) for kind in ("retrievers", "pairs", "systems") if kinds[kind]
+    ]
 
 
 def _gate(gate: Json) -> Gate:

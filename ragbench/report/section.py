@@ -10,6 +10,7 @@ from ragbench.report.counts import count_lines, n_failed
 from ragbench.report.digits import (
     MISSING,
     difference,
+    ends_of,
     interval,
     listed,
     printable,
@@ -137,7 +138,7 @@ def _score_cell(score: Json | None, mark: Mark) -> ScoreCell:
         interval=interval(ends),
         mark=mark,
         mean=score["mean"],
-        ends=None if ends is None else (ends[0], ends[1]),
+        ends=ends_of(ends),
     )
 
 

@@ -52,6 +52,8 @@ class Cause(IntEnum):
     """A server answered with an error."""
     OVER_BUDGET = 70
     """The budget was reached first."""
+    MISSING_ANSWER = 71
+    """The system's file or record lacks an answer that others have: its mean would flatter it."""
 
     @property
     def failed(self) -> bool:

@@ -109,12 +109,20 @@ def test_records_without_answers_need_a_corpus(here):
     assert invoke("ragbench.yaml", command=validate).exit_code == 0
 
 
-def test_an_answer_alone_is_taken_as_generated_and_says_so(here):
+def test_an_answer_alone_is_refused_since_it_may_be_gold(here):
     write_csv(here / "qa.csv", [["question", "answer"], ["Who?", "Ann"]])
+
+    with pytest.raises(DataError, match="is 'answer' gold, or what a system wrote"):
+        invoke("--from", "qa.csv")
+    assert not (here / "ragbench.yaml").exists()
+
+
+def test_a_response_alone_is_taken_as_generated_and_says_so(here):
+    write_csv(here / "qa.csv", [["question", "response"], ["Who?", "Ann"]])
 
     result = invoke("--from", "qa.csv")
 
-    assert "'answer' is taken as what a system wrote; where it is gold, " in result.stderr
+    assert "'response' is taken as what a system wrote; where it is gold, " in result.stderr
     assert invoke("ragbench.yaml", command=validate).exit_code == 0
 
 

@@ -57,7 +57,7 @@ def test_answers_carry_their_passages_and_failures_their_cause():
     assert (third.cause, third.detail) == (Cause.TIMEOUT, "retriever 'x' hung")
 
 
-def test_a_missing_stored_answer_is_not_a_failure():
+def test_a_missing_stored_answer_fails_by_a_cause_of_its_own():
     class Stored:
         def generate_for(self, query, contexts):
             if query.id == "q1":
@@ -69,8 +69,8 @@ def test_a_missing_stored_answer_is_not_a_failure():
     )
 
     assert found.value.contexts == [Document("own")]
-    assert missing.cause is Cause.NO_ANSWER
-    assert not missing.cause.failed
+    assert missing.cause is Cause.MISSING_ANSWER
+    assert missing.cause.failed, "or a file of easy answers would have the best mean"
 
 
 def test_given_answers_follow_the_order_of_the_queries():
@@ -79,7 +79,7 @@ def test_given_answers_follow_the_order_of_the_queries():
     answers = given_answers("given", QUERIES, rows)
 
     assert [o.value.answer if o.value else o.cause for o in answers.outcomes] == [
-        Cause.NO_ANSWER,
-        Cause.NO_ANSWER,
+        Cause.MISSING_ANSWER,
+        Cause.MISSING_ANSWER,
         "three",
     ]

@@ -1,5 +1,7 @@
 """The retrieve stage: batches, batches that fail, and what becomes a run."""
 
+import time
+
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.retrieval import ranked, retrieve
 from ragbench.retrieve.python import CallableRetriever
@@ -38,7 +40,28 @@ def test_a_block_that_raises_is_asked_one_by_one():
 
     assert [row for row, outcome in enumerate(outcomes) if outcome.value is None] == [40]
     assert outcomes[40].cause is Cause.ERROR
-    assert retriever.sizes == [32, 32, 6, *[1] * 32]
+    assert retriever.sizes == [32, 32, *[1] * 32, 6]
+
+
+def test_a_batch_that_hangs_costs_one_timeout_a_block_and_one_a_query():
+    class Hangs:
+        def retrieve(self, queries, top_k):
+            time.sleep(5)
+
+    start, done = time.monotonic(), []
+    outcomes = retrieve(Hangs(), QUERIES[:3], 10, Calls("x", 0.1), done.append)
+
+    assert [outcome.cause for outcome in outcomes] == [Cause.TIMEOUT] * 3
+    assert time.monotonic() - start < 3
+    assert sum(done) == 3
+
+
+def test_progress_follows_the_blocks():
+    done = []
+
+    retrieve(Batch(), QUERIES, 10, Calls("x"), done.append)
+
+    assert done == [32, 32, 6]
 
 
 def test_a_block_of_the_wrong_length_is_asked_one_by_one():

@@ -212,3 +212,72 @@ def test_depth_is_in_the_signature_of_uncut_measures_only(config):
 
     assert "|top_k:50" in scores["map"]["signature"]
     assert "top_k" not in scores["map@10"]["signature"]
+
+
+def test_every_measure_comes_through_a_run_also_with_failures(config):
+    """Unbounded ones and sums have no interval or no bounds: null, never an error."""
+    from ragbench.score.retrieval import MEASURES
+
+    def flaky(question, top_k):
+        if "ocean" in question:
+            raise RuntimeError
+        return ["d1", "d3"]
+
+    measures = [_named(name) for name in MEASURES.names()]
+    config["metrics"] = {"retrieval": {"measures": measures}}
+
+    experiment = rb.run_experiment(config, retrievers={"flaky": flaky})
+
+    for system in experiment.summary["systems"]:
+        for name in measures if system["generator"] is None else ():
+            assert system["scores"][name]["mean"] is not None, name
+    scores = experiment.summary["systems"][0]["scores"]
+    by_query = experiment.per_query["bm25"]["map"]
+    known = [value for value in by_query.values() if not math.isnan(value)]
+    assert scores["gmap"]["mean"] == pytest.approx(math.prod(known) ** (1 / len(known)))
+    assert scores["num_ret"]["interval"] == [None, None]
+    assert scores["dcg@10"]["bounds"][0] == scores["dcg@10"]["mean"]
+
+
+def _named(name):
+    from ragbench.errors import OptionError
+    from ragbench.score.retrieval.notation import parse_measure
+
+    try:
+        parse_measure(name)
+    except OptionError:
+        return f"{name}@10"
+    return name
+
+
+def test_a_generator_that_lacks_the_baseline_is_compared_among_its_own(config):
+    config["retrievers"]["third"] = {"type": "bm25", "k1": 0}
+    config["generators"]["extractive"]["retrievers"] = ["exact", "third"]
+
+    measures = rb.run_experiment(config).comparisons["measures"]
+
+    (rouge1,) = [found for found in measures if found["measure"] == "rouge1"]
+    pairs = [(c["system"], c["baseline"]) for c in rouge1["comparisons"]]
+    assert pairs == [("third/extractive", "exact/extractive")]
+
+
+def test_judge_signatures_tell_samples_of_queries_apart(config):
+    from ragbench.experiment.choices import Choices
+
+    def signature(**choices):
+        run = rb.run_experiment(config, choices=Choices(**choices))
+        return run.summary["systems"][1]["scores"]["faithfulness"]["signature"]
+
+    assert signature() == signature()
+    assert signature() != signature(limit=3)
+
+
+def test_the_saved_config_runs_where_it_lies(config):
+    config["retrievers"]["swept"] = {"type": "bm25", "sweep": {"k1": [0.5, 1.5]}}
+    first = rb.run_experiment(config)
+
+    again = rb.run_experiment(first.path / "config.yaml")
+
+    assert [s["name"] for s in again.summary["systems"]] == [
+        s["name"] for s in first.summary["systems"]
+    ]

@@ -86,3 +86,14 @@ def test_nearest(word, expected):
 def test_summary_line_is_the_first_of_the_docstring():
     assert summary_line(Family).startswith("A family of components")
     assert not summary_line(Family).endswith(".")
+
+
+def test_a_plug_in_that_cannot_be_loaded_names_itself(tmp_path, monkeypatch):
+    installed = tmp_path / "broken_package-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-package\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text("[ragbench.tests]\nbroken = no_such_module:X\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(DataError, match="retriever 'broken' of broken-package cannot be loaded"):
+        FAMILY.load("broken")

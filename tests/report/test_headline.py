@@ -55,13 +55,27 @@ def test_a_winner_with_rivals():
 
 
 def test_the_baseline_itself_is_best():
-    assert told(best="bm25", tied=["bm25"]) == (
+    made = comparison("hybrid", "bm25", (-0.05, -0.08, -0.02), 0.002, True)
+
+    assert told(made, best="bm25", tied=["bm25"]) == (
         "bm25, the baseline, is best on ndcg@10, 0.400 [0.360, 0.440]; "
         "it differs from every other system"
     )
-    assert told(best="bm25", tied=["bm25", "dense", "hybrid"]).endswith(
+    assert told(made, best="bm25", tied=["bm25", "dense", "hybrid"]).endswith(
         "; dense and hybrid cannot be told from it, which is undecided, not equal"
     )
+
+
+def test_what_nothing_is_compared_with_is_no_baseline():
+    assert told(best="bm25", tied=["bm25"]).startswith("bm25 is best on ndcg@10")
+
+
+def test_what_is_the_same_is_not_called_undecided():
+    same = {**comparison("hybrid", "bm25", (0.0, -0.1, 0.1), 1.0, False), "n_changed": 0}
+
+    text = told(same, best="bm25", tied=["bm25", "dense", "hybrid"])
+
+    assert "; hybrid has the same value on every query; dense cannot be told from it" in text
 
 
 def test_the_same_value_on_every_query():

@@ -42,6 +42,7 @@ def judge_items(
     gold = fingerprint(
         piece for item in items for piece in (str(len(item.references)), *item.references)
     )
+    asked = fingerprint(piece for item in items for piece in (item.query_id, item.question or ""))
     for rubric in rubrics:
         verdicts = [apply_rubric(judge, item, rubric) for item in items]
         signature = Signature.of(
@@ -50,6 +51,7 @@ def judge_items(
             model=judge.model,
             rubric=rubric.fingerprint,
             **judge.options,
+            queries=asked,
             gold=gold if "reference" in rubric.needs else None,
             v=VERSION,
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,7 +139,11 @@ def test_columns_for_experiments():
     assert faithfulness.causes.tolist() == [Cause.SCORED, Cause.NO_ANSWER]
     start = "faithfulness|judge:lexical|model:lexical/1|rubric:"
     assert str(faithfulness.signature).startswith(start)
-    assert str(faithfulness.signature).endswith("|threshold:0.5|language:en|v:1")
+    assert "|threshold:0.5|language:en|queries:" in str(faithfulness.signature)
+    reworded = judge_items(
+        judge, [replace(items[0], question="Pray, when?"), items[1]], rubrics, type_name="lexical"
+    )
+    assert reworded.columns["faithfulness"].signature != faithfulness.signature
     assert "|gold:" in str(correctness.signature)
     assert [(row["query_id"], row["rubric"]) for row in judged.rows] == [
         ("q1", "faithfulness"),
