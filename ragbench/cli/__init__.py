@@ -19,6 +19,7 @@ _COMMANDS = {
     "run": "Run an experiment and print its tables.",
     "validate": "Check a config, and say how its data are read.",
     "init": "Write a config to start from.",
+    "score": "Score run files as trec_eval does, or predictions against references.",
     "list": "List components, measures, metrics and rubrics.",
     "schema": "Print the JSON Schema of configs.",
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.summary import finite, on_scale, summarize
+from ragbench.comparison.summary import finite, summarize
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.score.base import ScoreColumn
 from ragbench.stats import (
@@ -103,7 +103,7 @@ def _best(
     names = list(having)
     best = names[int(np.nanargmax(means if higher else -means))]
     mask = tied_with_best(
-        np.column_stack([on_scale(column).values for column in columns]),
+        np.column_stack([column.values for column in columns]),
         higher_is_better=higher,
         alpha=1 - method.confidence,
         resamples=method.resamples,
@@ -118,9 +118,7 @@ def _compare_pairs(
     """Test the pairs as one family; a query that one of the two has no score for is left out."""
     if not pairs:
         return []
-    columns = [
-        (on_scale(system.columns[name]), on_scale(other.columns[name])) for system, other in pairs
-    ]
+    columns = [(system.columns[name], other.columns[name]) for system, other in pairs]
     table = np.column_stack([paired_differences(x.values, y.values) for x, y in columns])
     alpha = 1 - method.confidence
     # as many flips as Holm's smallest threshold needs, or no pair could ever differ

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,18 +81,6 @@ def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
     )
 
 
-def on_scale(column: ScoreColumn) -> ScoreColumn:
-    """Return the column as it is averaged and compared: on logs for a geometric mean."""
-    if column.aggregate != "geometric_mean":
-        return column
-    return replace(
-        column,
-        values=np.log(column.values),
-        low=math.log(column.low),
-        high=math.log(column.high),
-    )
-
-
 def finite(value: float) -> float | None:
     """Return the number, or None where it is NaN or infinite: files hold null instead."""
     return float(value) if math.isfinite(value) else None
@@ -108,22 +96,16 @@ def _aggregate(scored: FloatArray, aggregate: Aggregate) -> float:
         return math.fsum(scored)
     if not len(scored):
         return math.nan
-    if aggregate == "geometric_mean":
-        return math.exp(math.fsum(np.log(scored)) / len(scored))
-    return math.fsum(scored) / len(scored)
+    mean = math.fsum(scored) / len(scored)
+    return math.exp(mean) if aggregate == "geometric_mean" else mean
 
 
 def _interval(scored: FloatArray, column: ScoreColumn, confidence: float) -> tuple[float, float]:
     """The interval of the mean; a count over the queries has none."""
     if column.aggregate == "sum" or not len(scored):
         return (math.nan, math.nan)
-    compared = on_scale(column)
-    found = mean_interval(
-        compared.values[compared.causes == Cause.SCORED],
-        range=(compared.low, compared.high),
-        confidence=confidence,
-    )
-    if column.aggregate == "geometric_mean":
+    found = mean_interval(scored, range=(column.low, column.high), confidence=confidence)
+    if column.aggregate == "geometric_mean":  # the values are logarithms
         return (math.exp(found.lower), math.exp(found.upper))
     # equal texts have a BLEU of 1 + 4e-16, as sacrebleu rounds: the interval still holds the mean
     return (min(found.lower, found.mean), max(found.upper, found.mean))

@@ -187,8 +187,10 @@ def _without_titles(schema: Any) -> Any:
 
 def _example(name: str, measure: Any) -> str:
     """A measure as a config may name it: with a cut-off where it needs one."""
-    cutoff = getattr(getattr(measure, "measure_spec", None), "cutoff", None)
-    return f"{name}@10" if cutoff == "required" else name
+    spec = getattr(measure, "measure_spec", None)
+    if spec is None or spec.cutoff != "required":
+        return name
+    return f"{name}@10" if spec.at == "k" else f"{name}@0.5"  # @ gives a recall level
 
 
 def _suggested(names: Iterable[str]) -> Schema:

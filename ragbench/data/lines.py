@@ -18,6 +18,8 @@ Source = str | os.PathLike[str] | BinaryIO
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP_MAGIC = b"\x1f\x8b"
+GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What reading a broken gzip file raises."""
 
 
 def source_name(source: Source) -> str:
@@ -35,21 +37,29 @@ def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
     """
     name = source_name(source)
     number = 0
-    with _opened(source, name) as stream:
+    with opened(source, name) as stream:
         try:
             for number, raw in enumerate(stream, start=1):
-                line = _without_bom(raw, name) if number == 1 else raw
+                line = without_bom(raw, name) if number == 1 else raw
                 if b"\0" in line:
-                    column = line.index(b"\0") + 1
-                    raise DataError(f"NUL byte at column {column}", file=name, line=number)
+                    raise nul_byte(line, name, number)
                 yield number, line
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            what = "truncated gzip" if isinstance(error, EOFError) else f"broken gzip ({error})"
-            raise DataError(
-                f"{what} after line {number}", file=name, line=number or None
-            ) from error
+        except GZIP_ERRORS as error:
+            raise broken_gzip(error, name, number) from error
     if number == 0:
         raise DataError("the file is empty", file=name)
+
+
+def nul_byte(line: bytes, name: str, number: int) -> DataError:
+    """Return the error for a line with a NUL byte."""
+    column = line.index(b"\0") + 1
+    return DataError(f"NUL byte at column {column}", file=name, line=number)
+
+
+def broken_gzip(error: Exception, name: str, number: int) -> DataError:
+    """Return the error for a file that cannot be decompressed after so many lines."""
+    what = "truncated gzip" if isinstance(error, EOFError) else f"broken gzip ({error})"
+    return DataError(f"{what} after line {number}", file=name, line=number or None)
 
 
 def text_lines(source: Source) -> Iterator[tuple[int, str]]:
@@ -88,8 +98,12 @@ def plain_suffix(path: Path) -> str:
 
 
 @contextmanager
-def _opened(source: Source, name: str) -> Iterator[BinaryIO]:
-    """Open a file, decompressing what starts like gzip whatever its name; leave streams open."""
+def opened(source: Source, name: str) -> Iterator[BinaryIO]:
+    """Open a file, decompressing what starts like gzip whatever its name; leave streams open.
+
+    Raises:
+        DataError: The file cannot be read, or is named `.gz` and is not gzip.
+    """
     if not isinstance(source, (str, os.PathLike)):
         yield source
         return
@@ -115,7 +129,12 @@ def _why_unreadable(error: OSError) -> str:
     return f"cannot be read: {error.strerror or error}"
 
 
-def _without_bom(line: bytes, name: str) -> bytes:
+def without_bom(line: bytes, name: str) -> bytes:
+    """Return the start of a file without its byte order mark.
+
+    Raises:
+        DataError: The file is UTF-16.
+    """
     if line.startswith(_UTF16_BOMS):
         raise DataError("UTF-16 text", file=name, line=1, allowed="UTF-8")
     return line.removeprefix(_BOM)

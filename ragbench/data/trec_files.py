@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from ragbench.data.jsonl import ID_ALLOWED, id_problem
-from ragbench.data.judgements import read_judgements, trec_id, wrong_columns
+from ragbench.data.judgements import read_judgements, trec_id
 from ragbench.data.lines import Source, read_lines, source_name
+from ragbench.data.qrels_text import read_regular_qrels
+from ragbench.data.run_lines import hit_fields, hit_score, no_rankings
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.types import Qrels, Run
 
-_COLUMNS = "query Q0 document rank score tag"
 _NO_HITS = "# a run without hits\n"
 
 
@@ -25,7 +25,8 @@ def read_qrels(source: Source) -> Qrels:
     Raises:
         DataError: What is wrong, with file and line; see `judgements.read_judgements`.
     """
-    return read_judgements(source).qrels()
+    regular = read_regular_qrels(source) if isinstance(source, (str, os.PathLike)) else None
+    return read_judgements(source).qrels() if regular is None else regular
 
 
 def read_run(source: Source, name: str | None = None) -> Run:
@@ -49,7 +50,7 @@ def read_run(source: Source, name: str | None = None) -> Run:
     for number, fields in _rows(source):
         query, document = trec_id(fields[0]), trec_id(fields[2])
         tag = tag or trec_id(fields[5])
-        score = _score(fields[4], source, number)
+        score = hit_score(fields[4], source_name(source), number)
         ranking = scores.setdefault(query, {})
         if document in ranking:
             duplicates[query] = duplicates.get(query, 0) + 1
@@ -61,33 +62,16 @@ def read_run(source: Source, name: str | None = None) -> Run:
 
 def _rows(source: Source) -> Iterator[tuple[int, list[bytes]]]:
     """Yield (line number, fields) of the lines that are hits."""
+    name = source_name(source)
     empty = True
     for number, line in read_lines(source):
-        if line.startswith(b"#"):
-            empty = False  # `write_run` leaves a comment where a run has no hit at all
-            continue
-        fields = line.split()
-        if not fields:
-            continue
-        if len(fields) < 6:
-            raise wrong_columns(fields, line, "6", _COLUMNS, source_name(source), number)
-        empty = False
-        yield number, fields
+        fields = hit_fields(line, name, number)
+        # `write_run` leaves a comment where a run has no hit at all
+        empty = empty and not (fields or line.startswith(b"#"))
+        if fields:
+            yield number, fields
     if empty:
-        raise DataError("no rankings, only blank lines", file=source_name(source), allowed=_COLUMNS)
-
-
-def _score(text: bytes, source: Source, number: int) -> float:
-    try:
-        score = float(text)
-    except ValueError:
-        score = math.nan
-    # Python alone reads 1_000 as a number
-    if math.isnan(score) or b"_" in text:
-        shown = text[:40].decode("utf-8", "backslashreplace")
-        allowed = "a number, inf, -inf"
-        raise DataError(f"score '{shown}'", file=source_name(source), line=number, allowed=allowed)
-    return score
+        raise no_rankings(name)
 
 
 def write_run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragbench.errors import DataError
@@ -30,11 +30,7 @@ def check_ids(nested: Mapping[Any, Any], what: str) -> None:
     Raises:
         DataError: Names the first id that is not text, and its query.
     """
-    if not isinstance(nested, Mapping):
-        raise DataError(
-            f"{what}: found {type(nested).__name__}", allowed="{query id: {document id: number}}"
-        )
-    if {*map(type, nested.values())} <= {dict} and _all_text(nested):
+    if is_plain(nested, what) and all_text(nested.values()):
         return
     for query_id, documents in nested.items():
         if not isinstance(query_id, str):
@@ -50,12 +46,24 @@ def check_ids(nested: Mapping[Any, Any], what: str) -> None:
                 raise bad_id(document, what, query_id)
 
 
-def _all_text(nested: Mapping[Any, Any]) -> bool:
+def is_plain(nested: Mapping[Any, Any], what: str) -> bool:
+    """Whether query ids are text and their values dictionaries; the ids in these are not seen.
+
+    Raises:
+        DataError: It is no mapping.
+    """
+    if not isinstance(nested, Mapping):
+        raise DataError(
+            f"{what}: found {type(nested).__name__}", allowed="{query id: {document id: number}}"
+        )
+    return {*map(type, nested.values())} <= {dict} and all_text([nested])
+
+
+def all_text(rows: Iterable[Iterable[Any]]) -> bool:
     """Whether all ids are text: passes made in C, since join refuses what is not."""
     try:
-        "".join(nested)
-        for documents in nested.values():
-            "".join(documents)
+        for ids in rows:
+            "".join(ids)
     except TypeError:
         return False
     return True

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from struct import error as struct_error
+from struct import pack_into
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.types.byte_ids import ByteIds, HashArray
 from ragbench.types.cells import (
     bad_id,
     check_ids,
@@ -20,6 +22,7 @@ from ragbench.types.cells import (
     grade_row,
     id_bytes,
 )
+from ragbench.types.qrels_digest import qrels_digest
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -175,32 +178,23 @@ class Qrels:
         """Return {query id: {document id: grade}}, in the order of the rows."""
         return _nested(self.query_ids, self.starts, self.documents, self.grades)
 
+    @cached_property
+    def document_ids(self) -> ByteIds:
+        """The document of every row as bytes; made once."""
+        return ByteIds.of(self.documents)
+
+    @cached_property
+    def document_hashes(self) -> HashArray:
+        """The hash of every row's document; made once."""
+        return self.document_ids.hashes()
+
+    @cached_property
+    def _digest(self) -> str:
+        return qrels_digest(self.query_ids, self.starts, self.document_hashes, self.grades)
+
     def fingerprint(self) -> str:
         """Return 12 hexadecimal digits of the content, whatever the order of the rows."""
-        return qrels_fingerprint(self.by_query)
-
-
-def qrels_fingerprint(qrels: Mapping[str, Mapping[str, int]]) -> str:
-    """Fingerprint {query id: {document id: grade}}, queries without judgements included.
-
-    Example:
-        >>> qrels_fingerprint({"q1": {"d1": 1}}) == qrels_fingerprint({"q1": {"d1": 2}})
-        False
-    """
-    query_ids = sorted(qrels)
-    rows = [qrels[query_id] for query_id in query_ids]
-    ids = [sorted(row) for row in rows]
-    texts = [*query_ids, *chain.from_iterable(ids)]
-    grades = chain.from_iterable(map(map, [row.__getitem__ for row in rows], ids))
-    lines = "\n".join(texts)
-    # where an id holds a line end itself, lengths tell where one id ends and the next begins
-    plain = lines.count("\n") == len(texts) - 1
-    lengths = () if plain else map(len, texts)
-    digest = hashlib.sha256()
-    for numbers in ([len(rows), len(texts)], map(len, rows), lengths, grades):
-        digest.update(np.fromiter(numbers, "<i4").tobytes())
-    digest.update(lines.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:12]
+        return self._digest
 
 
 def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
@@ -209,18 +203,16 @@ def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArra
     Raises:
         DataError: A score that is NaN or no number; names query and document.
     """
+    scores, place = np.empty(rows, np.float64), 0
+    target = memoryview(scores)  # type: ignore[arg-type]  # an array is a buffer since Python 3.12
     try:
-        scores = np.fromiter(chain.from_iterable(_numbers(run)), np.float64, rows)
-    except (TypeError, ValueError, OverflowError):
+        for hits in run.values():
+            # unlike NumPy, struct refuses '0.5'
+            pack_into(f"{len(hits)}d", target, 8 * place, *hits.values())
+            place += len(hits)
+    except (TypeError, ValueError, OverflowError, struct_error):
         return _checked_scores(run, rows)
     return _checked_scores(run, rows) if np.isnan(scores).any() else scores
-
-
-def _numbers(run: Mapping[str, Mapping[str, float]]) -> Iterable[Iterable[float]]:
-    """Yield the scores of query after query, once they are seen to be numbers."""
-    for hits in run.values():
-        sum(hits.values())  # refuses '0.5', which fromiter would parse
-        yield hits.values()
 
 
 def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:

@@ -51,7 +51,8 @@ def test_nothing_scored_is_null_not_zero():
 
 def test_sums_and_geometric_means():
     assert summarize(column([1, 2, 4], high=math.inf, aggregate="sum")).mean == 7
-    summary = summarize(column([0.25, 1.0], low=1e-5, aggregate="geometric_mean"))
+    logs = [math.log(0.25), math.log(1.0)]
+    summary = summarize(column(logs, low=math.log(1e-5), high=0.0, aggregate="geometric_mean"))
     assert summary.mean == pytest.approx(0.5)
     assert 0 < summary.interval[0] < 0.5 < summary.interval[1] <= 1
 

@@ -243,11 +243,13 @@ def _named(name):
     from ragbench.errors import OptionError
     from ragbench.score.retrieval.notation import parse_measure
 
-    try:
-        parse_measure(name)
-    except OptionError:
-        return f"{name}@10"
-    return name
+    for spelling in (name, f"{name}@10"):
+        try:
+            parse_measure(spelling)
+        except OptionError:
+            continue
+        return spelling
+    return f"{name}@0.5"
 
 
 def test_a_generator_that_lacks_the_baseline_is_compared_among_its_own(config):

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ragbench.errors import NotBuiltYet, OptionError
 from ragbench.registry import DeclaredOption, Option, declared_options
 from ragbench.score.base import Aggregate
+from ragbench.score.retrieval.tie_groups import TieGroups
 from ragbench.types import Cause, Direction, FloatArray, IntArray
 
 Cutoff = Annotated[int, Option("Look at the first k ranks only.", ge=1)]
@@ -48,6 +51,12 @@ class RankedGrades:
     """Shape (n + 1,): where each query's judged grades start."""
     missing: frozenset[int] = frozenset()
     """Positions of the queries that the run lacks; `n_retrieved` is 0 there."""
+    find_ties: Callable[[], TieGroups] | None = field(default=None, repr=False)
+    """Finds the rows' tie groups, for the few measures that ask; None: they are not known."""
+    averaged: bool = False
+    """Whether a measure gives its expectation over all orders of tied documents."""
+    trec_eval: Literal[9, 10] = 10
+    """The version of trec_eval whose recall rounding counts."""
 
     @property
     def n_queries(self) -> int:
@@ -69,13 +78,57 @@ class RankedGrades:
         """The largest grade in the qrels; 1 where there is none above it."""
         return max(1, int(self.judged_grades.max(initial=1)))
 
+    @functools.cached_property
+    def ties(self) -> TieGroups:
+        """Between which ranks each row's document may stand if the order of ties is open.
+
+        Raises:
+            NotBuiltYet: The run was ranked in a way that does not keep them.
+        """
+        if self.find_ties is not None:
+            return self.find_ties()
+        if not len(self.rank):
+            return TieGroups(self.rank, self.rank)
+        raise NotBuiltYet("tie groups are not kept here yet; pass the run as dicts or as a Run")
+
+    def weigh(
+        self, weight: Callable[[IntArray], FloatArray], k: int | IntArray | None = None
+    ) -> FloatArray:
+        """Weigh each row by its rank, or by its expectation over the ranks of its tie group.
+
+        Args:
+            weight: Ranks -> what a document there weighs.
+            k: The last rank that weighs anything; an array where it differs from row to row.
+        """
+        if self.averaged:
+            return self.ties.mean(weight, k)
+        weights = weight(self.rank)
+        return weights if k is None else weights * (self.rank <= k)
+
+    def hits_so_far(self, hit: NDArray[np.bool_]) -> IntArray:
+        """Count, for each row, the hits of its query down to it, itself included."""
+        # one running count over all queries, minus what earlier queries left in it
+        count = np.concatenate(([0], np.cumsum(hit)))
+        so_far: IntArray = count[1:] - count[self.starts[self.query]]
+        return so_far
+
+    def sum(self, values: FloatArray) -> FloatArray:
+        """Add up the rows' values query by query."""
+        total = np.bincount(self.query, weights=values, minlength=self.n_queries)
+        return total.astype(np.float64, copy=False)
+
     def count_relevant(self, rel: int) -> IntArray:
         """Count each query's judged documents of grade `rel` or above, retrieved or not."""
         return np.bincount(self.judged_query[self.judged_grades >= rel], minlength=self.n_queries)
 
-    def count_hits(self, rel: int, k: int | None = None) -> IntArray:
-        """Count each query's retrieved documents of grade `rel` or above in the first k ranks."""
+    def count_hits(self, rel: int, k: int | None = None) -> IntArray | FloatArray:
+        """Count each query's retrieved documents of grade `rel` or above in the first k ranks.
+
+        The expected number where a tie group reaches beyond rank k and ties are averaged.
+        """
         hit = self.grades >= rel
+        if k is not None and self.averaged:
+            return self.sum(hit * self.weigh(np.ones_like, k))
         if k is not None:
             hit &= self.rank <= k
         return np.bincount(self.query[hit], minlength=self.n_queries)
@@ -109,6 +162,10 @@ class MeasureSpec:
     """How the values of the queries become one number."""
     cutoff: Literal["required", "optional", "none"] = "optional"
     """Whether its name takes `@k`."""
+    at: str = "k"
+    """The option that `@` gives."""
+    averages_ties: bool = False
+    """Whether it has a closed form of its expectation over the orders of tied documents."""
     nan_means: Cause = Cause.NO_RELEVANT
     """Why a query that was looked at has no value."""
     version: int = 1
@@ -141,12 +198,23 @@ def measure(
             for option, value in options.items():
                 if option in allowed:
                     allowed[option].check(name, value)
+            if not spec.averages_ties and getattr(args[0], "averaged", False):
+                raise no_average(name)
             return kernel(*args, **options)
 
         checked.__dict__["measure_spec"] = spec
         return checked
 
     return decorate
+
+
+def no_average(name: str) -> OptionError:
+    """Say that a measure has no closed form over the orders of tied documents, and which have."""
+    from ragbench.score.retrieval import MEASURES
+
+    specs = ((other, spec_of(MEASURES.load(other))) for other in MEASURES.table)
+    having = ", ".join(other for other, spec in specs if spec and spec.averages_ties)
+    return OptionError(name, "ties", "average", f"docid, stable; average only with {having}")
 
 
 def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:

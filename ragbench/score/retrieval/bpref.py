@@ -40,8 +40,7 @@ def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     pool = ranked.count_relevant(0)
     hit = ranked.grades >= rel
     wrong = (ranked.grades >= 0) & ~hit
-    count = np.concatenate(([0], np.cumsum(wrong)))
-    wrong_so_far = count[1:] - count[ranked.starts[ranked.query]]
+    wrong_so_far = ranked.hits_so_far(wrong)
     worst = np.minimum(relevant, pool - relevant)[ranked.query]
     # with no wrong document so far the numerator is 0 whatever the divisor: 1 avoids 0 / 0
     share = np.minimum(wrong_so_far, relevant[ranked.query]) / np.maximum(worst, 1)

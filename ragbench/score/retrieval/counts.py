@@ -1,4 +1,4 @@
-"""Sums over all queries, as trec_eval prints them: `num_ret`, `num_rel`, `num_rel_ret`."""
+"""Sums over all queries, as trec_eval prints them: `num_ret`, `num_rel`, `num_rel_ret`, `num_q`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ragbench.types import Cause, FloatArray
     range=(0.0, np.inf),
     aggregate="sum",
     cutoff="none",
+    averages_ties=True,
     nan_means=Cause.EMPTY_RANKING,
 )
 def num_ret(ranked: RankedGrades) -> FloatArray:
@@ -34,6 +35,7 @@ def num_ret(ranked: RankedGrades) -> FloatArray:
     range=(0.0, np.inf),
     aggregate="sum",
     cutoff="none",
+    averages_ties=True,
     nan_means=Cause.EMPTY_RANKING,
 )
 def num_rel(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
@@ -58,6 +60,7 @@ def num_rel(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     range=(0.0, np.inf),
     aggregate="sum",
     cutoff="none",
+    averages_ties=True,
     nan_means=Cause.EMPTY_RANKING,
 )
 def num_rel_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
@@ -75,3 +78,25 @@ def num_rel_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
         array([1.])
     """
     return ranked.count_hits(rel).astype(np.float64)
+
+
+@measure(
+    "num_q",
+    range=(0.0, np.inf),
+    aggregate="sum",
+    cutoff="none",
+    averages_ties=True,
+    nan_means=Cause.EMPTY_RANKING,
+)
+def num_q(ranked: RankedGrades) -> FloatArray:
+    """Count the queries: each is 1.
+
+    Returns:
+        Array of shape (n,) of ones.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_q(rank({"q": {"a": 1}, "r": {"a": 1}}, {"q": {"a": 9}}))
+        array([1., 1.])
+    """
+    return np.ones(ranked.n_queries)

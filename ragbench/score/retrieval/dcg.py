@@ -9,7 +9,13 @@ from ragbench.score.retrieval.gain import Base, Discount, Gain, check_base, chec
 from ragbench.types import FloatArray, IntArray
 
 
-@measure("cg", aliases=("cumulated_gain",), range=(0.0, np.inf), cutoff="required")
+@measure(
+    "cg",
+    aliases=("cumulated_gain",),
+    range=(0.0, np.inf),
+    cutoff="required",
+    averages_ties=True,
+)
 def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") -> FloatArray:
     """Score each query by the sum of what its first k documents gain, whatever their order.
 
@@ -31,10 +37,10 @@ def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") 
         array([5.])
     """
     gained = _gains("cg", ranked.grades, gain)
-    return ranked.where_relevant(_sum(ranked.query, gained, ranked.rank, k, ranked.n_queries))
+    return ranked.where_relevant(ranked.sum(gained * ranked.weigh(np.ones_like, k)))
 
 
-@measure("dcg", range=(0.0, np.inf), cutoff="required")
+@measure("dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
 def dcg(
     ranked: RankedGrades,
     *,
@@ -71,11 +77,12 @@ def dcg(
         Jarvelin and Kekalainen (2002), Cumulated gain-based evaluation of IR techniques. TOIS.
     """
     check_base("dcg", discount, base)
-    gained = _gains("dcg", ranked.grades, gain) / _discounts(ranked.rank, discount, base)
-    return ranked.where_relevant(_sum(ranked.query, gained, ranked.rank, k, ranked.n_queries))
+    gained = _gains("dcg", ranked.grades, gain)
+    weights = ranked.weigh(lambda rank: 1.0 / _discounts(rank, discount, base), k)
+    return ranked.where_relevant(ranked.sum(gained * weights))
 
 
-@measure("ndcg", range=(0.0, 1.0))
+@measure("ndcg", range=(0.0, 1.0), averages_ties=True)
 def ndcg(
     ranked: RankedGrades,
     *,
@@ -115,14 +122,14 @@ def ndcg(
         Jarvelin and Kekalainen (2002), Cumulated gain-based evaluation of IR techniques. TOIS.
     """
     check_base("ndcg", discount, base)
-    gained = _gains("ndcg", ranked.grades, gain) / _discounts(ranked.rank, discount, base)
+    gained = _gains("ndcg", ranked.grades, gain)
     best = _gains("ndcg", ranked.judged_grades, gain)
-    best /= _discounts(ranked.judged_rank, discount, base)
-    n = ranked.n_queries
-    return ranked.divide(
-        _sum(ranked.query, gained, ranked.rank, k, n),
-        _sum(ranked.judged_query, best, ranked.judged_rank, k, n),
-    )
+    weights = ranked.weigh(lambda rank: 1.0 / _discounts(rank, discount, base), k)
+    best *= 1.0 / _discounts(ranked.judged_rank, discount, base)
+    if k is not None:
+        best *= ranked.judged_rank <= k
+    ideal = np.bincount(ranked.judged_query, weights=best, minlength=ranked.n_queries)
+    return ranked.divide(ranked.sum(gained * weights), ideal)
 
 
 def _gains(owner: str, grades: IntArray, gain: str) -> FloatArray:
@@ -141,12 +148,3 @@ def _discounts(rank: IntArray, discount: str, base: float) -> FloatArray:
     # below rank `base` the logarithm is under 1, where there is no discount
     logarithms: FloatArray = np.maximum(np.log(rank) / np.log(base), 1.0)
     return logarithms
-
-
-def _sum(
-    query: IntArray, gained: FloatArray, rank: IntArray, k: int | None, n_queries: int
-) -> FloatArray:
-    """Add up what each query gains in the first k ranks."""
-    if k is not None:
-        gained = gained * (rank <= k)
-    return np.bincount(query, weights=gained, minlength=n_queries).astype(np.float64, copy=False)

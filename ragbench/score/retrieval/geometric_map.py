@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 import numpy as np
 
 from ragbench.score.retrieval.average_precision import average_precision
@@ -12,29 +14,35 @@ FLOOR = 1e-5
 """trec_eval's smallest value of a query, so that one miss does not make the whole mean 0."""
 
 
-@measure("gmap", range=(FLOOR, 1.0), aggregate="geometric_mean", cutoff="none")
+# version 2: the logarithm itself; the mean was exp of the arithmetic mean in version 1
+@measure("gmap", range=(log(FLOOR), 0.0), aggregate="geometric_mean", cutoff="none", version=2)
 def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
-    """Score each query by its average precision, to be averaged on logs: hard queries count more.
+    """Score each query by the logarithm of its average precision: hard queries count more.
+
+    The run's value is exp of the mean, a geometric mean; queries are compared on logarithms.
 
     Args:
         ranked: Grades of the retrieved documents in rank order, for n queries.
         rel: Smallest grade that counts as relevant.
 
     Returns:
-        Array of shape (n,), values in [1e-5, 1]; NaN where a query has no relevant document.
+        Array of shape (n,), natural logarithms from ln(1e-5) to 0; NaN where a query has no
+        relevant document.
 
     Raises:
         OptionError: rel is below 1.
 
     Example:
-        The only relevant document was missed.
+        The only relevant document stands at rank 2, then is missed: the floor.
 
         >>> from ragbench.score.retrieval.ranking import rank
-        >>> geometric_map(rank({"q": {"d1": 1}}, {"q": {"d7": 9.0}}))
-        array([1.e-05])
+        >>> qrels = {"q": {"d1": 1}, "r": {"d1": 1}}
+        >>> run = {"q": {"d7": 9.0, "d1": 8.0}, "r": {"d7": 9.0}}
+        >>> np.exp(geometric_map(rank(qrels, run)))
+        array([5.e-01, 1.e-05])
 
     References:
         Robertson (2006), On GMAP: and other transformations. CIKM.
     """
-    scores: FloatArray = np.maximum(average_precision(ranked, rel=rel), FLOOR)
+    scores: FloatArray = np.log(np.maximum(average_precision(ranked, rel=rel), FLOOR))
     return scores

@@ -10,8 +10,10 @@ from itertools import chain
 import numpy as np
 
 from ragbench.types import IntArray, Qrels
+from ragbench.types.byte_ids import ByteIds
 from ragbench.types.cells import LARGEST_GRADE, check_ids
 from ragbench.types.columnar import borders
+from ragbench.types.qrels_digest import qrels_digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +26,20 @@ class Judgements:
     """The grades of all queries one after the other."""
     starts: IntArray
     """Shape (n queries + 1,): where each query's grades start."""
+    source: Qrels | None = None
+    """The qrels that this was read from, where they were `Qrels`."""
+
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        """The judged queries."""
+        return tuple(self.by_query)
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the qrels; `Qrels` work theirs out once."""
+        if self.source is not None:
+            return self.source.fingerprint()
+        documents = ByteIds.of([*chain.from_iterable(self.by_query.values())])
+        return qrels_digest(self.query_ids, self.starts, documents.hashes(), self.grades)
 
     @classmethod
     def read(cls, qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Judgements:
@@ -33,7 +49,7 @@ class Judgements:
             DataError: An id is not text, or a grade is not an integer of 32 bits.
         """
         if isinstance(qrels, Qrels):
-            return cls(qrels.by_query, qrels.grades, qrels.starts)
+            return cls(qrels.by_query, qrels.grades, qrels.starts, qrels)
         if type(qrels) is dict and {*map(type, qrels.values())} == {dict}:
             starts = borders(map(len, qrels.values()), len(qrels))
             grades = _small_integers(qrels.values(), int(starts[-1]))

@@ -15,11 +15,20 @@ from ragbench.registry import PYTHON, nearest
 from ragbench.score.base import Aggregate
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import MeasureSpec, RankedGrades, options_of, spec_of
-from ragbench.score.retrieval.spellings import OPTION_SPELLINGS, SPELLINGS, WITH_CUTOFFS
+from ragbench.score.retrieval.spellings import (
+    FALSE_FRIENDS,
+    OPTION_SPELLINGS,
+    SPELLINGS,
+    WITH_OPTIONS,
+)
+from ragbench.score.retrieval.trec_eval_names import CUT_ONLY, FAMILIES, expand
 from ragbench.types import Direction, FloatArray
 
 _FORM = re.compile(r"(?P<name>[^()@]+)(?:\((?P<options>[^()]*)\)\s*)?(?:@(?P<k>.*))?")
-_TREC_EVAL = re.compile(rf"({'|'.join(WITH_CUTOFFS)})[._](\d+(?:,\d+)*)", re.IGNORECASE)
+_NUMBER = r"\d*\.?\d+"
+_TREC_EVAL = re.compile(
+    rf"({'|'.join([*FAMILIES, 'set_F'])})[._]({_NUMBER}(?:,{_NUMBER})*)", re.IGNORECASE
+)
 _NO_ROWS = np.zeros(0, np.int64)
 _NO_QUERIES = RankedGrades(
     (), _NO_ROWS, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64), _NO_ROWS, _NO_ROWS,
@@ -96,18 +105,21 @@ def parse_measure(name: object) -> Measure:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
         'ndcg(gain=exp)@10'
     """
-    found = _parse(str(name).strip())
+    found = _parse(_text(name))
     if len(found) > 1:
         names = ", ".join(measure.written for measure in found)
         raise OptionError("measure", "", str(name), f"one measure; this names {names}")
     return found[0]
 
 
-def parse_measures(names: object) -> list[Measure]:
+def parse_measures(names: object, *, trec_eval_defaults: bool = False) -> list[Measure]:
     """Read several names, in order; trec_eval's `ndcg_cut.5,10` is two measures.
 
     Args:
         names: Names as `parse_measure` takes them, or a single one.
+        trec_eval_defaults: Let a bare `P`, `recall`, `success`, `ndcg_cut`, `map_cut` or
+            `iprec_at_recall` stand for trec_eval's cut-offs, and `official` and `all_trec` for its
+            sets.
 
     Raises:
         OptionError: No such measure, option or cut-off.
@@ -116,20 +128,33 @@ def parse_measures(names: object) -> list[Measure]:
     Example:
         >>> [measure.name for measure in parse_measures(["map", "ndcg_cut.5,10"])]
         ['map', 'ndcg@5', 'ndcg@10']
+        >>> [measure.name for measure in parse_measures("success", trec_eval_defaults=True)]
+        ['hit_rate@1', 'hit_rate@5', 'hit_rate@10']
     """
     if isinstance(names, Measure):
         return [names]
     if isinstance(names, str) or not isinstance(names, Iterable):
-        return _parse(str(names).strip())
-    return [measure for name in names for measure in parse_measures(name)]
+        written = _text(names)
+        wanted = expand(written) if trec_eval_defaults else (written,)
+        return [measure for name in wanted for measure in _parse(name)]
+    return [
+        measure
+        for name in names
+        for measure in parse_measures(name, trec_eval_defaults=trec_eval_defaults)
+    ]
+
+
+def _text(name: object) -> str:
+    """Return how a measure is written; objects of ir_measures write themselves."""
+    theirs = str(getattr(name, "NAME", ""))
+    if theirs in FALSE_FRIENDS:
+        raise OptionError("measure", "", str(name), FALSE_FRIENDS[theirs])
+    return str(name).strip()
 
 
 def _parse(written: str) -> list[Measure]:
     if match := _TREC_EVAL.fullmatch(written):
-        family, cutoffs = match[1], match[2].split(",")
-        names = [written] if len(cutoffs) == 1 else [f"{family}_{k}" for k in cutoffs]
-        ours = _spelt(family.casefold())
-        return [_measure(name, ours, "", k) for name, k in zip(names, cutoffs, strict=True)]
+        return _of_family(written, match[1], match[2].split(","))
     match = _FORM.fullmatch(written)
     if match is None or written.isdecimal():
         raise OptionError(
@@ -139,8 +164,24 @@ def _parse(written: str) -> list[Measure]:
             "a name such as ndcg@10 or precision(rel=2)@5; "
             'quote a name with a comma in a YAML flow list: ["ndcg(gain=exp,discount=jk)@10"]',
         )
-    name = match["name"].strip()
-    return [_measure(written, _spelt(name), match["options"] or "", match["k"])]
+    name, options, k = match["name"].strip(), match["options"] or "", match["k"]
+    uncut = CUT_ONLY.get(name.casefold())
+    if uncut and k is None:
+        raise OptionError(name, "k", None, f"a cut-off, as in {name}_10; uncut it is {uncut}")
+    ours = WITH_OPTIONS.get(name.casefold()) if options else None
+    return [_measure(written, ours or _spelt(name), options, k)]
+
+
+def _of_family(written: str, family: str, parameters: list[str]) -> list[Measure]:
+    """Read trec_eval's `ndcg_cut.5,10`, `iprec_at_recall_0.10`, `set_F.0.5`."""
+    names = [written] if len(parameters) == 1 else [f"{family}_{k}" for k in parameters]
+    ours = _spelt(family.casefold())
+    if family.casefold() == "set_f":
+        return [
+            _measure(name, ours, f"beta={beta}", None)
+            for name, beta in zip(names, parameters, strict=True)
+        ]
+    return [_measure(name, ours, "", k) for name, k in zip(names, parameters, strict=True)]
 
 
 def _spelt(name: str) -> str:
@@ -169,14 +210,17 @@ def _measure(written: str, spelling: str, options: str, k: str | None) -> Measur
     spec = spec_of(kernel)
     if spec is None:
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
-    given = _options(spec.name, kernel, [*_split(implied), *_split(options)])
-    cutoff = _cutoff(spec, k)
+    given = _options(spec, kernel, [*_split(implied), *_split(options)])
+    cutoff = _cutoff(spec, kernel, k)
+    at = {} if cutoff is None else {spec.at: cutoff}
     # a measure over no queries costs nothing and checks what the options demand of each other
-    kernel(_NO_QUERIES, **given, **({} if cutoff is None else {"k": cutoff}))
+    kernel(_NO_QUERIES, **given, **at)
     inside = ",".join(f"{option}={value}" for option, value in given.items())
     shown = f"{spec.name}({inside})" if inside else spec.name
     canonical = shown if cutoff is None else f"{shown}@{cutoff}"
-    return Measure(canonical, written, spec, kernel, given, cutoff)
+    if isinstance(cutoff, int) and spec.at == "k":
+        return Measure(canonical, written, spec, kernel, given, cutoff)
+    return Measure(canonical, written, spec, kernel, given | at)
 
 
 def _load(name: str, written: str) -> Callable[..., FloatArray]:
@@ -193,16 +237,19 @@ def _load(name: str, written: str) -> Callable[..., FloatArray]:
 def _forms() -> list[str]:
     """Every measure as it may be written: `precision@k`, `map`."""
     specs = ((name, spec_of(MEASURES.load(name))) for name in MEASURES.names())
-    return [f"{name}@k" if spec and spec.cutoff == "required" else name for name, spec in specs]
+    return [
+        f"{name}@{spec.at}" if spec and spec.cutoff == "required" else name for name, spec in specs
+    ]
 
 
 def _split(options: str) -> list[str]:
     return [part.strip() for part in options.split(",")] if options.strip() else []
 
 
-def _options(owner: str, kernel: Callable[..., Any], parts: list[str]) -> dict[str, Any]:
+def _options(spec: MeasureSpec, kernel: Callable[..., Any], parts: list[str]) -> dict[str, Any]:
     """Read `gain=exp`, `p=0.5`; those at their default are left out, the others in their order."""
-    declared = {name: option for name, option in options_of(kernel).items() if name != "k"}
+    owner = spec.name
+    declared = {name: option for name, option in options_of(kernel).items() if name != spec.at}
     allowed = ", ".join(f"{name}={option.allowed}" for name, option in declared.items())
     given: dict[str, Any] = {}
     for part in parts:
@@ -230,14 +277,18 @@ def _value(text: str) -> Any:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _cutoff(spec: MeasureSpec, k: str | None) -> int | None:
+def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any:
+    """Read what stands behind `@`: a number of ranks, or what else the measure takes there."""
     if k is None:
         if spec.cutoff == "required":
-            raise OptionError(spec.name, "k", None, f"a cut-off, as in {spec.name}@10")
+            example = f"{spec.name}@{'10' if spec.at == 'k' else '0.5'}"
+            raise OptionError(spec.name, spec.at, None, f"a cut-off, as in {example}")
         return None
     if spec.cutoff == "none":
         raise OptionError(spec.name, "k", k, f"no cut-off: {spec.name}")
     digits = k.strip()
+    if spec.at != "k":
+        return options_of(kernel)[spec.at].check(spec.name, _value(digits))
     if not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
         found: object = int(k) if re.fullmatch(r"-?\d+", k) else k
         raise OptionError(spec.name, "k", found, "an integer >= 1")

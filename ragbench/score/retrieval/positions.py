@@ -1,183 +1,138 @@
-"""Finds the ranks of judged documents in two ways that give the same: row by row, and sparsely.
+"""Finds places in sorted lists: by score, and by id where scores tie.
 
-Neither sorts what is sorted already, and neither looks at the ids of documents outside the tie
-groups that hold a judged one.
+Nothing is sorted that is sorted already, and no id is looked at outside the tie groups that hold
+a judged document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, repeat
-from typing import cast
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragbench.types import FloatArray, IntArray
-from ragbench.types.cells import id_bytes
-from ragbench.types.columnar import borders
+from ragbench.types.byte_ids import ByteIds, spans
 
-_UNJUDGED = -(2**62)  # outside what a grade can be
+_LONG = 200  # hits a query from which a sort for each is quicker than one for all
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
-    """The retrieved documents of n queries, in the order in which the caller listed them."""
+class SortedLists:
+    """The scores of n queries one after the other, falling within each, ties as listed."""
 
-    documents: Sequence[Collection[str]]
-    """The ids, one collection a query."""
     scores: FloatArray
-    """The scores of all queries one after the other."""
+    """Place -> score."""
     starts: IntArray
-    """Shape (n + 1,): where each query's scores start."""
-    missing: frozenset[int]
-    """Queries that the run lacks."""
-    singles: bool = False
-    """Whether scores are compared as 32-bit floats."""
+    """Shape (n + 1,): where each query's places start."""
+    order: IntArray | None
+    """Place -> row as the caller listed it; None where the rows were sorted already."""
 
-    def rounded(self) -> Lists:
-        """Return the same lists with scores as 32-bit floats, which tie more often."""
-        return replace(self, scores=_as_singles(self.scores), singles=True)
+    @classmethod
+    def of(cls, scores: FloatArray, starts: IntArray) -> SortedLists:
+        """Sort what is not sorted; n log n at worst."""
+        rises = scores[1:] > scores[:-1]
+        borders = starts[1:-1]
+        rises[borders[(borders > 0) & (borders < len(scores))] - 1] = False
+        if not rises.any():
+            return cls(scores, starts, None)
+        order = _falling_order(scores, starts, np.flatnonzero(rises))
+        return cls(scores[order], starts, order)
 
-    def scores_of(self, ids: Sequence[Collection[str]], n: int) -> FloatArray:
-        """Look up the scores of n of the documents; the lists must be dictionaries."""
-        tables = cast(Sequence[Mapping[str, float]], self.documents)
-        found = (map(table.__getitem__, some) for table, some in zip(tables, ids, strict=True))
-        scores = np.fromiter(chain.from_iterable(found), np.float64, n)
-        return _as_singles(scores) if self.singles else scores
+    def places(self, rows: IntArray) -> IntArray:
+        """Return where the sort put some rows."""
+        if self.order is None:
+            return rows
+        places = np.empty(len(self.order), np.int64)
+        places[self.order] = np.arange(len(self.order))
+        return places[rows]
 
-    def unsorted(self) -> frozenset[int]:
-        """Return the queries whose scores rise somewhere."""
-        rises = np.flatnonzero(self.scores[1:] > self.scores[:-1])
-        # of rows i and i + 1: an empty query shares its start with the next, hence the right side
-        before, after = (
-            np.searchsorted(self.starts, rows, side="right") for rows in (rises, rises + 1)
-        )
-        return frozenset((before[before == after] - 1).tolist())
+    def rows(self, places: IntArray) -> IntArray:
+        """Return what stood in some places before the sort."""
+        return places if self.order is None else self.order[places]
 
-    def in_order(self, query: int, unsorted: bool) -> list[str]:
-        """Return one query's ids by falling score, ties as listed."""
-        ids = list(self.documents[query])
-        if not unsorted:
-            return ids
-        scores = self.scores[self.starts[query] : self.starts[query + 1]]
-        return [ids[place] for place in np.argsort(-scores, kind="stable").tolist()]
+    def groups(self, query: IntArray, scores: FloatArray) -> tuple[IntArray, IntArray]:
+        """Return where the tie group of each score starts and ends in the list of its query.
+
+        By bisection, all scores at once: hits x log(retrieved).
+        """
+        start, end = self.starts[query], self.starts[query + 1]
+        first = self._bisect(start, end, scores, after=False)
+        last = first + 1
+        # a score that is not there ties with nothing; nearly all others are alone in their group
+        following = np.minimum(last, len(self.scores) - 1)
+        tied = np.flatnonzero((last < end) & (self.scores[following] == scores))
+        last[tied] = self._bisect(last[tied], end[tied], scores[tied], after=True)
+        return first, last
+
+    def _bisect(
+        self, low: IntArray, high: IntArray, wanted: FloatArray, *, after: bool
+    ) -> IntArray:
+        """Return the first place in each span whose score is below the wanted one, or equal."""
+        passes = np.greater_equal if after else np.greater
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = (low + high) >> 1
+            # spans that are done have middle == high, which may lie behind the last place
+            inside = middle < high
+            right = passes(self.scores[np.minimum(middle, len(self.scores) - 1)], wanted) & inside
+            low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
+        return low
+
+
+def _falling_order(scores: FloatArray, starts: IntArray, rises: IntArray) -> IntArray:
+    """Return the order that sorts each query by falling score, ties as they stand."""
+    if len(scores) < _LONG * (len(starts) - 1):
+        query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        return np.lexsort((-scores, query))
+    order = np.arange(len(scores))
+    unsorted = np.unique(np.searchsorted(starts, rises, side="right") - 1)
+    for start, end in zip(starts[unsorted].tolist(), starts[unsorted + 1].tolist(), strict=True):
+        order[start:end] = np.argsort(-scores[start:end], kind="stable") + start
+    return order
 
 
 @dataclass(frozen=True, eq=False)
-class Hits:
-    """Judged documents that were retrieved, in any order."""
+class TiedMembers:
+    """All documents of the tie groups that hold a hit, group by group."""
 
-    query: IntArray
-    rank: IntArray
-    grades: IntArray
+    places: IntArray
+    """Member -> its place; ascending."""
+    group: IntArray
+    """Member -> number of its group."""
+    first: IntArray
+    """Hit -> which member is the first of its group."""
 
+    @classmethod
+    def of(cls, first: IntArray, end: IntArray) -> TiedMembers:
+        """List the members of groups, given as the places from `first` to before `end`.
 
-def from_rows(lists: Lists, judged: Sequence[Mapping[str, int]], stable: bool) -> Hits:
-    """Look every retrieved document up in the judgements: quick where lists are short."""
-    n = len(lists.scores)
-    getters = [grades.get for grades in judged]
-    looked_up = map(map, getters, lists.documents, repeat(repeat(_UNJUDGED)))
-    grades = np.fromiter(chain.from_iterable(looked_up), np.int64, n)
-    rows = np.flatnonzero(grades != _UNJUDGED)
-    query_of = np.repeat(np.arange(len(judged)), np.diff(lists.starts))
+        Args:
+            first: Hit -> where its group starts; hits may share a group.
+            end: Hit -> where it ends.
+        """
+        order = np.argsort(first)
+        rising = first[order]
+        # not np.unique, which loads numpy.ma: a tenth of the start-up of NumPy
+        new = np.diff(rising, prepend=-1) > 0
+        starts, which = rising[new], np.empty(len(first), np.int64)
+        which[order] = np.cumsum(new) - 1
+        ends = np.empty_like(starts)
+        ends[which] = end
+        sizes = ends - starts
+        number = np.repeat(np.arange(len(starts)), sizes)
+        return cls(spans(starts, ends), number, (np.cumsum(sizes) - sizes)[which])
 
-    scores, place, order = lists.scores, rows, None
-    one_query = query_of[1:] == query_of[:-1]
-    if (one_query & (scores[1:] > scores[:-1])).any():
-        order = np.lexsort((-scores, query_of))
-        scores, place = scores[order], _inverse(order)[rows]
-    # one_query holds for the sorted column too: sorting moves rows within queries only
-    same = one_query & (scores[1:] == scores[:-1])
-    if same.any() and not stable:
-        place = _place_ties(lists, same, place, order)
-    query = query_of[rows]
-    return Hits(query, place - lists.starts[query] + 1, grades[rows])
+    def by_id(self, ids: ByteIds) -> IntArray:
+        """Return the place of each member where ids fall, as bytes: trec_eval's rule.
 
-
-def _place_ties(
-    lists: Lists, same: NDArray[np.bool_], place: IntArray, order: IntArray | None
-) -> IntArray:
-    """Move places within their tie groups; `same` tells which rows tie with the one before."""
-    ids = list(chain.from_iterable(lists.documents))
-    if order is not None:
-        ids = [ids[row] for row in order.tolist()]
-    edges = np.concatenate(([0], np.flatnonzero(~same) + 1, [len(ids)]))
-    group = np.searchsorted(edges, place, side="right") - 1
-    left, right = edges[group], edges[group + 1]
-    tied = np.flatnonzero(right - left > 1)
-    wanted = [ids[at] for at in place[tied].tolist()]
-    moved: IntArray = place.copy()
-    moved[tied] = left[tied] + _offsets(wanted, left[tied], right[tied], ids, stable=False)
-    return moved
+        Args:
+            ids: Member -> its id.
+        """
+        places = np.empty(len(self.places), np.int64)
+        places[ids.falling_order(self.group)] = self.places
+        return places
 
 
-def from_many(lists: Lists, judged: Sequence[Mapping[str, int]], stable: bool) -> Hits:
-    """Look the judged documents up among the retrieved: quick where lists are long.
-
-    The rank of a document is the number of higher scores, found by bisection, plus what the tie
-    rule adds. The lists must be dictionaries.
-    """
-    tables = cast(Sequence[Mapping[str, float]], lists.documents)
-    # sets, but each is walked in one and the same order below
-    hits = [table.keys() & grades.keys() for table, grades in zip(tables, judged, strict=True)]
-    bounds = borders(map(len, hits), len(hits))
-    n = int(bounds[-1])
-    looked_up = (map(grades.__getitem__, found) for grades, found in zip(judged, hits, strict=True))
-    grades = np.fromiter(chain.from_iterable(looked_up), np.int64, n)
-
-    left, right = np.empty(n, np.int64), np.empty(n, np.int64)
-    edges, spans = lists.starts.tolist(), bounds.tolist()
-    wanted, rising = -lists.scores_of(hits, n), -lists.scores
-    unsorted = lists.unsorted()
-    for index in np.flatnonzero(np.diff(bounds)).tolist():
-        column = rising[edges[index] : edges[index + 1]]
-        if index in unsorted:
-            column.sort()
-        start, end = spans[index], spans[index + 1]
-        left[start:end] = column.searchsorted(wanted[start:end])
-        right[start:end] = column.searchsorted(wanted[start:end], "right")
-    query = np.repeat(np.arange(len(judged)), np.diff(bounds))
-    place = left.copy()
-    for index in np.unique(query[right - left > 1]).tolist():
-        span = slice(spans[index], spans[index + 1])
-        ids = lists.in_order(index, index in unsorted)
-        place[span] += _offsets(hits[index], left[span], right[span], ids, stable)
-    return Hits(query, place + 1, grades)
-
-
-def _offsets(
-    wanted: Iterable[str], left: IntArray, right: IntArray, ids: Sequence[str], stable: bool
-) -> list[int]:
-    """Return the places of documents within their tie groups, each of them ids[left:right]."""
-    groups: dict[int, Sequence[str]] = {}
-    offsets = []
-    for document, start, end in zip(wanted, left.tolist(), right.tolist(), strict=True):
-        if end - start == 1:
-            offsets.append(0)
-            continue
-        if (group := groups.get(start)) is None:
-            group = ids[start:end]
-            groups[start] = group = group if stable else falling_ids(group)
-        offsets.append(group.index(document))
-    return offsets
-
-
-def falling_ids(ids: Sequence[str]) -> list[str]:
-    """Sort ids by their bytes, the largest first: trec_eval's rule for equal scores."""
-    # Python orders text by code point, which is the order of its UTF-8 bytes but for surrogates
-    return sorted(ids, key=None if "".join(ids).isascii() else id_bytes, reverse=True)
-
-
-def _as_singles(scores: FloatArray) -> FloatArray:
+def as_singles(scores: FloatArray) -> FloatArray:
     """Round to 32-bit floats, kept as doubles; what is too large becomes infinite, and so ties."""
     with np.errstate(over="ignore"):
         return scores.astype(np.float32).astype(np.float64)
-
-
-def _inverse(order: IntArray) -> IntArray:
-    """Return where each row went."""
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return places

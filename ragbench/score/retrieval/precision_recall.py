@@ -6,7 +6,7 @@ from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.types import FloatArray, IntArray
 
 
-@measure("precision", range=(0.0, 1.0), cutoff="required")
+@measure("precision", range=(0.0, 1.0), cutoff="required", averages_ties=True)
 def precision(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its first k ranks that hold a relevant document.
 
@@ -37,7 +37,7 @@ def precision(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) 
     return ranked.where_relevant(hits / depth, rel)
 
 
-@measure("recall", range=(0.0, 1.0), cutoff="required")
+@measure("recall", range=(0.0, 1.0), cutoff="required", averages_ties=True)
 def recall(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its relevant documents that is among the first k.
 
@@ -62,7 +62,7 @@ def recall(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> 
     return ranked.divide(ranked.count_hits(rel, k), ranked.count_relevant(rel))
 
 
-@measure("f1", range=(0.0, 1.0), cutoff="required")
+@measure("f1", range=(0.0, 1.0), cutoff="required", averages_ties=True)
 def f1(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the harmonic mean of its precision and its recall.
 

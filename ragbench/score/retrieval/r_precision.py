@@ -8,7 +8,7 @@ from ragbench.score.retrieval.base import Grade, RankedGrades, measure
 from ragbench.types import FloatArray
 
 
-@measure("r_precision", aliases=("rprec",), range=(0.0, 1.0), cutoff="none")
+@measure("r_precision", aliases=("rprec",), range=(0.0, 1.0), cutoff="none", averages_ties=True)
 def r_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by its precision at R, the number of its relevant documents.
 
@@ -32,5 +32,6 @@ def r_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
         array([0.5])
     """
     relevant = ranked.count_relevant(rel)
-    hit = (ranked.grades >= rel) & (ranked.rank <= relevant[ranked.query])
-    return ranked.divide(np.bincount(ranked.query[hit], minlength=ranked.n_queries), relevant)
+    hit = ranked.grades >= rel
+    within = ranked.weigh(np.ones_like, relevant[ranked.query])
+    return ranked.divide(ranked.sum(hit * within), relevant)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
 
-from ragbench.errors import NotBuiltYet, OptionError
+from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RankedGrades
+from ragbench.score.retrieval.hits import Hits, Lists, Slices, from_judged, from_retrieved
 from ragbench.score.retrieval.judgements import Judgements
-from ragbench.score.retrieval.positions import Hits, Lists, from_many, from_rows
-from ragbench.types import Qrels, Run
-from ragbench.types.cells import check_ids
+from ragbench.score.retrieval.positions import as_singles
+from ragbench.score.retrieval.tie_groups import find_tie_groups
+from ragbench.types import IntArray, Qrels, Run
+from ragbench.types.byte_ids import spans
+from ragbench.types.cells import LARGEST_GRADE, all_text, check_ids, is_plain
 from ragbench.types.columnar import borders, score_column
 
 Ties = Literal["docid", "stable", "average"]
 TrecEval = Literal[9, 10]
 
 _NOTHING: dict[str, float] = {}
-_MANY = 80  # documents a query from which it pays to look up the judged ones among the retrieved
+_GRADE_BITS = 33  # hold LARGEST_GRADE minus any grade
 
 
 def rank(
@@ -37,8 +42,8 @@ def rank(
     Args:
         qrels: {query id: {document id: grade}}, or `Qrels`.
         run: {query id: {document id: score}}, or `Run`; the scores count, higher is better.
-        ties: How equal scores are ordered: `docid` (descending, as bytes: trec_eval's rule), or
-            `stable` (as listed).
+        ties: How equal scores are ordered: `docid` (descending, as bytes: trec_eval's rule),
+            `stable` (as listed), or `average`: measures give their expectation over all orders.
         trec_eval: 10 compares scores as doubles; 9 as 32-bit floats, so that it sees more ties.
 
     Raises:
@@ -59,26 +64,50 @@ def rank_judged(
     *,
     ties: Ties = "docid",
     trec_eval: TrecEval = 10,
+    depth: int | None = None,
 ) -> RankedGrades:
-    """Do what `rank` does, with qrels that have been read already."""
-    check_ties(ties, trec_eval)
+    """Do what `rank` does, with qrels that have been read already; look `depth` ranks deep."""
+    check_ties(ties, trec_eval, depth)
     lists = _lists(run, judged.by_query)
-    if trec_eval == 9:
-        lists = lists.rounded()
-    many = not isinstance(run, Run) and len(lists.scores) > _MANY * len(judged.by_query)
-    find = from_many if many else from_rows
-    hits = find(lists, list(judged.by_query.values()), ties == "stable")
-    return _ranked(judged, lists, hits)
+    hits = _hits(run, lists, judged, stable=ties == "stable", singles=trec_eval == 9)
+    n_retrieved = np.diff(lists.starts)
+    if depth is not None:
+        hits, n_retrieved = hits.down_to(depth), np.minimum(n_retrieved, depth)
+    ranked = in_rank_order(judged, hits, n_retrieved, lists.missing)
+    scores = as_singles(lists.scores) if trec_eval == 9 else lists.scores
+    find_ties = partial(find_tie_groups, scores, lists.starts, ranked.query, ranked.rank, depth)
+    return replace(ranked, find_ties=find_ties, averaged=ties == "average", trec_eval=trec_eval)
 
 
-def check_ties(ties: str, trec_eval: int) -> None:
-    """Refuse tie rules that do not exist, and the one that this version lacks."""
+def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
+    """Refuse tie rules that do not exist, and a depth that would cut through an average."""
     if ties not in get_args(Ties):
         raise OptionError("rank", "ties", ties, "docid, stable, average")
     if trec_eval not in get_args(TrecEval) or isinstance(trec_eval, bool):
         raise OptionError("rank", "trec_eval", trec_eval, "9 or 10")
-    if ties == "average":
-        raise NotBuiltYet("ties 'average' is not built yet in this version; use docid or stable")
+    if ties == "average" and depth is not None:
+        raise OptionError("rank", "depth", depth, "no depth with ties=average; cut with @k")
+
+
+def _hits(
+    run: Run | Mapping[str, Mapping[str, float]],
+    lists: Lists,
+    judged: Judgements,
+    *,
+    stable: bool,
+    singles: bool,
+) -> Hits:
+    """Find the judged documents in the way that looks up fewer."""
+    if isinstance(run, Run):
+        return from_retrieved(lists, judged, stable, singles)
+    if len(judged.grades) >= len(lists.scores):
+        check_ids(run, "run")
+        return from_retrieved(lists, judged, stable, singles)
+    try:
+        return from_judged(lists, judged, stable, singles)
+    except TypeError:
+        check_ids(run, "run")  # names the id
+        raise
 
 
 def _lists(
@@ -87,7 +116,9 @@ def _lists(
     """Line the run's lists up with the judged queries."""
     if isinstance(run, Run):
         return _lists_of_run(run, judged)
-    check_ids(run, "run")
+    plain = is_plain(run, "run")
+    if not plain or not all_text(run[query_id] for query_id in run.keys() - judged.keys()):
+        check_ids(run, "run")
     found = {query_id: run[query_id] for query_id in judged if query_id in run}
     documents = [found.get(query_id, _NOTHING) for query_id in judged]
     starts = borders(map(len, documents), len(documents))
@@ -98,32 +129,40 @@ def _lists(
 def _lists_of_run(run: Run, judged: Mapping[str, Mapping[str, int]]) -> Lists:
     index = run.query_index
     queries = [index.get(query_id) for query_id in judged]
-    spans = [
-        (0, 0) if query is None else (int(run.starts[query]), int(run.starts[query + 1]))
-        for query in queries
-    ]
-    documents = [run.documents[start:end] for start, end in spans]
-    scores = [run.scores[start:end] for start, end in spans]
-    starts = borders(map(len, documents), len(documents))
+    places = [len(run.starts) - 1 if query is None else query for query in queries]
+    ends = np.append(run.starts, run.starts[-1])  # one empty list more, for what the run lacks
+    first, end = run.starts[places], ends[np.array(places, np.int64) + 1]
+    starts = borders((end - first).tolist(), len(places))
     missing = frozenset(i for i, query in enumerate(queries) if query is None)
-    return Lists(documents, np.concatenate([run.scores[:0], *scores]), starts, missing)
+    in_place = len(starts) == len(run.starts) and (first == run.starts[:-1]).all()
+    scores = run.scores if in_place else run.scores[spans(first, end)]
+    return Lists(Slices(run.documents, first.tolist(), end.tolist()), scores, starts, missing)
 
 
-def _ranked(judged: Judgements, lists: Lists, hits: Hits) -> RankedGrades:
+def in_rank_order(
+    judged: Judgements | Qrels, hits: Hits, n_retrieved: IntArray, missing: frozenset[int]
+) -> RankedGrades:
     """Put the hits into rank order and the judged grades into the ideal one."""
-    order = np.lexsort((hits.rank, hits.query))
+    order = rank_order(hits.query, hits.rank)
     query = hits.query[order]
-    n = len(judged.by_query)
-    judged_query = np.repeat(np.arange(n), np.diff(judged.starts))
-    ideal = np.lexsort((-judged.grades, judged_query))
+    n = len(judged.starts) - 1
+    # sorted as one number: the query, and below it the grade, the largest first
+    judged_query = np.repeat(np.arange(n, dtype=np.int64) << _GRADE_BITS, np.diff(judged.starts))
+    ideal = np.sort(judged_query + (LARGEST_GRADE - judged.grades))
     return RankedGrades(
-        query_ids=tuple(judged.by_query),
+        query_ids=judged.query_ids,
         query=query,
         rank=hits.rank[order],
         grades=hits.grades[order],
         starts=borders(np.bincount(query, minlength=n).tolist(), n),
-        n_retrieved=np.diff(lists.starts),
-        judged_grades=judged.grades[ideal],
+        n_retrieved=n_retrieved,
+        judged_grades=LARGEST_GRADE - (ideal & ((1 << _GRADE_BITS) - 1)),
         judged_starts=judged.starts,
-        missing=lists.missing,
+        missing=missing,
     )
+
+
+def rank_order(query: IntArray, rank: IntArray) -> IntArray:
+    """Return the order that sorts by query and then by rank; no pair of them is there twice."""
+    order: IntArray = np.argsort((query << 32) + rank)  # one number sorts quicker than two
+    return order

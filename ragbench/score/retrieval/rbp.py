@@ -1,4 +1,4 @@
-"""Rank-biased precision: `rbp(p=0.8)`."""
+"""Rank-biased precision and what it leaves open: `rbp(p=0.8)`, `rbp_residual(p=0.8)`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RbpGain = Annotated[
 ]
 
 
-@measure("rbp", range=(0.0, 1.0))
+@measure("rbp", range=(0.0, 1.0), averages_ties=True)
 def rbp(
     ranked: RankedGrades,
     *,
@@ -57,8 +57,44 @@ def rbp(
         Moffat and Zobel (2008), Rank-biased precision for measurement of retrieval effectiveness.
         TOIS.
     """
-    counts = (ranked.grades >= rel) & (ranked.rank <= (k or np.inf))
-    worth = counts * (ranked.grades / ranked.max_grade if gain == "graded" else 1.0)
-    weights = worth * (1.0 - p) * np.power(float(p), ranked.rank - 1)
-    total = np.bincount(ranked.query, weights=weights, minlength=ranked.n_queries)
+    worth = (ranked.grades >= rel) * (ranked.grades / ranked.max_grade if gain == "graded" else 1.0)
+    total = ranked.sum(
+        worth * ranked.weigh(lambda rank: (1.0 - p) * np.power(float(p), rank - 1), k)
+    )
     return ranked.where_relevant(total, rel)
+
+
+@measure("rbp_residual", range=(0.0, 1.0), direction="lower", averages_ties=True)
+def rbp_residual(
+    ranked: RankedGrades, *, k: Cutoff | None = None, p: Persistence = 0.8
+) -> FloatArray:
+    """Score each query by how much `rbp` could still rise: the weight of all that is not judged.
+
+    `rbp` lies between its value and its value plus this residual, whatever judges would say of
+    the unjudged documents and of those that a longer list would add.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        k: Count what stands behind the first k ranks as not judged, as `rbp@k` does.
+        p: Persistence, as for `rbp`.
+
+    Returns:
+        Array of shape (n,), values in (0, 1]; NaN where a query has no relevant document.
+
+    Raises:
+        OptionError: k is below 1, or p is not between 0 and 1.
+
+    Example:
+        Ranks 1 and 3 are judged: 1 - 0.5 * (1 + 0.5^2).
+
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> qrels = {"q": {"a": 1, "b": 0}}
+        >>> rbp_residual(rank(qrels, {"q": {"a": 9, "new": 8, "b": 7}}), p=0.5)
+        array([0.375])
+
+    References:
+        Moffat and Zobel (2008), Rank-biased precision for measurement of retrieval effectiveness.
+        TOIS.
+    """
+    judged = ranked.sum(ranked.weigh(lambda rank: (1.0 - p) * np.power(float(p), rank - 1), k))
+    return ranked.where_relevant(1.0 - judged)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
+from ragbench.score.retrieval.first_hit import expect_at_first_hit
 from ragbench.types import FloatArray
 
 
-@measure("mrr", aliases=("reciprocal_rank",), range=(0.0, 1.0))
+@measure("mrr", aliases=("reciprocal_rank",), range=(0.0, 1.0), averages_ties=True)
 def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by 1 / rank of its first relevant document.
 
@@ -37,6 +38,10 @@ def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade
     References:
         Voorhees (1999), The TREC-8 Question Answering Track Report.
     """
+    if ranked.averaged:
+        return ranked.where_relevant(
+            expect_at_first_hit(ranked, rel, lambda rank: 1 / rank, k), rel
+        )
     hit = ranked.grades >= rel
     if k is not None:
         hit &= ranked.rank <= k

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
@@ -16,7 +16,6 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank_judged
 from ragbench.signature import Signature
 from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run
-from ragbench.types.columnar import qrels_fingerprint
 
 Missing = Literal["zero", "skip"]
 NoRelevant = Literal["skip", "zero"]
@@ -59,15 +58,28 @@ class ScoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
-    """The rules of one call, all of them part of the signature."""
+class Rules:
+    """The rules of one call, all of them part of the signature.
 
-    ties: Ties
-    trec_eval: TrecEval
-    missing: Missing
-    no_relevant: NoRelevant
+    Raises:
+        OptionError: No such rule.
+    """
+
+    ties: Ties = "docid"
+    """How equal scores are ordered."""
+    trec_eval: TrecEval = 10
+    """Whether scores are compared as doubles, or as 32-bit floats: 9."""
+    missing: Missing = "zero"
+    """What a judged query that the run lacks gets."""
+    no_relevant: NoRelevant = "skip"
+    """What a query without a relevant document gets."""
+    depth: int | None = None
+    """How many documents of a query are looked at; None at all."""
 
     def __post_init__(self) -> None:
+        depth = self.depth
+        if depth is not None and (type(depth) is not int or depth < 1):
+            raise OptionError("score_run", "depth", depth, "an integer >= 1")
         for name, value, words in (
             ("missing", self.missing, Missing),
             ("no_relevant", self.no_relevant, NoRelevant),
@@ -85,6 +97,7 @@ def score_run(
     no_relevant: NoRelevant = "skip",
     ties: Ties = "docid",
     trec_eval: TrecEval = 10,
+    depth: int | None = None,
 ) -> ScoredRun:
     """Score every judged query by every measure.
 
@@ -100,6 +113,7 @@ def score_run(
         no_relevant: What a query without a relevant document gets: `skip`, no value, or `zero`.
         ties: How equal scores are ordered: `docid` or `stable`; see `rank`.
         trec_eval: 10 compares scores as doubles, 9 as 32-bit floats.
+        depth: Look at the first so many retrieved documents of a query only; None at all.
 
     Raises:
         OptionError: No such measure, option or rule.
@@ -110,18 +124,47 @@ def score_run(
         >>> scored = score_run({"q": {"d1": 2.0, "d2": 1.0}}, {"q": {"d2": 1}}, ["mrr"])
         >>> scored.columns[0].values, str(scored.columns[0].signature)
         (array([0.5]),
-        'mrr|rel:1|ties:docid|trec_eval:10|missing:zero|no_relevant:skip|qrels:269b6bd6b73c|v:1')
+        'mrr|rel:1|ties:docid|trec_eval:10|missing:zero|no_relevant:skip|qrels:d3b0b70877f9|v:1')
     """
-    rules = _Rules(ties, trec_eval, missing, no_relevant)
+    rules = Rules(ties, trec_eval, missing, no_relevant, depth)
     parsed = parse_measures(measures)
     judged = Judgements.read(qrels)
-    ranked = rank_judged(judged, run, ties=ties, trec_eval=trec_eval)
-    fingerprint = qrels_fingerprint(judged.by_query)
-    columns = [_column(measure, ranked, rules, fingerprint) for measure in parsed]
-    return ScoredRun(columns, ranked.query_ids, _counts(ranked, run, rules))
+    ranked = rank_judged(judged, run, ties=ties, trec_eval=trec_eval, depth=depth)
+    queries = run.query_ids if isinstance(run, Run) else run
+    return score_ranked(
+        ranked,
+        parsed,
+        rules,
+        fingerprint=judged.fingerprint(),
+        unknown=len(set(queries) - set(ranked.query_ids)),
+        duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
+    )
 
 
-def _column(measure: Measure, ranked: RankedGrades, rules: _Rules, fingerprint: str) -> ScoreColumn:
+def score_ranked(
+    ranked: RankedGrades,
+    measures: Sequence[Measure],
+    rules: Rules,
+    *,
+    fingerprint: str,
+    unknown: int,
+    duplicates: int,
+) -> ScoredRun:
+    """Score what has been ranked already.
+
+    Args:
+        ranked: The judged documents in rank order.
+        measures: What to score by.
+        rules: The rules that it was ranked by, and those for what has no value.
+        fingerprint: That of the qrels, for the signatures.
+        unknown: How many queries of the run are not in the qrels.
+        duplicates: How many hits were dropped because their query had the document already.
+    """
+    columns = [_column(measure, ranked, rules, fingerprint) for measure in measures]
+    return ScoredRun(columns, ranked.query_ids, _counts(ranked, rules, unknown, duplicates))
+
+
+def _column(measure: Measure, ranked: RankedGrades, rules: Rules, fingerprint: str) -> ScoreColumn:
     values, causes = _values(measure, ranked, rules)
     name = measure.spec.name
     signature = Signature.of(
@@ -131,6 +174,7 @@ def _column(measure: Measure, ranked: RankedGrades, rules: _Rules, fingerprint: 
         trec_eval=rules.trec_eval,
         missing=rules.missing,
         no_relevant=rules.no_relevant,
+        depth=rules.depth,
         qrels=fingerprint,
         v=measure.spec.version,
     )
@@ -146,13 +190,13 @@ def _column(measure: Measure, ranked: RankedGrades, rules: _Rules, fingerprint: 
     )
 
 
-def _values(measure: Measure, ranked: RankedGrades, rules: _Rules) -> tuple[FloatArray, CauseArray]:
+def _values(measure: Measure, ranked: RankedGrades, rules: Rules) -> tuple[FloatArray, CauseArray]:
     """Apply the rules to what a measure says: a value or a cause for every query."""
     values = np.array(measure.score(ranked), np.float64)
     causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT
-        values[irrelevant] = max(0.0, measure.low)
+        values[irrelevant] = measure.low
         causes[irrelevant] = Cause.SCORED
     if rules.missing == "skip":
         causes[list(ranked.missing)] = Cause.MISSING_QUERY
@@ -161,9 +205,7 @@ def _values(measure: Measure, ranked: RankedGrades, rules: _Rules) -> tuple[Floa
     return values, causes
 
 
-def _counts(
-    ranked: RankedGrades, run: Run | Mapping[str, Mapping[str, float]], rules: _Rules
-) -> RunCounts:
+def _counts(ranked: RankedGrades, rules: Rules, unknown: int, duplicates: int) -> RunCounts:
     judged = np.diff(ranked.judged_starts) > 0
     relevant = ranked.count_relevant(1) > 0
     missing = np.zeros(ranked.n_queries, bool)
@@ -171,14 +213,13 @@ def _counts(
     has_value = judged & (relevant | (rules.no_relevant == "zero"))
     if rules.missing == "skip":
         has_value &= ~missing
-    queries = run.query_ids if isinstance(run, Run) else run
     n_retrieved = int(ranked.n_retrieved.sum())
     return RunCounts(
         queries=ranked.n_queries,
         scored=int(has_value.sum()),
         missing=len(ranked.missing),
-        without_judgements=len(set(queries) - set(ranked.query_ids)) + int((~judged).sum()),
+        without_judgements=unknown + int((~judged).sum()),
         without_relevant=int((judged & ~relevant).sum()),
-        duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
+        duplicates=duplicates,
         judged_share=len(ranked.grades) / n_retrieved if n_retrieved else None,
     )

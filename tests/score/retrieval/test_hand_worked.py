@@ -41,7 +41,28 @@ def value_of(name, ranking, judged):
         pytest.param("err(max=4)", "ab", {"a": 4, "b": 2}, 0.943359, id="15/16 + 1/16 * 3/16 / 2"),
         pytest.param("err@1", "ab", {"a": 1, "b": 2}, 1 / 4, id="max = 2 from the qrels: (2-1)/4"),
         pytest.param("err(max=1)", "a", {"a": 3}, 1 / 2, id="a larger grade counts as max"),
-        pytest.param("gmap", "xyz", "a", 1e-5, id="the floor of trec_eval"),
+        pytest.param("gmap", "xyz", "a", -11.512925, id="ln of trec_eval's floor of 1e-5"),
+        pytest.param("gmap", "xa", "a", -0.693147, id="ln(1/2)"),
+        pytest.param("iprec_at_recall@0.5", "axyb", "ab", 1.0, id="1/1 once one of two is found"),
+        pytest.param("iprec_at_recall@1", "axyb", "ab", 1 / 2, id="2/4 once both are found"),
+        pytest.param("iprec_at_recall@0", "xab", "ab", 2 / 3, id="the best of 0/1, 1/2, 2/3"),
+        pytest.param("iprec_at_recall@1", "axy", "ab", 0.0, id="never reached"),
+        pytest.param("11pt_avg", "axyb", "ab", 9.5 / 11, id="1 at five levels, 1/2 at six"),
+        pytest.param("set_p", "axyb", "abc", 2 / 4, id="2 of 4 retrieved"),
+        pytest.param("set_p", "", "abc", 0.0, id="nothing retrieved"),
+        pytest.param("set_recall", "axyb", "abc", 2 / 3, id="2 of 3 relevant"),
+        pytest.param("set_relative_p", "ax", "abc", 1 / 2, id="1 of min(2, 3) possible"),
+        pytest.param("set_map", "axyb", "abc", 1 / 3, id="2/4 * 2/3"),
+        pytest.param("set_f", "axyb", "abc", 4 / 7, id="2 * 2 / (4 + 3)"),
+        pytest.param("set_f(beta=2)", "ax", "abc", 0.375, id="3 * 1/2 * 1/3 / (2/2 + 1/3)"),
+        pytest.param("set_f(beta=0)", "ax", "abc", 0.5, id="precision alone"),
+        pytest.param("infap", "axb", {"a": 1, "b": 1, "x": 0}, 5 / 6, id="as map: all is judged"),
+        pytest.param("infap", "axb", {"a": 1, "b": 1, "x": -1}, 1.0, id="x was pooled, not judged"),
+        pytest.param("infap", "axb", {"a": 1, "b": 1}, 5 / 6, id="x was not pooled"),
+        pytest.param("lrap", "axb", "ab", 5 / 6, id="no ties: map"),
+        pytest.param("rbp_residual(p=0.5)", "axb", "ab", 0.375, id="1 - 0.5 * (1 + 0.25)"),
+        pytest.param("rbp_residual(p=0.5)@1", "axb", "ab", 0.5, id="1 - 0.5"),
+        pytest.param("num_q", "a", "a", 1.0, id="one query"),
         pytest.param("judged@3", "axb", {"a": 0, "b": 1}, 2 / 3, id="2 of 3"),
         pytest.param("judged@3", "a", {"a": 0}, 1.0, id="divided by what was retrieved"),
         pytest.param("num_rel_ret", "axb", "abc", 2.0, id="2 found of 3"),
@@ -59,6 +80,21 @@ def test_mean_over_the_three_questions_of_a_lesson():
 
     assert parse_measure("hit_rate@3").score(ranked).mean() == pytest.approx(2 / 3)
     assert parse_measure("mrr").score(ranked).mean() == pytest.approx(4 / 9)
+
+
+@pytest.mark.parametrize(("trec_eval", "expected"), [(9, 0.0), (10, 1.0)])
+def test_recall_is_rounded_as_the_version_of_trec_eval_does(trec_eval, expected):
+    """0.3 of 4 documents is 1.2: two of them in trec_eval 9, one in 10; one was found."""
+    ranked = rank({"q": dict.fromkeys("abcd", 1)}, {"q": {"a": 1.0}}, trec_eval=trec_eval)
+
+    assert parse_measure("iprec_at_recall@0.3").score(ranked) == expected
+
+
+def test_tied_documents_count_at_the_end_of_their_tie():
+    """A tie of a and x, then b alone: (1/2 + 2/3) / 2."""
+    ranked = rank({"q": {"a": 1, "b": 1}}, {"q": {"a": 9, "x": 9, "b": 8}})
+
+    assert parse_measure("lrap").score(ranked) == pytest.approx([(1 / 2 + 2 / 3) / 2])
 
 
 def test_judged_of_an_empty_list_is_not_applicable():

@@ -3,10 +3,12 @@
 import re
 
 import pytest
+import pytrec_eval
 
 from ragbench.errors import NotBuiltYet, OptionError
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.notation import parse_measure, parse_measures
+from ragbench.score.retrieval.trec_eval_names import OFFICIAL
 
 
 class TheirObject:
@@ -52,6 +54,45 @@ class TheirObject:
         ("AP(rel=2)@10", "map(rel=2)@10"),
         ("Success@1", "hit_rate@1"),
         ("Bpref", "bpref"),
+        ("BPref", "bpref"),
+        ("RPrec", "r_precision"),
+        ("Precision@5", "precision@5"),
+        ("Recall@5", "recall@5"),
+        ("MAP", "map"),
+        ("nDCG", "ndcg"),
+        ("NDCG@5", "ndcg@5"),
+        ("RBP(p=0.8)", "rbp"),
+        ("RBP(rel=2)@10", "rbp(rel=2)@10"),
+        ("ERR@20", "err@20"),
+        ("Judged@10", "judged@10"),
+        ("infAP", "infap"),
+        ("infAP(rel=2)", "infap(rel=2)"),
+        ("IPrec@0.1", "iprec_at_recall@0.1"),
+        ("IPrec(rel=2)@0.1", "iprec_at_recall(rel=2)@0.1"),
+        ("SetP", "set_p"),
+        ("SetP(rel=2)", "set_p(rel=2)"),
+        ("SetRelP", "set_relative_p"),
+        ("SetR", "set_recall"),
+        ("SetF", "set_f"),
+        ("SetF(beta=0.5)", "set_f(beta=0.5)"),
+        ("SetAP", "set_map"),
+        ("NumQ", "num_q"),
+        ("NumRet", "num_ret"),
+        ("NumRet(rel=2)", "num_rel_ret(rel=2)"),
+        ("NumRelRet", "num_rel_ret"),
+        ("NumRel(rel=2)", "num_rel(rel=2)"),
+        ("set_P", "set_p"),
+        ("set_relative_P", "set_relative_p"),
+        ("set_F", "set_f"),
+        ("set_F.0.5", "set_f(beta=0.5)"),
+        ("set_F_2.0", "set_f(beta=2)"),
+        ("iprec_at_recall_0.10", "iprec_at_recall@0.1"),
+        ("iprec_at_recall.0.1", "iprec_at_recall@0.1"),
+        ("iprec_at_recall_0.00", "iprec_at_recall@0"),
+        ("iprec_at_recall_1.00", "iprec_at_recall@1"),
+        ("11pt_avg", "11pt_avg"),
+        ("num_q", "num_q"),
+        ("ndcg_cut@10", "ndcg@10"),
         ("MRR@10", "mrr@10"),
         (TheirObject(), "ndcg@10"),
     ],
@@ -69,6 +110,8 @@ def test_spellings(written, name):
     [
         (["map", "ndcg_cut.5,10"], ["map", "ndcg@5", "ndcg@10"]),
         ("P.5,10", ["precision@5", "precision@10"]),
+        ("iprec_at_recall.0,.25", ["iprec_at_recall@0", "iprec_at_recall@0.25"]),
+        ("set_F.0.5,2", ["set_f(beta=0.5)", "set_f(beta=2)"]),
         ([], []),
     ],
 )
@@ -86,6 +129,15 @@ def test_several_names(names, expected):
         ("ndcg@-1", "ndcg: k: found -1, allowed: an integer >= 1"),
         ("ndcg@ten", "ndcg: k: found 'ten', allowed: an integer >= 1"),
         ("ndcg@", "ndcg: k: found '', allowed: an integer >= 1"),
+        ("ndcg_cut", "ndcg_cut: k: found None, allowed: a cut-off, as in ndcg_cut_10; uncut it is"),
+        ("map_cut", "allowed: a cut-off, as in map_cut_10; uncut it is map"),
+        ("success", "hit_rate: k: found None, allowed: a cut-off, as in hit_rate@10"),
+        ("P_2.5", "precision: k: found '2.5', allowed: an integer >= 1"),
+        ("iprec_at_recall", "recall: found None, allowed: a cut-off, as in iprec_at_recall@0.5"),
+        ("IPrec@10", "iprec_at_recall: recall: found 10, allowed: a number from 0 to 1"),
+        ("iprec_at_recall(recall=0.1)@0.2", "options: found 'recall=0.1', allowed: options in"),
+        ("iprec_at_recall@low", "recall: found 'low', allowed: a number from 0 to 1"),
+        ("nDCG(judged_only=True)@10", "options: found 'judged_only=True', allowed: options in"),
         ("precision", "precision: k: found None, allowed: a cut-off, as in precision@10"),
         ("bpref@10", "bpref: k: found '10', allowed: no cut-off: bpref"),
         ("map(rel=0)", "map: rel: found 0, allowed: an integer >= 1"),
@@ -108,7 +160,71 @@ def test_errors_say_what_is_allowed(written, message):
         parse_measure(written)
 
 
-@pytest.mark.parametrize("name", [*sorted(MEASURES.planned), "infAP", "alpha_nDCG@10", "SetP"])
+FAMILIES = {
+    "P": [f"precision@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)],
+    "recall": [f"recall@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)],
+    "ndcg_cut": [f"ndcg@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)],
+    "map_cut": [f"map@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)],
+    "success": ["hit_rate@1", "hit_rate@5", "hit_rate@10"],
+    "iprec_at_recall": [f"iprec_at_recall@{t / 10:g}" for t in range(11)],
+    "map": ["map"],
+    "ndcg@10": ["ndcg@10"],
+}
+
+
+@pytest.mark.parametrize(("family", "names"), FAMILIES.items())
+def test_a_family_of_trec_eval_has_its_cutoffs(family, names):
+    found = parse_measures([family], trec_eval_defaults=True)
+
+    assert [measure.name for measure in found] == names
+
+
+def test_families_and_sets_are_those_of_trec_eval():
+    """What pytrec_eval answers when asked for a whole family, or for the official set."""
+    grades, hits = {"q": {"a": 1}}, {"q": {"a": 1.0}}
+    for word in [*FAMILIES, "official", "all_trec"]:
+        if "@" in word:
+            continue
+        wanted = pytrec_eval.supported_nicknames.get(word, {word})
+        theirs = pytrec_eval.RelevanceEvaluator(grades, wanted).evaluate(hits)["q"]
+        ours = [measure.written for measure in parse_measures(word, trec_eval_defaults=True)]
+        assert set(ours) <= set(theirs), word
+        if word != "all_trec":
+            assert {*ours, "runid", "num_q"} >= set(theirs), word
+
+
+def test_the_official_set_stands_in_the_order_of_trec_eval():
+    levels = [f"iprec_at_recall_{tenths / 10:.2f}" for tenths in range(11)]
+    precisions = [f"P_{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)]
+    before = ["num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank"]
+
+    assert list(OFFICIAL) == [*before, *levels, *precisions]
+
+
+def test_objects_of_ir_measures_are_read():
+    ir_measures = pytest.importorskip("ir_measures", reason="ir_measures is not installed")
+    objects = [
+        (ir_measures.nDCG @ 10, "ndcg@10"),
+        (ir_measures.nDCG(dcg="exp-log2") @ 10, "ndcg(gain=exp)@10"),
+        (ir_measures.P(rel=2) @ 5, "precision(rel=2)@5"),
+        (ir_measures.RR, "mrr"),
+        (ir_measures.AP @ 100, "map@100"),
+        (ir_measures.Success @ 1, "hit_rate@1"),
+        (ir_measures.IPrec @ 0.1, "iprec_at_recall@0.1"),
+        (ir_measures.NumRelRet, "num_rel_ret"),
+        (ir_measures.SetF(beta=0.5), "set_f(beta=0.5)"),
+        (ir_measures.RBP(p=0.5, rel=1), "rbp(p=0.5)"),
+    ]
+
+    for measure, name in objects:
+        assert parse_measure(measure).name == name
+    found = parse_measures([measure for measure, _ in objects])
+    assert [measure.name for measure in found] == [name for _, name in objects]
+    with pytest.raises(OptionError, match="found 'Accuracy@5', allowed: a measure that ragbench"):
+        parse_measure(ir_measures.Accuracy @ 5)
+
+
+@pytest.mark.parametrize("name", [*sorted(MEASURES.planned), "alpha_nDCG@10", "StRecall@10"])
 def test_what_the_design_has_and_this_version_lacks_is_known_by_name(name):
     with pytest.raises(NotBuiltYet, match="not built yet"):
         parse_measure(name)

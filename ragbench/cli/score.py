@@ -1,0 +1,165 @@
+"""`ragbench score`: trec_eval's drop-in for runs, and scores of predictions; no config."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ragbench.cli.score_output import Form, Output
+
+_FORMATS = ("table", "trec", "json", "csv")
+_WORDS = ("zero", "skip")
+_OF_RUNS = {
+    "qrels": "--qrels",
+    "runs": "--run",
+    "complete": "-c",
+    "level": "-l",
+    "depth": "-M",
+    "missing": "--missing",
+    "no_relevant": "--no-relevant",
+    "ties": "--ties",
+    "trec_eval": "--trec-eval",
+}
+"""What means nothing for predictions: parameter -> option."""
+
+
+@click.command(name="score")
+@click.argument("files", nargs=-1, metavar="[QRELS RUN...]")
+@click.option("--qrels", metavar="FILE", help="The judgements, instead of the first argument.")
+@click.option(
+    "--run", "runs", multiple=True, metavar="FILE", help="A run, - for standard input; repeatable."
+)
+@click.option("--predictions", metavar="FILE", help="Generated answers: JSONL, CSV, or text lines.")
+@click.option(
+    "--references", multiple=True, metavar="FILE", help="Gold answers of the same form; repeatable."
+)
+@click.option(
+    "-m",
+    "--measure",
+    "measures",
+    multiple=True,
+    metavar="NAME",
+    help="A measure or metric, as we, trec_eval or ir_measures write it; repeatable. "
+    "Default: trec_eval's official set; for predictions ROUGE and BLEU.",
+)
+@click.option("-q", "--per-query", is_flag=True, help="Print the values of every query too.")
+@click.option("-n", "--no-summary", is_flag=True, help="Leave out the means; needs -q.")
+@click.option(
+    "-c",
+    "--complete",
+    is_flag=True,
+    help="Judged queries that a run lacks count as 0 (--missing zero).",
+)
+@click.option(
+    "-l",
+    "--level",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Documents graded below N are not relevant; default 1.",
+)
+@click.option(
+    "-M", "--depth", type=click.IntRange(min=1), metavar="N", help="Look at the best N documents."
+)
+@click.option(
+    "--missing",
+    type=click.Choice(_WORDS),
+    help="What a judged query that a run lacks gets: 0, or (default) it is left out.",
+)
+@click.option(
+    "--no-relevant",
+    type=click.Choice(_WORDS),
+    help="What a query without a relevant document gets: 0 (default), or it is left out.",
+)
+@click.option(
+    "--ties",
+    type=click.Choice(["docid", "average", "stable"]),
+    help="Equal scores: by document id, descending (default); the mean over their orders; as read.",
+)
+@click.option(
+    "--trec-eval",
+    type=click.Choice(["9", "10"]),
+    help="Whose rules: scores compared as doubles (10, default) or as 32-bit floats (9), and each "
+    "one's rounding of recall levels.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="table",
+    help="A table for people (default), trec_eval's lines, JSON, or CSV.",
+)
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Compute the values again with pytrec_eval, rouge-score or sacrebleu; print the largest "
+    "difference; exit 1 if it is more than rounding.",
+)
+def command(
+    files: tuple[str, ...], form: Form, per_query: bool, no_summary: bool, **options: Any
+) -> int:
+    """Score runs against qrels, or predictions against references.
+
+    The rules are trec_eval's: queries that a run lacks are left out unless -c is given, queries
+    without a relevant document count as 0. Files may be gzip. -N, the number of documents, is not
+    there: no measure needs it.
+    """
+    if no_summary and not per_query:
+        raise click.UsageError("-n without -q leaves nothing to print")
+    from ragbench.cli.score_output import Output
+
+    output = Output(form, per_query, not no_summary)
+    given = {name: value for name, value in options.items() if value not in (None, (), False)}
+    score = _predictions if "predictions" in given or "references" in given else _runs
+    return score(files, output, given)
+
+
+def _runs(files: tuple[str, ...], output: Output, given: dict[str, Any]) -> int:
+    """Find the files in either form, and score the runs."""
+    if files and ("qrels" in given or "runs" in given):
+        raise click.UsageError("QRELS RUN... or --qrels and --run: one form, not both")
+    qrels, runs = given.pop("qrels", None), given.pop("runs", ())
+    if files:
+        qrels, *runs = files
+    if not qrels:
+        raise click.UsageError("no judgements: give QRELS RUN..., or --qrels and --run")
+    if not runs:
+        raise click.UsageError(f"no run beside the judgements {qrels}: give RUN..., or --run")
+    if qrels == "-":
+        raise click.UsageError("- is for a run: the judgements must be a file")
+    if "-" in runs and "verify" in given:
+        raise click.UsageError("--verify reads a run again, which standard input cannot")
+    _refuse_twice(runs)
+    if "complete" in given and given.get("missing") == "skip":
+        raise click.UsageError("-c and --missing skip contradict each other")
+    from ragbench.cli.score_runs import score_runs
+
+    return score_runs(qrels, runs, output, **given)
+
+
+def _predictions(files: tuple[str, ...], output: Output, given: dict[str, Any]) -> int:
+    """Refuse what is for runs, and score the predictions."""
+    others = [*files[:1], *(_OF_RUNS[name] for name in _OF_RUNS if name in given)]
+    if others:
+        raise click.UsageError(f"{others[0]} is for runs, not for --predictions and --references")
+    if output.form == "trec":
+        raise click.UsageError("--format trec is for runs; predictions: table, json, csv")
+    for name in ("predictions", "references"):
+        if name not in given:
+            raise click.UsageError(f"--{name} is missing; the other one was given")
+    from ragbench.cli.score_predictions import score_predictions
+
+    return score_predictions(given.pop("predictions"), given.pop("references"), output, **given)
+
+
+def _refuse_twice(runs: Sequence[str]) -> None:
+    """A run beside itself is a slip of the hand; so is a file under two names."""
+    seen: set[str] = set()
+    for run in runs:
+        place = run if run == "-" else os.path.realpath(run)
+        if place in seen:
+            raise click.UsageError(f"the run {run} is given twice")
+        seen.add(place)

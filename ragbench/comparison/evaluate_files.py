@@ -1,0 +1,99 @@
+"""`evaluate_run_file`: scores a run file in blocks of queries, whatever its length."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from ragbench.comparison.evaluate import Evaluation
+from ragbench.data.trec_files import read_qrels
+from ragbench.data.trec_stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
+from ragbench.score.retrieval.blocks import BlockRanker
+from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.score_run import Rules, score_ranked
+from ragbench.types import Qrels
+
+if TYPE_CHECKING:
+    from ragbench.score.retrieval.base import RankedGrades
+
+
+def evaluate_run_file(
+    run: str | Path | BinaryIO,
+    qrels: Qrels | str | Path,
+    measures: Sequence[str],
+    *,
+    missing: Literal["zero", "skip"] = "zero",
+    no_relevant: Literal["skip", "zero"] = "skip",
+    ties: Literal["docid", "average", "stable"] = "docid",
+    trec_eval: Literal[9, 10] = 10,
+    depth: int | None = None,
+    confidence: float = 0.95,
+    _chunk_bytes: int = CHUNK_BYTES,
+) -> Evaluation:
+    r"""Score a run file against qrels, without ever holding the whole run.
+
+    The numbers are those of `evaluate_run` on what `read_run` reads. Time grows with the rows of
+    the run; memory with the qrels and the longest query, not with the run. A file whose queries
+    are scattered is read a second time, sorted through a temporary file of its size.
+
+    Args:
+        run: A TREC run, plain or gzip: its path, `-` for standard input, or a binary stream.
+        qrels: The judgements, or their file.
+        measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`.
+        missing: What a judged query that the run lacks scores: 0, or nothing.
+        no_relevant: What a query without a relevant document scores: nothing, or 0.
+        ties: How documents with equal scores are ordered; `stable` takes the order of the file.
+        trec_eval: The version of trec_eval whose rounding is followed.
+        depth: Look at the first so many retrieved documents of a query only; None at all.
+        confidence: Level of the intervals.
+
+    Returns:
+        The scores, the queries in the order of the qrels; `counts` has the run's `tag` too.
+
+    Raises:
+        DataError: What is wrong with a file, and in which line.
+        OptionError: An unknown measure, or an option that is not allowed.
+
+    Example:
+        >>> from io import BytesIO
+        >>> run = BytesIO(b"q1 Q0 d1 1 2.0 mine\nq1 Q0 d2 2 1.0 mine\n")
+        >>> result = evaluate_run_file(run, Qrels.from_dict({"q1": {"d2": 1}}), ["mrr"])
+        >>> result.mean["mrr"], result.counts["tag"]
+        (0.5, 'mine')
+    """
+    rules = Rules(ties, trec_eval, missing, no_relevant, depth)
+    parsed = parse_measures(measures)
+    judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
+    ranked, ranker, tag = _rank_file(run, judged, rules, _chunk_bytes)
+    scored = score_ranked(
+        ranked,
+        parsed,
+        rules,
+        fingerprint=judged.fingerprint(),
+        unknown=ranker.unknown,
+        duplicates=ranker.duplicates,
+    )
+    columns = {column.name: column for column in scored.columns}
+    counts = scored.counts.to_dict() | {"tag": tag}
+    return Evaluation(scored.query_ids, columns, counts, confidence)
+
+
+def _rank_file(
+    run: str | Path | BinaryIO, qrels: Qrels, rules: Rules, chunk_bytes: int
+) -> tuple[RankedGrades, BlockRanker, str]:
+    """Rank a run block by block; return what was ranked, with what, and the tag of the run."""
+    source = sys.stdin.buffer if run == "-" else run
+    with open_run_stream(source, chunk_bytes=chunk_bytes) as stream:
+        ranker = _ranker(qrels, rules)
+        try:
+            ranked = ranker.rank(stream.blocks())
+        except ScatteredQueriesError:
+            ranker = _ranker(qrels, rules)
+            ranked = ranker.rank(stream.regrouped())
+        return ranked, ranker, stream.tag or "run"
+
+
+def _ranker(qrels: Qrels, rules: Rules) -> BlockRanker:
+    return BlockRanker(qrels, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)

@@ -1,0 +1,165 @@
+"""Diversity: `alpha_ndcg@k`, `subtopic_recall@k`, `redundancy@k`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from math import log2
+from typing import Annotated
+
+import numpy as np
+
+from ragbench.registry import Option
+from ragbench.score.retrieval.base import Cutoff, measure
+from ragbench.score.retrieval.subtopics import RankedSubtopics, Subtopics
+from ragbench.types import Cause, FloatArray
+
+Alpha = Annotated[
+    float, Option("Chance that one document settles a subtopic that it covers.", ge=0, lt=1)
+]
+
+
+@measure("alpha_ndcg", range=(0.0, 1.0), cutoff="required")
+def alpha_ndcg(
+    queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None, alpha: Alpha = 0.5
+) -> FloatArray:
+    """Score each query by discounted gain in which a subtopic is worth less each time it returns.
+
+    A document gains (1 - alpha)^n for each subtopic it covers, n being the documents above that
+    covered it already. The best ranking is built greedily from all relevant documents, as its
+    authors do: to find the true best is NP-hard, and a ranking that beats the greedy one by its
+    luck with ties counts as 1.
+
+    Args:
+        queries: Subtopics of n queries.
+        k: Look at the first k ranks only, of the best ranking too.
+        alpha: 0 counts every mention in full; near 1 only the first.
+
+    Returns:
+        Array of shape (n,), values in [0, 1]; NaN where no document is relevant to a subtopic.
+
+    Raises:
+        OptionError: k is below 1, or alpha is not from 0 up and below 1.
+
+    Example:
+        The second document repeats subtopic a; the best ranking has b there:
+        (1 + 0.5/log2(3)) / (1 + 1/log2(3)).
+
+        >>> judged = {"d1": ["a"], "d2": ["a"], "d3": ["b"]}
+        >>> alpha_ndcg([RankedSubtopics.of(["d1", "d2", "d3"], judged)], k=2).round(4)
+        array([0.8066])
+
+    References:
+        Clarke et al. (2008), Novelty and Diversity in Information Retrieval Evaluation. SIGIR.
+    """
+    scores = np.full(len(queries), np.nan)
+    for position, query in enumerate(queries):
+        best = _discounted(_best_order(query.judged, alpha, k), alpha)
+        if best:
+            scores[position] = min(1.0, _discounted(query.retrieved[:k], alpha) / best)
+    return scores
+
+
+@measure("subtopic_recall", range=(0.0, 1.0), cutoff="required")
+def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
+    """Score each query by the share of its subtopics that its first k documents cover.
+
+    Args:
+        queries: Subtopics of n queries.
+        k: Look at the first k ranks only; None looks at all.
+
+    Returns:
+        Array of shape (n,), values in [0, 1]; NaN where no document is relevant to a subtopic.
+
+    Raises:
+        OptionError: k is below 1.
+
+    Example:
+        >>> judged = {"d1": ["a"], "d2": ["a"], "d3": ["b"]}
+        >>> subtopic_recall([RankedSubtopics.of(["d1", "d2", "d3"], judged)], k=2)
+        array([0.5])
+
+    References:
+        Zhai, Cohen and Lafferty (2003), Beyond Independent Relevance. SIGIR.
+    """
+    scores = np.full(len(queries), np.nan)
+    for position, query in enumerate(queries):
+        if query.all:
+            covered = frozenset[Hashable]().union(*query.retrieved[:k])
+            scores[position] = len(covered) / len(query.all)
+    return scores
+
+
+@measure(
+    "redundancy",
+    range=(0.0, 1.0),
+    cutoff="required",
+    direction="lower",
+    nan_means=Cause.EMPTY_RANKING,
+)
+def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
+    """Score each query by the share of relevant documents that add nothing to those above them.
+
+    A document is redundant if it is relevant, and documents above it cover all its subtopics.
+    Those that are not relevant at all count neither way.
+
+    Args:
+        queries: Subtopics of n queries.
+        k: Look at the first k ranks only; None looks at all.
+
+    Returns:
+        Array of shape (n,), values in [0, 1), lower is better; NaN where the first k documents
+        hold no relevant one.
+
+    Raises:
+        OptionError: k is below 1.
+
+    Example:
+        One of two relevant documents repeats what the first says.
+
+        >>> judged = {"d1": ["a", "b"], "d2": ["a"]}
+        >>> redundancy([RankedSubtopics.of(["d1", "d9", "d2"], judged)], k=3)
+        array([0.5])
+    """
+    scores = np.full(len(queries), np.nan)
+    for position, query in enumerate(queries):
+        relevant = [covers for covers in query.retrieved[:k] if covers]
+        if relevant:
+            scores[position] = _repeated(relevant) / len(relevant)
+    return scores
+
+
+def _repeated(relevant: Iterable[Subtopics]) -> int:
+    """Count the documents whose subtopics were all covered before."""
+    seen: set[Hashable] = set()
+    repeated = 0
+    for covers in relevant:
+        repeated += covers <= seen
+        seen |= covers
+    return repeated
+
+
+def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:
+    """Add up the gains of a ranking, each over log2(rank + 1)."""
+    seen: Counter[Hashable] = Counter()
+    total = 0.0
+    for rank, covers in enumerate(ranking, 1):
+        total += _gain(covers, seen, alpha) / log2(rank + 1)
+        seen.update(covers)
+    return total
+
+
+def _best_order(judged: Sequence[Subtopics], alpha: float, k: int | None) -> list[Subtopics]:
+    """Rank the relevant documents greedily by what they gain; the first of equals goes first."""
+    left, order = list(judged), list[Subtopics]()
+    seen: Counter[Hashable] = Counter()
+    while left and (k is None or len(order) < k):
+        best = max(left, key=lambda covers: _gain(covers, seen, alpha))
+        left.remove(best)
+        order.append(best)
+        seen.update(best)
+    return order
+
+
+def _gain(covers: Subtopics, seen: Counter[Hashable], alpha: float) -> float:
+    return float(sum((1.0 - alpha) ** seen[topic] for topic in covers))

@@ -1,0 +1,174 @@
+"""Ids as spans of one buffer of bytes: hashed, compared and ordered without a loop over ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragbench.types.cells import id_bytes
+
+ByteArray = NDArray[np.uint8]
+HashArray = NDArray[np.uint64]
+
+PADDING = bytes(8)
+"""What has to follow the last id of a buffer, so that whole words can be read there."""
+
+# two odd constants without structure: the fractions of pi and of the golden ratio in 64 bits
+_SPREAD = np.uint64(0x243F6A8885A308D3)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
+_WORDS_TO_SORT_BY = 8  # ids that differ later only are compared one by one
+
+
+@dataclass(frozen=True, eq=False)
+class ByteIds:
+    """n ids, each a span of a buffer; costs 16 bytes an id beside the buffer."""
+
+    data: ByteArray
+    """The buffer; 8 bytes at least follow the last id."""
+    starts: NDArray[np.int64]
+    """Where each id starts."""
+    lengths: NDArray[np.int64]
+    """How many bytes each id has."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> ByteIds:
+        r"""Lay texts out one after the other, as the bytes that a file would hold.
+
+        Example:
+            >>> ByteIds.of(["d1", "\u00e9"]).lengths
+            array([2, 2])
+        """
+        joined = "\n".join(texts)
+        if joined.isascii() and joined.count("\n") == len(texts) - 1:
+            data = np.frombuffer(joined.encode("ascii") + b"\n" + PADDING, np.uint8)
+            ends = np.flatnonzero(data[: len(joined) + 1] == ord("\n"))
+            starts = np.concatenate((ends[:0], [0], ends[:-1] + 1))[: len(ends)]
+            return cls(data, starts, ends - starts)
+        return cls.of_bytes(list(map(id_bytes, texts)))
+
+    @classmethod
+    def of_bytes(cls, ids: Sequence[bytes]) -> ByteIds:
+        """Lay ids out one after the other."""
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        return cls(
+            np.frombuffer(b"".join([*ids, PADDING]), np.uint8),
+            np.cumsum(lengths) - lengths,
+            lengths,
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, row: int) -> bytes:
+        start = int(self.starts[row])
+        return self.data[start : start + int(self.lengths[row])].tobytes()
+
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> ByteIds:
+        """Return some of the ids, over the same buffer."""
+        return ByteIds(self.data, self.starts[rows], self.lengths[rows])
+
+    def hashes(self) -> HashArray:
+        """Return a 64-bit hash of each id; the same on every machine, equal where ids are.
+
+        Different ids may share one: whoever joins by hashes compares the bytes of what they find.
+        """
+        mixed: HashArray = self.lengths.astype(np.uint64) * GOLDEN
+        for number in range(self._most_words()):
+            rows = self._rows_with_word(number)
+            before = mixed if rows is None else mixed[rows]
+            after = (before ^ self.words(number, rows)) * _SPREAD
+            after ^= after >> np.uint64(29)
+            if rows is None:
+                mixed = after
+            else:
+                mixed[rows] = after
+        mixed *= GOLDEN
+        mixed ^= mixed >> np.uint64(32)
+        return mixed
+
+    def words(self, number: int, rows: NDArray[np.int64] | None = None) -> HashArray:
+        """Return eight bytes of each id as a little-endian word, zeros after its end.
+
+        Args:
+            number: Which eight bytes, from 0.
+            rows: The ids to look at, each with a byte there at least; None looks at all.
+        """
+        starts, lengths = self.starts, self.lengths
+        if rows is not None:
+            starts, lengths = starts[rows], lengths[rows]
+        at_every_byte = np.ndarray((len(self.data) - 7,), "<u8", self.data, strides=(1,))
+        found: HashArray = at_every_byte[starts + 8 * number].astype(np.uint64, copy=False)
+        left = lengths - 8 * number
+        if len(left) and (least := int(left.min())) < 8:
+            same = least == int(left.max())
+            found &= _FIRST_BYTES[least] if same else _FIRST_BYTES[np.minimum(left, 8)]
+        return found
+
+    def differ_from_last(self) -> NDArray[np.bool_]:
+        """Tell for each id but the first whether it differs from the one before it."""
+        differ: NDArray[np.bool_] = self.lengths[1:] != self.lengths[:-1]
+        for number in range(self._most_words()):
+            rows = self._rows_with_word(number)
+            if rows is None:
+                words = self.words(number)
+                differ |= words[1:] != words[:-1]
+            else:  # those of other length differ already
+                both = rows[1:][np.diff(rows) == 1]
+                differ[both - 1] |= self.words(number, both) != self.words(number, both - 1)
+        return differ
+
+    def equal(self, other: ByteIds) -> NDArray[np.bool_]:
+        """Compare the ids with as many others, pair by pair."""
+        same: NDArray[np.bool_] = self.lengths == other.lengths
+        for number in range(self._most_words()):
+            rows = np.flatnonzero(same & (self.lengths > 8 * number))
+            same[rows] = self.words(number, rows) == other.words(number, rows)
+        return same
+
+    def falling_order(self, group: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order that sorts ids by their bytes, the largest first, group by group."""
+        n_words = self._most_words()
+        if n_words > _WORDS_TO_SORT_BY:
+            ids = [self[row] for row in range(len(self))]
+            falling = sorted(range(len(self)), key=ids.__getitem__, reverse=True)
+            by_id = np.array(falling, np.int64)
+            return by_id[np.argsort(group[by_id], kind="stable")]
+        keys: list[NDArray[np.uint64] | NDArray[np.int64]] = []
+        for number in range(n_words):
+            rows = np.flatnonzero(self.lengths > 8 * number)
+            words = np.zeros(len(self), np.uint64)
+            words[rows] = self.words(number, rows)
+            keys.append(~words.byteswap())  # read from the first byte, the largest to the front
+        order: NDArray[np.int64] = np.lexsort((*reversed(keys), group))
+        return order
+
+    def _most_words(self) -> int:
+        return (int(self.lengths.max(initial=0)) + 7) // 8
+
+    def _rows_with_word(self, number: int) -> NDArray[np.int64] | None:
+        """Return the ids that reach into a word; None where all do."""
+        if int(self.lengths.min(initial=0 if not len(self) else 2**62)) > 8 * number:
+            return None
+        return np.flatnonzero(self.lengths > 8 * number)
+
+
+def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return all positions of several spans, one span after the other.
+
+    Example:
+        >>> spans(np.array([5, 0]), np.array([7, 3]))
+        array([5, 6, 0, 1, 2])
+    """
+    lengths = ends - starts
+    shift = starts - (np.cumsum(lengths) - lengths)
+    positions: NDArray[np.int64] = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
+    return positions
+
+
+def joined_bytes(pieces: Iterable[bytes]) -> ByteArray:
+    """Return pieces as one buffer that whole words can be read from anywhere."""
+    return np.frombuffer(b"".join([*pieces, PADDING]), np.uint8)

@@ -1,0 +1,47 @@
+"""The command line in this process, and small files for it."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from ragbench.cli import main
+from tests.cli.run_files import QRELS, RUN_A, RUN_B
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Judgements and two runs in the working directory, which is returned."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("qrels", QRELS), ("a.run", RUN_A), ("b.run", RUN_B)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def score(monkeypatch, capsysbinary):
+    """Run `ragbench score` in this process: exit code, stdout, stderr."""
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "argv", ["ragbench", "score", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
+        with pytest.raises(SystemExit) as exited:
+            main()
+        printed = capsysbinary.readouterr()
+        return exited.value.code, printed.out.decode("utf-8"), printed.err.decode("utf-8")
+
+    return run
+
+
+@pytest.fixture
+def means(score):
+    """Run `ragbench score` and return the means of the first run, as JSON has them."""
+
+    def of(*arguments):
+        code, text, problems = score(*arguments, "--format", "json")
+        assert code == 0, problems
+        scores = json.loads(text)["systems"][0]["scores"]
+        return {name: found["mean"] for name, found in scores.items()}
+
+    return of

@@ -1,0 +1,106 @@
+"""Mistakes in calls and files of `ragbench score`, and what `--verify` finds."""
+
+import sys
+
+import pytest
+
+from ragbench.cli.verification import Check, report_checks
+from tests.cli.run_files import made_up, write_qrels, write_trec
+
+pytestmark = pytest.mark.usefixtures("runs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("", "no judgements: give QRELS RUN..., or --qrels and --run"),
+        ("--run a.run", "no judgements"),
+        ("qrels", "no run beside the judgements qrels"),
+        ("--qrels qrels", "no run beside the judgements qrels"),
+        ("qrels a.run --run b.run", "one form, not both"),
+        ("qrels a.run a.run", "the run a.run is given twice"),
+        ("qrels a.run ./a.run", "the run ./a.run is given twice"),
+        ("qrels - -", "the run - is given twice"),
+        ("- a.run", "the judgements must be a file"),
+        ("qrels a.run -n", "-n without -q leaves nothing to print"),
+        ("qrels a.run -c --missing skip", "-c and --missing skip contradict each other"),
+        ("qrels - --verify", "--verify reads a run again"),
+        ("qrels a.run -M 0", "0 is not in the range x>=1"),
+        ("qrels a.run -l 0", "0 is not in the range x>=1"),
+        ("qrels a.run -N 5", "-N"),
+        ("qrels a.run -m ndgc@10", "did you mean 'ndcg@10'?"),
+        ("qrels a.run -m runid", "measure: found 'runid', allowed: a measure beside it"),
+        ("qrels none.run", "none.run: no such file"),
+        ("none a.run", "none: no such file"),
+        ("a.run qrels", "a.run:1: 6 columns, expected 4"),
+        ("qrels bad.run", "bad.run:2: score 'x'; allowed: a number"),
+        ("qrels other.run", "other.run: no query of the run is judged; allowed: "),
+        ("qrels other.run -c", "such as 'q1'"),
+    ],
+)
+def test_mistakes_are_told_in_one_line_and_exit_2(runs, score, arguments, problem):
+    (runs / "bad.run").write_text("q1 Q0 d1 1 1.0 t\nq1 Q0 d2 2 x t\n")
+    (runs / "other.run").write_text("7 Q0 d1 1 1.0 t\n")
+
+    code, text, told = score(*arguments.split())
+
+    assert code == 2
+    assert problem in told
+    assert "Traceback" not in told
+    assert text == ""
+
+
+def test_verify_compares_with_pytrec_eval(runs, score):
+    qrels, run = made_up(7)
+    write_qrels(runs / "q", qrels)
+    write_trec(runs / "r", run)
+
+    code, _, told = score(
+        *("q", "r", "--verify", "-l", "2", "-M", "5", "-c"),
+        *("-m", "map", "-m", "P.1,3", "-m", "ndcg_cut_5", "-m", "gm_map", "-m", "err@5"),
+    )
+
+    assert code == 0
+    line = "verify: pytrec_eval: 50 values of 5 scores computed again, largest difference "
+    (found,) = [each for each in told.splitlines() if each.startswith(line)]
+    assert float(found.removeprefix(line).split()[0]) <= 1e-15
+    assert "verify: not checked: err@5" in told
+
+
+def test_verify_compares_floats_whatever_the_rules(runs, score):
+    """Scores that tie as floats alone: pytrec_eval knows no other way."""
+    (runs / "t.run").write_text("q1 Q0 d1 1 1.00000001 t\nq1 Q0 d3 2 1 t\n")
+
+    code, text, _ = score("qrels", "t.run", "-m", "mrr", "--verify", "--format", "csv")
+
+    assert (code, text.splitlines()[1]) == (0, "t,all,1.0")
+
+
+def test_verify_takes_ids_of_any_bytes(runs, score):
+    (runs / "q").write_bytes(b"\xe9 0 \xff 1\n\xe9 0 \xc3\xa9 0\n")
+    (runs / "r").write_bytes(b"\xe9 Q0 \xff 1 1 t\n\xe9 Q0 \xc3\xa9 1 1 t\n")
+
+    code, text, told = score("q", "r", "-m", "mrr", "--verify", "--format", "csv")
+
+    assert (code, text.splitlines()[1]) == (0, "t,all,1.0")
+    assert "verify: pytrec_eval: 1 value of 1 score computed again, largest difference 0" in told
+
+
+def test_verify_says_where_it_cannot(score, monkeypatch):
+    arguments = ("qrels", "a.run", "-m", "map", "--verify")
+
+    code, _, told = score(*arguments, "--ties", "stable")
+    assert (code, told.splitlines()[-1]) == (0, "verify: not checked: map")
+    monkeypatch.setitem(sys.modules, "pytrec_eval", None)
+    code, _, told = score(*arguments)
+    assert (code, "nothing is checked without pytrec-eval-terrier" in told) == (0, True)
+
+
+def test_a_difference_beyond_rounding_exits_1(capsys):
+    checks = [Check("map", "peer", {"a q1": 0.0, "a q2": 0.25}), Check("mrr", "peer", {"q": 0.0})]
+
+    assert report_checks(checks) == 1
+    told = capsys.readouterr().err
+    assert told == (
+        "verify: peer: 3 values of 2 scores computed again, largest difference 0.25 (map of a q2)\n"
+    )

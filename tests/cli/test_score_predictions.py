@@ -1,0 +1,244 @@
+"""`ragbench score --predictions`: pairing, formats, metrics, verification, mistakes."""
+
+import csv
+import gzip
+import io
+import json
+
+import pytest
+import sacrebleu
+from rouge_score.rouge_scorer import RougeScorer
+
+from ragbench.cli.score_predictions import read_pairs
+
+PREDICTIONS = """\
+{"query_id": "q1", "answer": "the cat sat on the mat"}
+{"query_id": "q2", "answer": ""}
+{"query_id": "q9", "answer": "a stray"}
+"""
+REFERENCES = """\
+{"query_id": "q1", "answers": ["a cat sat on the mat", "the cat"]}
+{"query_id": "q2", "reference": "gold"}
+{"query_id": "q3", "answers": ["never answered"]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Predictions and references, as tables and as lines, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.jsonl").write_text(PREDICTIONS)
+    (tmp_path / "r.jsonl").write_text(REFERENCES)
+    (tmp_path / "p.txt").write_text("the cat sat on the mat\nno")
+    (tmp_path / "r.txt").write_bytes(b"a cat sat on the mat\r\nyes\r\n")
+    (tmp_path / "r2.txt").write_text("the cat\nno\n")
+    return tmp_path
+
+
+@pytest.fixture
+def system(score):
+    """The one system of the JSON."""
+
+    def of(*arguments):
+        code, text, problems = score(*arguments, "--format", "json")
+        assert code == 0, problems
+        (found,) = json.loads(text)["systems"]
+        return found
+
+    return of
+
+
+def rouge1(prediction, *references):
+    return RougeScorer(["rouge1"]).score_multi(references, prediction)["rouge1"].fmeasure
+
+
+def bleu(prediction, *references):
+    return sacrebleu.BLEU(effective_order=True).sentence_score(prediction, references).score / 100
+
+
+def test_tables_are_paired_by_query(system):
+    found = system(
+        *("--predictions", "p.jsonl", "--references", "r.jsonl"),
+        *("-m", "rouge1", "-m", "bleu", "-q"),
+    )
+
+    cat = "the cat sat on the mat"
+    assert found["per_query"]["rouge1"] == {
+        "q1": rouge1(cat, "a cat sat on the mat", "the cat"),
+        "q2": 0.0,
+        "q3": None,
+        "q9": None,
+    }
+    assert found["per_query"]["bleu"]["q1"] == bleu(cat, "a cat sat on the mat", "the cat")
+    assert (found["scores"]["bleu"]["n"], found["scores"]["bleu"]["not_applicable"]) == (2, 2)
+    assert (found["counts"]["without_prediction"], found["counts"]["without_reference"]) == (1, 1)
+
+
+def test_lines_are_paired_by_number(system):
+    one = system("--predictions", "p.txt", "--references", "r.txt", "-m", "rouge1", "-q")
+    two = system(
+        *("--predictions", "p.txt", "--references", "r.txt", "--references", "r2.txt"),
+        *("-m", "rouge1", "-q"),
+    )
+
+    cat = rouge1("the cat sat on the mat", "a cat sat on the mat")
+    assert one["per_query"]["rouge1"] == {"1": cat, "2": 0.0}
+    assert two["per_query"]["rouge1"] == {"1": cat, "2": 1.0}
+
+
+def test_line_ends_are_no_text(here):
+    (here / "p.txt").write_bytes(b"one\r\n\ntwo ")
+    (here / "r.txt").write_bytes(b"1\n2\n3")
+
+    pairs = read_pairs("p.txt", ["r.txt"])
+
+    assert pairs.predictions == ["one", "", "two "]
+    assert pairs.references == [["1"], ["2"], ["3"]]
+
+
+def test_tables_of_references_add_up(here):
+    (here / "more.jsonl").write_text('{"query_id": "q1", "reference": "a third"}\n')
+
+    pairs = read_pairs("p.jsonl", ["r.jsonl", "more.jsonl"])
+
+    assert pairs.references[0] == ["a cat sat on the mat", "the cat", "a third"]
+
+
+def test_csv_and_gzip(here, system):
+    expected = system("--predictions", "p.jsonl", "--references", "r.jsonl", "-m", "rouge1", "-q")
+    rows = [json.loads(line) for line in PREDICTIONS.splitlines()]
+    with open(here / "p.csv", "w", newline="") as stream:
+        writer = csv.DictWriter(stream, ["query_id", "answer"])
+        writer.writeheader()
+        writer.writerows(rows)
+    (here / "r.jsonl.gz").write_bytes(gzip.compress(REFERENCES.encode()))
+
+    found = system("--predictions", "p.csv", "--references", "r.jsonl.gz", "-m", "rouge1", "-q")
+
+    assert found["per_query"] == expected["per_query"]
+    assert found["scores"] == expected["scores"]
+
+
+def test_a_list_in_a_csv_cell_is_json(here, system):
+    (here / "r.csv").write_text('query_id,answers\nq1,"[""x"", ""the cat sat on the mat""]"\n')
+
+    found = system("--predictions", "p.jsonl", "--references", "r.csv", "-m", "rouge1", "-q")
+
+    assert found["per_query"]["rouge1"]["q1"] == 1.0
+
+
+def test_the_question_is_the_key_where_there_is_no_id(here, system):
+    (here / "p.jsonl").write_text('{"question": "Who?", "answer": "me"}\n')
+    (here / "r.jsonl").write_text('{"question": "Who?", "reference": "me"}\n')
+
+    found = system("--predictions", "p.jsonl", "--references", "r.jsonl", "-m", "rouge1", "-q")
+
+    assert found["per_query"] == {"rouge1": {"Who?": 1.0}}
+
+
+def test_the_default_is_rouge_and_bleu_as_a_table(score, golden):
+    code, text, notes = score("--predictions", "p.jsonl", "--references", "r.jsonl")
+
+    assert (code, notes) == (0, "")
+    assert [line.split()[0] for line in text.splitlines()[1:5]] == [
+        *("rouge1", "rouge2", "rougeL", "bleu")
+    ]
+    golden("score_predictions.txt", text)
+
+
+def test_csv_output(score):
+    _, text, notes = score(
+        *("--predictions", "p.jsonl", "--references", "r.jsonl"),
+        *("-m", "rouge1", "-q", "--format", "csv"),
+    )
+
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["query_id"] for row in rows] == ["q1", "q2", "q3", "q9", "all"]
+    assert [row["rouge1"] for row in rows[1:4]] == ["0.0", "", ""]
+    assert {row["system"] for row in rows} == {"p.jsonl"}
+    assert notes.splitlines() == [
+        "note: references without a prediction, left out: 1",
+        "note: predictions without a reference, left out: 1",
+    ]
+
+
+def test_texts_that_rouge_cannot_see_are_noted(here, score):
+    (here / "p.txt").write_text("東京\n")
+    (here / "r.txt").write_text("東京\n")
+
+    _, text, _ = score("--predictions", "p.txt", "--references", "r.txt", "-m", "rouge1")
+
+    assert "note: rouge: 2 of 2 texts have no letter a-z" in text
+
+
+def test_verify_uses_the_reference_packages(score):
+    metrics = ("rouge1", "rouge2.recall", "rougeL", "rougeLsum", "bleu", "bleu2", "bleu.precision1")
+
+    code, _, told = score(
+        *("--predictions", "p.jsonl", "--references", "r.jsonl", "--verify"),
+        *(part for name in (*metrics, "token_f1") for part in ("-m", name)),
+    )
+
+    assert code == 0
+    assert told.splitlines() == [
+        "verify: rouge-score: 8 values of 4 scores computed again, largest difference 0",
+        "verify: sacrebleu: 6 values of 3 scores computed again, largest difference 0",
+        "verify: not checked: token_f1",
+    ]
+
+
+def test_verify_exits_1_where_the_values_differ(score, monkeypatch):
+    from ragbench.score.text import bleu as module
+
+    right = module.bleu_of
+    monkeypatch.setattr(module, "bleu_of", lambda *a: right(*a)._replace(score=right(*a).score / 2))
+
+    code, _, told = score(
+        *("--predictions", "p.jsonl", "--references", "r.jsonl", "-m", "bleu", "--verify")
+    )
+
+    assert code == 1
+    half = bleu("the cat sat on the mat", "a cat sat on the mat", "the cat") / 2
+    assert told == (
+        "verify: sacrebleu: 2 values of 1 score computed again, "
+        f"largest difference {half:.2g} (bleu of q1)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("--predictions p.jsonl", "--references is missing; the other one was given"),
+        ("--references r.jsonl", "--predictions is missing; the other one was given"),
+        ("--predictions p.txt --references r.txt q", "q is for runs"),
+        ("--predictions p.txt --references r.txt --run a", "--run is for runs"),
+        ("--predictions p.txt --references r.txt -c", "-c is for runs"),
+        ("--predictions p.txt --references r.txt -M 5", "-M is for runs"),
+        ("--predictions p.txt --references r.txt --format trec", "--format trec is for runs"),
+        ("--predictions p.txt --references r.txt -n", "-n without -q"),
+        ("--predictions p.txt --references r.txt -m rogue1", "did you mean 'rouge1'?"),
+        ("--predictions p.jsonl --references r.txt", "p.jsonl is a table and r.txt is text lines"),
+        ("--predictions p.txt --references short.txt", "short.txt: 1 lines, and 2 in p.txt"),
+        ("--predictions none.txt --references r.txt", "none.txt: no such file"),
+        ("--predictions bad.jsonl --references r.jsonl", "bad.jsonl:1: "),
+        ("--predictions p.jsonl --references p.jsonl", "p.jsonl:1: no gold answer"),
+        ("--predictions p.jsonl --references both.jsonl", "both.jsonl:1: answers and reference"),
+        ("--predictions p.jsonl --references twice.jsonl", "twice.jsonl:2: "),
+        (
+            "--predictions p.jsonl --references other.jsonl",
+            "the same query_id in both, such as 'x'",
+        ),
+    ],
+)
+def test_mistakes_are_told_in_one_line_and_exit_2(here, score, arguments, problem):
+    (here / "short.txt").write_text("one\n")
+    (here / "bad.jsonl").write_text("{\n")
+    (here / "both.jsonl").write_text('{"query_id": "q1", "answers": ["a"], "reference": "a"}\n')
+    (here / "twice.jsonl").write_text('{"query_id": "q1", "reference": "a"}\n' * 2)
+    (here / "other.jsonl").write_text('{"query_id": "x", "reference": "a"}\n')
+
+    code, text, told = score(*arguments.split())
+
+    assert code == 2
+    assert problem in told
+    assert text == ""

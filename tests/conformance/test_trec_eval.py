@@ -1,0 +1,116 @@
+"""Every measure that pytrec_eval has, query by query and in the mean, on awkward cases."""
+
+import math
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given
+
+from ragbench.comparison.summary import summarize
+from ragbench.score.retrieval.notation import parse_measure
+from ragbench.score.retrieval.score_run import score_run
+from ragbench.types import Run
+from tests.conformance.cases import EXACT, ROUGH, draw, with_repetitions
+from tests.conformance.oracles import TREC_EVAL
+from tests.strategies import qrels_and_run
+
+ROUNDED_OTHERWISE = ("iprec_at_recall", "11pt_avg")
+"""Families in which trec_eval 10 differs from 9, whatever the scores are."""
+RULES = {"missing": "skip", "no_relevant": "zero"}  # as pytrec_eval does
+
+
+def theirs_of(qrels, run, rel=1):
+    """pytrec_eval's values by query; the cut-offs are asked for one family at a time."""
+    cuts = ("P", "recall", "success", "ndcg_cut", "map_cut")
+    asked = {f"{family}.1,2,3,5,10,100" for family in cuts} | {"iprec_at_recall"}
+    asked |= {key for key in TREC_EVAL.values() if not key.rpartition("_")[2].isdigit()}
+    asked -= {key for key in asked if key.startswith("iprec_at_recall_")}
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, asked, relevance_level=rel)
+    return evaluator.evaluate({q: hits for q, hits in run.items() if hits})
+
+
+def assert_equal_to_trec_eval(qrels, run, names, oracle_run=None, **rules):
+    oracle = theirs_of(qrels, run if oracle_run is None else oracle_run)
+    scored = score_run(run, qrels, names, **RULES, **rules)
+    for column in scored.columns:
+        key = TREC_EVAL[column.name]
+        theirs = np.array([oracle.get(q, {}).get(key, np.nan) for q in scored.query_ids])
+        np.testing.assert_allclose(column.values, theirs, rtol=0, atol=1e-9, err_msg=column.name)
+        found = theirs[~np.isnan(theirs)]
+        if len(found):
+            mean = pytrec_eval.compute_aggregated_measure(key, found.tolist())
+            assert summarize(column).mean == pytest.approx(mean, abs=1e-9), column.name
+
+
+@given(qrels_and_run())
+def test_any_small_case(case):
+    assert_equal_to_trec_eval(*case, list(TREC_EVAL), trec_eval=9)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_seeded_cases(seed):
+    assert_equal_to_trec_eval(*draw(seed, 150, ROUGH), list(TREC_EVAL), trec_eval=9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 20))
+def test_ten_thousand_seeded_cases(seed):
+    assert_equal_to_trec_eval(*draw(seed, 1000, ROUGH), list(TREC_EVAL), trec_eval=9)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_scores_that_floats_hold_serve_both_versions(seed):
+    names = [name for name in TREC_EVAL if not name.startswith(ROUNDED_OTHERWISE)]
+
+    assert_equal_to_trec_eval(*draw(seed, 150, EXACT), names, trec_eval=10)
+
+
+def test_repeated_documents_count_once():
+    """What the oracle gets has them once; what ragbench gets repeats them."""
+    qrels, run = draw(4, 100, EXACT)
+    lists = with_repetitions(run, 4)
+    once = {
+        query: {document: -float(list_.index(document)) for document in list_}
+        for query, list_ in lists.items()
+    }
+
+    assert_equal_to_trec_eval(
+        qrels, Run.from_rankings(lists), list(TREC_EVAL), oracle_run=once, trec_eval=9
+    )
+
+
+@pytest.mark.parametrize("rel", [2, 3])
+def test_a_higher_relevance_level(rel):
+    """Where a measure has `rel`, as trec_eval's -l; `num_rel` of pytrec_eval has it not."""
+    qrels, run = draw(5, 100)
+    names = ["map", "mrr", "bpref", "r_precision", "infap", "11pt_avg", "set_p", "set_f"]
+    names += ["precision@5", "recall@5", "hit_rate@3", "map@10", "iprec_at_recall@0.3"]
+    oracle = theirs_of(qrels, run, rel)
+    ours = [
+        f"{name.partition('@')[0]}(rel={rel}){''.join(name.partition('@')[1:])}" for name in names
+    ]
+    scored = score_run(run, qrels, ours, **RULES, trec_eval=9)
+
+    for name, column in zip(names, scored.columns, strict=True):
+        key = TREC_EVAL[name]
+        theirs = [oracle.get(q, {}).get(key, math.nan) for q in scored.query_ids]
+        np.testing.assert_allclose(column.values, theirs, rtol=0, atol=1e-9, err_msg=column.name)
+
+
+def test_set_f_weighs_as_trec_eval():
+    qrels, run = draw(6, 60)
+    for beta in (0.5, 2.0):
+        evaluator = pytrec_eval.RelevanceEvaluator(qrels, {f"set_F.{beta}"})
+        oracle = evaluator.evaluate(run)
+        (column,) = score_run(run, qrels, [f"set_F.{beta}"], **RULES).columns
+        theirs = [oracle.get(query, {}).get("set_F", math.nan) for query in qrels]
+        np.testing.assert_allclose(column.values, theirs, rtol=0, atol=1e-9)
+
+
+def test_an_empty_list_scores_what_nothing_found_scores():
+    """pytrec_eval cannot be asked: it crashes on an empty list."""
+    for name in TREC_EVAL:
+        (column,) = score_run({"q": {}}, {"q": {"a": 1}}, [name]).columns
+        floor = 1.0 if name in ("num_q", "num_rel") else parse_measure(name).low
+        assert column.values.tolist() == [floor], name

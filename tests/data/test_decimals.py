@@ -1,0 +1,78 @@
+"""Columns of decimals against `float`, bit by bit."""
+
+import random
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ragbench.data.decimals import read_decimals, read_integers, read_number
+
+digits = st.text("0123456789", max_size=24)
+written = (
+    st.floats(allow_nan=False).map(repr)
+    | st.floats(0, 1).map(repr)
+    | st.builds(
+        lambda sign, a, b: f"{sign}{a}.{b}", st.sampled_from(["", "-", "+"]), digits, digits
+    )
+    | st.builds(lambda sign, a: f"{sign}{a}", st.sampled_from(["", "-"]), digits)
+)
+
+
+def column(texts, before=b"q Q0 .d1 "):
+    """Lay texts out as a file does: with other text before, a space between, padding after."""
+    raw = [text.encode() for text in texts]
+    lengths = np.array([*map(len, raw)], np.int64)
+    starts = len(before) + np.cumsum(lengths + 1) - lengths - 1
+    data = np.frombuffer(before + b" ".join(raw) + b" " + bytes(8), np.uint8)
+    return data, starts, starts + lengths
+
+
+def is_number(text):
+    return read_number(text.encode()) is not None
+
+
+@given(st.lists(written.filter(is_number), max_size=20))
+@example(["1e-45", "-0.0", "1e38", "1e400", "inf", "-inf", ".5", "5.", "0.1", "00.10", "-.5"])
+@example(["9007199254740993", "9007199254740992.5", "99999999.9999999999", "0.1234567890123456789"])
+def test_reads_what_float_reads(texts):
+    expected = np.array([*map(float, texts)], np.float64)
+    for before in (b"q Q0 .d1 ", b""):
+        found = read_decimals(*column(texts, before))
+        assert found.view(np.int64).tolist() == expected.view(np.int64).tolist(), "-0.0 is not 0.0"
+
+
+def test_numbers_beside_the_borders_of_rounding():
+    """Half-way between two doubles, and one digit off it, where one division rounds wrongly."""
+    rng = random.Random(4)
+    texts = []
+    for _ in range(2000):
+        low = rng.uniform(0, 10 ** rng.randrange(-3, 6))
+        border = (Fraction(low) + Fraction(float(np.nextafter(low, np.inf)))) / 2
+        exact = str(Decimal(border.numerator) / Decimal(border.denominator))
+        if "E" not in exact:
+            texts.append(exact[: rng.randrange(15, 22)])
+
+    assert read_decimals(*column(texts)).tolist() == [*map(float, texts)]
+
+
+NO_NUMBERS = "nan NaN 1_0 x - . -. 1.2.3 1-2 --1 1e 12a.5 0x1 1,5 1.5_0 1..5 \u0661 +-1"
+
+
+@pytest.mark.parametrize("text", NO_NUMBERS.split())
+def test_what_is_no_number(text):
+    assert read_number(text.encode()) is None
+    assert read_decimals(*column(["1.5", text, "2"])) is None
+
+
+@given(st.lists(st.integers(-99_999_999, 99_999_999), max_size=9))
+def test_reads_integers(numbers):
+    assert read_integers(*column(map(str, numbers))).tolist() == numbers
+
+
+@pytest.mark.parametrize("text", ["1.5", "x", "-", "+1", "123456789", "1_0", "--1", "1e1"])
+def test_integers_that_are_left_to_others(text):
+    assert read_integers(*column(["1", text])) is None

@@ -1,0 +1,69 @@
+"""Regular qrels, read quickly: as line by line, or not at all."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.data import qrels_text
+from ragbench.data.judgements import read_judgements
+from ragbench.data.qrels_text import read_regular_qrels
+from ragbench.data.trec_files import read_qrels
+from ragbench.errors import DataError
+
+rows = st.lists(
+    st.tuples(
+        st.sampled_from(["q", "q1", "a-long-query-id", "\u00fc", "\udcff"]),
+        st.sampled_from(["0", "Q0", "1"]),
+        st.sampled_from(["d", "d1", "12345678", "123456789", "\u00e9", "\udcfe", "a#b"]),
+        st.sampled_from(["0", "1", "-1", "3", "99999999"]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+def outcome(read, path):
+    try:
+        qrels = read(path)
+    except DataError as error:
+        return str(error)
+    return list(qrels.to_dict().items()), [list(row.items()) for row in qrels.to_dict().values()]
+
+
+@settings(deadline=None)  # a busy disk
+@given(rows, st.sampled_from([" ", "\t"]), st.booleans(), st.integers(1, 60))
+def test_any_qrels_are_read_as_line_by_line(tmp_path_factory, lines, gap, ordered, chunk_bytes):
+    path = tmp_path_factory.getbasetemp() / "qrels"
+    lines = sorted(lines) if ordered else lines
+    text = "".join(gap.join(line) + "\n" for line in lines)
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(qrels_text, "_CHUNK_BYTES", chunk_bytes)
+        found = outcome(read_qrels, path)
+
+    assert found == outcome(lambda name: read_judgements(name).qrels(), path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"q 0 d 1\nq1 0 d 2\nq1 0 e -1\n",
+        b"q 0 d 1",
+        b"\xef\xbb\xbfq 0 d 1\n",
+        b"q\t0\td\t1\n",
+    ],
+)
+def test_regular_files_take_the_quick_way(write, text):
+    assert read_regular_qrels(write("qrels", text)) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"q 0 d 1\r\n", b"q 0 d  1\n", b"q 0 d 1\n\n", b"#q 0 d 1\n", b"q 0 d 1.0\n",
+        b"q 0 d 123456789\n", b"q 0 d 1\nq1 0 d 1\nq 0 e 1\n", b"q 0 d 1\nq 1 d 1\n",
+        b"q 0 d\n", b"q 0 d 1 x\n", b"q 0 d\0 1\n", b"", b"\n", b"\xff\xfe",
+    ],
+)  # fmt: skip
+def test_others_are_left_to_the_careful_way(write, text):
+    assert read_regular_qrels(write("qrels", text)) is None

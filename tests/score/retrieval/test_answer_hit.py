@@ -1,0 +1,67 @@
+"""`answer_hit`: whole words in a row, against a plain search and worked by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError, OptionError
+from ragbench.score.retrieval.answer_hit import RetrievedPassages, answer_hit
+from ragbench.text.normalize import answer_tokens
+
+
+def value_of(passages, answers, k=None):
+    return answer_hit(RetrievedPassages([passages], [answers]), k=k)[0]
+
+
+@pytest.mark.parametrize(
+    ("passages", "answers", "k", "expected"),
+    [
+        pytest.param(["I know."], ["no"], None, 0.0, id="no is not in know"),
+        pytest.param(["I say no."], ["No!"], None, 1.0, id="a word, whatever its case"),
+        pytest.param(["the Alps, the sea"], ["sea the Alps"], None, 0.0, id="in another order"),
+        pytest.param(["built in The Year 1889"], ["year 1889"], None, 1.0, id="articles go"),
+        pytest.param(["x", "1889"], ["1889"], 1, 0.0, id="beyond the cut-off"),
+        pytest.param(["x", "1889"], ["1889"], 2, 1.0, id="at the cut-off"),
+        pytest.param(["1889"], ["1890", "1889"], None, 1.0, id="any answer will do"),
+        pytest.param(["18", "89"], ["18 89"], None, 0.0, id="passages are not joined"),
+        pytest.param(["the"], ["the"], None, 0.0, id="an answer without a word"),
+        pytest.param([], ["1889"], None, 0.0, id="nothing retrieved"),
+        pytest.param(["Caf\u0065\u0301 noir"], ["café noir"], None, 1.0, id="composed accents"),
+    ],
+)
+def test_hand_worked(passages, answers, k, expected):
+    assert value_of(passages, answers, k) == expected
+
+
+def test_no_answer_is_not_zero():
+    assert np.isnan(value_of(["x"], []))
+
+
+words = st.lists(st.sampled_from(["no", "know", "the", "a.", "b"]), max_size=6).map(" ".join)
+
+
+@given(st.lists(words, max_size=4), st.lists(words, min_size=1, max_size=2), st.integers(1, 5))
+def test_is_a_run_of_tokens(passages, answers, k):
+    def holds(passage, answer):
+        have, want = answer_tokens(passage), answer_tokens(answer)
+        windows = (have[i : i + len(want)] for i in range(len(have)))
+        return bool(want) and want in list(windows)
+
+    expected = any(holds(passage, answer) for passage in passages[:k] for answer in answers)
+
+    assert value_of(passages, answers, k) == expected
+
+
+@given(st.lists(words, max_size=4), st.lists(words, min_size=1, max_size=2))
+def test_never_falls_with_k(passages, answers):
+    values = [value_of(passages, answers, k) for k in (1, 2, 3, None)]
+
+    assert values == sorted(values)
+
+
+def test_what_does_not_fit_together_is_refused():
+    with pytest.raises(DataError, match="passages of 1 queries, answers of 2"):
+        RetrievedPassages([["x"]], [["a"], ["b"]])
+    with pytest.raises(OptionError, match="answer_hit: k: found 0, allowed: an integer >= 1"):
+        value_of(["x"], ["a"], 0)
