@@ -109,6 +109,8 @@ def command(
     """
     if no_summary and not per_query:
         raise click.UsageError("-n without -q leaves nothing to print")
+    # no matrix is multiplied here: starting the threads of BLAS would cost more than the work
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from ragbench.cli.score_output import Output
 
     output = Output(form, per_query, not no_summary)

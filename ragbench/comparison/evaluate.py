@@ -11,7 +11,6 @@ from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.errors import DataError
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.score_run import score_run
-from ragbench.score.text.columns import score_texts
 from ragbench.types import Qrels, Run
 
 SCHEMA = "ragbench.scores/1"
@@ -165,6 +164,9 @@ def evaluate_texts(
             f"{len(predictions)} predictions and {len(references)} references",
             allowed="one reference, or list of references, for each prediction",
         )
+    # only here: whoever scores a run needs no text metrics
+    from ragbench.score.text.columns import score_texts
+
     gold = [_as_list(reference) for reference in references]
     columns = {column.name: column for column in score_texts(predictions, gold, metrics)}
     counts = {

@@ -7,28 +7,74 @@ family of comparisons: `holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_
 `tied_with_best`. Planning: `minimum_detectable_difference`, `queries_needed`.
 """
 
-from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
-from ragbench.stats.difference import (
-    DifferenceInterval,
-    difference_interval,
-    effect_size,
-    paired_differences,
-)
-from ragbench.stats.holm import (
-    benjamini_hochberg_p_values,
-    can_reject,
-    holm_p_values,
-    resamples_needed,
-)
-from ragbench.stats.max_t import max_t_p_values, tied_with_best
-from ragbench.stats.mean import MeanInterval, mean_interval
-from ragbench.stats.power import (
-    minimum_detectable_difference,
-    noncentral_t_sf,
-    queries_needed,
-)
-from ragbench.stats.randomization import randomization_p_values
-from ragbench.stats.student import t_cdf, t_quantile, t_sf
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
+    from ragbench.stats.difference import (
+        DifferenceInterval,
+        difference_interval,
+        effect_size,
+        paired_differences,
+    )
+    from ragbench.stats.holm import (
+        benjamini_hochberg_p_values,
+        can_reject,
+        holm_p_values,
+        resamples_needed,
+    )
+    from ragbench.stats.max_t import max_t_p_values, tied_with_best
+    from ragbench.stats.mean import MeanInterval, mean_interval
+    from ragbench.stats.power import (
+        minimum_detectable_difference,
+        noncentral_t_sf,
+        queries_needed,
+    )
+    from ragbench.stats.randomization import randomization_p_values
+    from ragbench.stats.student import t_cdf, t_quantile, t_sf
+
+_HOMES = {
+    "bootstrap": (
+        "bca_bootstrap",
+        "percentile_bootstrap",
+        "studentized_bootstrap",
+    ),
+    "difference": (
+        "DifferenceInterval",
+        "difference_interval",
+        "effect_size",
+        "paired_differences",
+    ),
+    "holm": (
+        "benjamini_hochberg_p_values",
+        "can_reject",
+        "holm_p_values",
+        "resamples_needed",
+    ),
+    "max_t": (
+        "max_t_p_values",
+        "tied_with_best",
+    ),
+    "mean": (
+        "MeanInterval",
+        "mean_interval",
+    ),
+    "power": (
+        "minimum_detectable_difference",
+        "noncentral_t_sf",
+        "queries_needed",
+    ),
+    "randomization": ("randomization_p_values",),
+    "student": (
+        "t_cdf",
+        "t_quantile",
+        "t_sf",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MeanInterval",
@@ -54,3 +100,10 @@ __all__ = [
     "t_quantile",
     "t_sf",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # on first use: a mean with its interval needs neither resampling nor power
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)

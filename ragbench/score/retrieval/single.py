@@ -258,8 +258,10 @@ def _hits(
 def _grades(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int], list[int]]:
     """Return the grades of the retrieved in rank order, and those of all judged documents."""
     for name, ids in (("retrieved", retrieved), ("judged", judged)):
-        if isinstance(ids, (str, bytes)):  # a collection too: of characters
-            raise OptionError("", name, ids, f"a collection of ids: [{ids!r}]")
+        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+            raise OptionError("", name, ids, "a collection of ids, as ['d1', 'd2']")
+    if isinstance(retrieved, (dict, set, frozenset)):  # whose order is not that of a ranking
+        raise OptionError("", "retrieved", retrieved, "a list of ids, best first")
     if isinstance(judged, Mapping):
         pool = list(judged.values())
         if not {*map(type, pool)} <= {int}:
@@ -269,7 +271,14 @@ def _grades(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int], l
     else:
         relevant = dict.fromkeys(judged, 1)
         grade_of, pool = relevant.get, [1] * len(relevant)
-    return [grade_of(document, _UNJUDGED) for document in dict.fromkeys(retrieved)], pool
+    try:
+        distinct = dict.fromkeys(retrieved)
+    except TypeError as error:
+        raise OptionError("", "retrieved", retrieved, "a list of ids, best first") from error
+    grades = [grade_of(document, _UNJUDGED) for document in distinct]
+    if not any(grade != _UNJUDGED for grade in grades) and any(type(d) is tuple for d in distinct):
+        raise OptionError("", "retrieved", next(iter(distinct)), "ids, not pairs of id and score")
+    return grades, pool
 
 
 def _discounted(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:

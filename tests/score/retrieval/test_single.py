@@ -116,3 +116,20 @@ def test_one_list_needs_no_numpy():
     )
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "retrieved",
+    [
+        pytest.param({"d1": 0.1, "d2": 9.0}, id="a mapping: is it sorted?"),
+        pytest.param({"d1", "d2"}, id="a set has no order"),
+        pytest.param([("d1", 2.0)], id="pairs"),
+        pytest.param([["d1"]], id="lists"),
+        pytest.param("d1", id="a text"),
+        pytest.param(None, id="nothing"),
+        pytest.param(3, id="a number"),
+    ],
+)
+def test_what_is_no_ranking_is_refused(retrieved):
+    with pytest.raises(OptionError, match="retrieved: found"):
+        single.ndcg(retrieved, {"d1": 1})
