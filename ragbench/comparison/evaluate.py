@@ -12,6 +12,7 @@ from ragbench.errors import DataError
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.score_run import score_run
 from ragbench.types import Qrels, Run
+from ragbench.types.frames import Frame, is_frame
 
 SCHEMA = "ragbench.scores/1"
 
@@ -89,8 +90,8 @@ class Evaluation:
 
 
 def evaluate_run(
-    run: Run | Mapping[str, Mapping[str, float]],
-    qrels: Qrels | Mapping[str, Mapping[str, int]],
+    run: Run | Mapping[str, Mapping[str, float]] | Frame,
+    qrels: Qrels | Mapping[str, Mapping[str, int]] | Frame,
     measures: Sequence[str],
     *,
     missing: Literal["zero", "skip"] = "zero",
@@ -102,8 +103,10 @@ def evaluate_run(
     """Score a run against qrels.
 
     Args:
-        run: Query -> document -> score, or a `Run`.
-        qrels: Query -> document -> grade, or a `Qrels`.
+        run: Query -> document -> score, a `Run`, or a pandas, polars or Arrow table with the
+            columns `query_id`, `doc_id`, `score`.
+        qrels: Query -> document -> grade, a `Qrels`, or a table with `query_id`, `doc_id`,
+            `relevance`.
         measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`.
         missing: What a judged query that the run lacks scores: 0, or nothing.
         no_relevant: What a query without a relevant document scores: nothing, or 0.
@@ -120,6 +123,8 @@ def evaluate_run(
         >>> result.mean["mrr"], result.per_query["mrr"]["q1"], result.summary["mrr"].n
         (0.5, 0.5, 1)
     """
+    run = Run.from_frame(run) if is_frame(run) else run
+    qrels = Qrels.from_frame(qrels) if is_frame(qrels) else qrels
     scored = score_run(
         run,
         qrels,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from struct import error as struct_error
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.types import frames
 from ragbench.types.byte_ids import ByteIds, HashArray
 from ragbench.types.cells import (
     bad_id,
@@ -70,6 +71,18 @@ class Run:
         scores = score_column(run, int(starts[-1]))
         documents = list(chain.from_iterable(run.values()))
         return cls(tuple(run), starts, documents, scores, name)
+
+    @classmethod
+    def from_frame(cls, frame: frames.Frame, name: str = "run") -> Run:
+        """Build a run from a pandas, polars or Arrow table with a row per hit.
+
+        Columns: `query_id`, `doc_id`, `score`, or as BEIR and PyTerrier call them.
+
+        Raises:
+            DataError: A column is missing, an id is not text, or a score is NaN or no number.
+        """
+        scores, duplicates = frames.rankings_of(frame)
+        return replace(cls.from_dict(scores, name), duplicates=duplicates)
 
     @classmethod
     def from_rankings(cls, rankings: Mapping[str, Iterable[Any]], name: str = "run") -> Run:
@@ -149,6 +162,18 @@ class Qrels:
 
     def __post_init__(self) -> None:
         _freeze(self.starts, self.grades)
+
+    @classmethod
+    def from_frame(cls, frame: frames.Frame) -> Qrels:
+        """Build qrels from a pandas, polars or Arrow table with a row per judgement.
+
+        Columns: `query_id`, `doc_id`, `relevance`, or as BEIR and PyTerrier call them.
+
+        Raises:
+            DataError: A column is missing, an id is not text, a grade is no integer, or a pair
+                has two grades.
+        """
+        return cls.from_dict(frames.judgements_of(frame))
 
     @classmethod
     def from_dict(cls, qrels: Mapping[str, Mapping[str, int]]) -> Qrels:

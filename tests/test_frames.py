@@ -1,0 +1,74 @@
+"""Runs and qrels out of data frames, and what is said of frames that are neither."""
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import ragbench as rb
+
+RUN = {"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d9": 0.5}}
+QRELS = {"q1": {"d2": 1, "d3": 0}, "q2": {"d9": 2}}
+HITS = [(q, d, s) for q, hits in RUN.items() for d, s in hits.items()]
+JUDGED = [(q, d, g) for q, hits in QRELS.items() for d, g in hits.items()]
+
+
+def pandas_frame(rows, names):
+    return pd.DataFrame(rows, columns=names)
+
+
+def arrow_table(rows, names):
+    columns = [[row[i] for row in rows] for i in range(len(names))]
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def polars_frame(rows, names):
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    return polars.DataFrame(rows, schema=list(names), orient="row")
+
+
+@pytest.mark.parametrize("make", [pandas_frame, arrow_table, polars_frame])
+@pytest.mark.parametrize(
+    ("run_names", "qrels_names"),
+    [
+        (("query_id", "doc_id", "score"), ("query_id", "doc_id", "relevance")),
+        (("qid", "docno", "score"), ("qid", "docno", "label")),
+        (("query-id", "corpus-id", "score"), ("query-id", "corpus-id", "score")),
+    ],
+)
+def test_frames_give_what_dicts_give(make, run_names, qrels_names):
+    run, qrels = make(HITS, run_names), make(JUDGED, qrels_names)
+
+    result = rb.evaluate_run(run, qrels, ["ndcg@10", "mrr"])
+
+    assert result.to_dict() == rb.evaluate_run(RUN, QRELS, ["ndcg@10", "mrr"]).to_dict()
+
+
+def test_a_repeated_hit_counts_once_at_its_best_score():
+    run = rb.Run.from_frame(
+        pandas_frame([*HITS, ("q1", "d2", 9.0), ("q1", "d1", 1.0)], ["qid", "docid", "score"])
+    )
+
+    assert run.to_dict()["q1"] == {"d1": 2.0, "d2": 9.0}
+    assert run.duplicates == {"q1": 2}
+
+
+@pytest.mark.parametrize(
+    ("rows", "names", "message"),
+    [
+        (HITS, ("query_id", "document", "score"), r"no column query_id|no column doc_id"),
+        ([("q1", "d1", float("nan"))], ("qid", "docno", "score"), "d1"),
+        ([("q1", "d1", float("nan")), ("q1", "d1", 1.0)], ("qid", "docno", "score"), "d1"),
+        ([("q1", "d1", 1.0), ("q1", "d1", float("nan"))], ("qid", "docno", "score"), "d1"),
+        ([(1, "d1", 1.0)], ("qid", "docno", "score"), "1"),
+    ],
+)
+def test_what_is_no_run_is_refused(rows, names, message):
+    with pytest.raises(rb.DataError, match=message):
+        rb.Run.from_frame(pandas_frame(rows, names))
+
+
+def test_a_pair_with_two_grades_is_refused():
+    with pytest.raises(rb.DataError, match="document 'd1' is judged 1 and 2"):
+        rb.Qrels.from_frame(
+            pandas_frame([("q1", "d1", 1), ("q1", "d1", 2)], ["qid", "docno", "label"])
+        )
