@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.errors import DataError
@@ -15,6 +15,9 @@ from ragbench.types import Qrels, Run
 from ragbench.types.frames import Frame, is_frame
 
 SCHEMA = "ragbench.scores/1"
+
+Nested = Mapping[str, Mapping[str, Any]]
+"""Query -> document -> number."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +126,9 @@ def evaluate_run(
         >>> result.mean["mrr"], result.per_query["mrr"]["q1"], result.summary["mrr"].n
         (0.5, 0.5, 1)
     """
-    run = Run.from_frame(run) if is_frame(run) else run
-    qrels = Qrels.from_frame(qrels) if is_frame(qrels) else qrels
     scored = score_run(
-        run,
-        qrels,
+        Run.from_frame(run) if is_frame(run) else cast("Nested", run),
+        Qrels.from_frame(qrels) if is_frame(qrels) else cast("Nested", qrels),
         measures,
         missing=missing,
         no_relevant=no_relevant,

@@ -68,9 +68,9 @@ def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
 
 
 def _rows(frame: Frame, value: Sequence[str], noun: str) -> Iterator[tuple[Any, Any, Any]]:
-    names = [
-        str(name) for name in getattr(frame, "column_names", None) or getattr(frame, "columns", ())
-    ]
+    arrow: bool = hasattr(frame, "column_names")
+    present: Any = getattr(frame, "column_names" if arrow else "columns")
+    names = [str(name) for name in present]
     query, document, number = (
         _column(frame, names, usual, noun) for usual in (QUERY, DOCUMENT, value)
     )
