@@ -6,14 +6,11 @@ python docs/generate.py
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
-
-import click
-from click.testing import CliRunner
-
-from ragbench.cli import group
-from ragbench.cli.list import command as list_command
 
 PAGE = Path(__file__).with_name("reference.md")
 
@@ -28,13 +25,9 @@ Generated from the code by `make generated`; do not edit.
 def reference() -> str:
     """Return the page."""
     parts = [HEAD]
-    context = click.Context(group, info_name="ragbench", terminal_width=88)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None  # noqa: S101 - list_commands has just named it
-        inner = click.Context(command, parent=context, info_name=name, terminal_width=88)
-        parts.append(f"### ragbench {name}\n\n```text\n{command.get_help(inner)}\n```\n")
-    catalog = json.loads(CliRunner().invoke(list_command, ["--json"]).stdout)
+    catalog = json.loads(_printed_by("list", "--json"))
+    for name in _commands():
+        parts.append(f"### ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n")
     for kind, entries in catalog.items():
         parts.append(f"## {kind.capitalize()}\n")
         parts += [_component(entry) for entry in entries if entry["built"]]
@@ -42,6 +35,29 @@ def reference() -> str:
         if later:
             parts.append(f"Not built yet: {later}.\n")
     return "\n".join(parts)
+
+
+def _printed_by(*arguments: str) -> str:
+    """What the command prints in a process of its own, at a fixed width."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ragbench", *arguments],
+        env={**os.environ, "COLUMNS": "90"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    )
+    return done.stdout.replace("python -m ragbench", "ragbench")
+
+
+def _commands() -> list[str]:
+    """The names under `Commands` of the help."""
+    listed = _printed_by("--help").partition("Commands:\n")[2].partition("\n\n")[0]
+    return [
+        line.split()[0]
+        for line in listed.splitlines()
+        if line.startswith("  ") and line[2:3] != " "
+    ]
 
 
 def _component(entry: dict[str, Any]) -> str:
