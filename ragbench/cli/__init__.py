@@ -58,8 +58,11 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line; results on stdout, everything else on stderr."""
-    _open_closed_streams()
+    lost = _open_closed_streams()
     code = _exit_code()
+    if lost and code == 0:
+        click.echo("cannot write the result: standard output is closed", err=True)
+        code = EXIT_BAD_INPUT
     try:
         sys.stdout.flush()
     except OSError as error:  # a full disk shows when the last of the output is written
@@ -70,11 +73,13 @@ def main() -> None:
     sys.exit(code)
 
 
-def _open_closed_streams() -> None:
-    """Give a stream that the caller closed somewhere to go, so that printing is no error."""
+def _open_closed_streams() -> bool:
+    """Give a stream that the caller closed somewhere to go; tell whether it was stdout."""
+    lost = sys.stdout is None
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the end
+    return lost
 
 
 def _exit_code() -> int:

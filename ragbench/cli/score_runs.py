@@ -158,6 +158,8 @@ def score_run_file(
 
 def _standard_input() -> BinaryIO:
     """Return standard input, decompressed if it is gzip."""
+    if sys.stdin is None:
+        raise DataError("standard input is closed", file="-", allowed="a run on standard input")
     stream: Any = sys.stdin.buffer  # a BufferedReader, which can look ahead
     if stream.peek(2)[:2] != _GZIP_MAGIC:
         return cast("BinaryIO", stream)

@@ -212,6 +212,8 @@ def wrong_columns(
     fields: list[bytes], line: bytes, expected: str, names: str, file: str, number: int
 ) -> DataError:
     """Return the error for a line with too few or too many columns, which it quotes."""
-    shown = line.strip()[:100].decode("utf-8", "backslashreplace")
+    text = line.strip()[:100].decode("utf-8", "backslashreplace")
+    # control characters of a file must not reach a terminal
+    shown = "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
     count = f"{len(fields)} column{'s' if len(fields) != 1 else ''}"
     return DataError(f"{count}, expected {expected} ({names}): '{shown}'", file=file, line=number)

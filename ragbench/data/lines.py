@@ -105,6 +105,8 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
         DataError: The file cannot be read, or is named `.gz` and is not gzip.
     """
     if not isinstance(source, (str, os.PathLike)):
+        if not hasattr(source, "read"):
+            raise DataError(f"found {source!r:.80}", allowed="a path, or an open binary stream")
         yield source
         return
     try:

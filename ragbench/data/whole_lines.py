@@ -9,6 +9,8 @@ from typing import IO, BinaryIO
 from ragbench.data.lines import GZIP_ERRORS, broken_gzip, without_bom
 from ragbench.errors import DataError
 
+_LONGEST_LINE = 16 << 20
+
 Read = Callable[[int], bytes]
 """Returns some bytes, at most so many; none at the end."""
 
@@ -92,6 +94,10 @@ class WholeLines:
         if self._first and not text and self.at_end:
             raise DataError("the file is empty", file=self._name)
         cut = len(text) if self.at_end else text.rfind(b"\n") + 1
+        if not cut and len(text) > _LONGEST_LINE:  # it would fill the memory before it ended
+            what = "NUL bytes without a line end" if b"\0" in text else "a line without an end"
+            found = f"{what} in {_LONGEST_LINE >> 20} MiB"
+            raise DataError(found, file=self._name, line=self.next_line, allowed="lines of text")
         text, self._rest = text[:cut], text[cut:]
         if text and self._first:
             text, self._first = without_bom(text, self._name), False

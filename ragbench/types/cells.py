@@ -92,7 +92,11 @@ def checked_score(score: Any, query_id: str, document: str) -> float:
             record=f"run: query '{query_id}', document '{document}'",
             allowed="a number, or inf",
         )
-    return float(score)
+    try:
+        return float(score)
+    except OverflowError as error:
+        place = f"run: query '{query_id}', document '{document}'"
+        raise DataError("score is too large", record=place, allowed="a double") from error
 
 
 def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] | None:

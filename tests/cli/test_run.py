@@ -257,12 +257,13 @@ def test_a_full_device_is_said(repository, tmp_path):
     assert "cannot write the result: No space left on device" in done.stderr
 
 
-def test_a_closed_stdout_is_no_error_of_ours(repository, tmp_path):
+def test_a_closed_stdout_is_said_and_the_folder_is_written(repository, tmp_path):
     command = f"{sys.executable} -m ragbench run {repository / QUICKSTART} --quiet >&-"
 
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
     )
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 2
+    assert done.stderr == "cannot write the result: standard output is closed\n"
     assert list(tmp_path.glob("runs/quickstart/2*/summary.json"))

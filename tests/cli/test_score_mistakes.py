@@ -1,5 +1,6 @@
 """Mistakes in calls and files of `ragbench score`, and what `--verify` finds."""
 
+import subprocess
 import sys
 
 import pytest
@@ -104,3 +105,72 @@ def test_a_difference_beyond_rounding_exits_1(capsys):
     assert told == (
         "verify: peer: 3 values of 2 scores computed again, largest difference 0.25 (map of a q2)\n"
     )
+
+
+def test_a_depth_beyond_any_file_changes_nothing(tmp_path):
+    (tmp_path / "q").write_text("q1 0 d1 1\n")
+    (tmp_path / "r").write_text("q1 Q0 d1 1 2.0 t\n")
+    command = [sys.executable, "-m", "ragbench", "score", "q", "r", "--format", "trec", "-m", "map"]
+
+    plain, deep = (
+        subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, check=False)
+        for more in ([], ["-M", "9" * 20])
+    )
+
+    assert deep.returncode == 0, deep.stderr
+    assert deep.stdout == plain.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("score q - <&-", "standard input is closed"),
+        ("score q r >&-", "cannot write the result: standard output is closed"),
+    ],
+)
+def test_closed_streams_are_said(tmp_path, command, message):
+    (tmp_path / "q").write_text("q1 0 d1 1\n")
+    (tmp_path / "r").write_text("q1 Q0 d1 1 2.0 t\n")
+
+    done = subprocess.run(
+        f"{sys.executable} -m ragbench {command}",
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path):
+    (tmp_path / "q").write_text("q1 0 d\x1b[31m\a 1 2 3 4\nq1 0 d\x07\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ragbench", "score", "q", "q"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert not {"\x1b", "\a"} & set(done.stderr)
+
+
+def test_a_stream_without_an_end_of_line_is_refused_before_it_fills_the_memory(tmp_path):
+    (tmp_path / "q").write_text("q1 0 d1 1\n")
+
+    done = subprocess.run(
+        f"head -c 200000000 /dev/zero | {sys.executable} -m ragbench score q -",
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "NUL bytes without a line end" in done.stderr

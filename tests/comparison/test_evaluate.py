@@ -94,3 +94,16 @@ def test_pandas_is_used_where_it_is_installed():
 
     assert isinstance(frame, pandas.DataFrame)
     assert frame.loc["q1", "mrr"] == 0.5
+
+
+def test_a_score_beyond_all_doubles_names_its_place():
+    with pytest.raises(rb.DataError, match="query 'q', document 'a': score is too large"):
+        rb.evaluate_run({"q": {"a": 10**400}}, {"q": {"a": 1}}, ["map"])
+
+
+@pytest.mark.parametrize("source", [5, b"x", None])
+def test_what_is_no_file_is_refused(source):
+    with pytest.raises(rb.DataError, match="allowed: a path, or an open binary stream"):
+        rb.read_qrels(source)
+    with pytest.raises(rb.DataError, match="allowed: a path, or an open binary stream"):
+        rb.read_run(source)

@@ -83,10 +83,11 @@ class BlockRanker:
         query, rank, first, last, judged = self._columns()
         n_retrieved = self._n_retrieved
         if self._depth is not None:
-            n_retrieved = np.minimum(n_retrieved, self._depth)
-            seen = rank <= self._depth
+            depth = min(self._depth, np.iinfo(np.int64).max)  # of arrays: Python's has no end
+            n_retrieved = np.minimum(n_retrieved, depth)
+            seen = rank <= depth
             query, rank, first, judged = query[seen], rank[seen], first[seen], judged[seen]
-            last = np.minimum(last[seen], self._depth)
+            last = np.minimum(last[seen], depth)
         missing = frozenset(np.flatnonzero(~self._seen).tolist())
         order = rank_order(query, rank)
         groups = TieGroups(first[order], last[order])

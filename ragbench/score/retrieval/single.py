@@ -13,7 +13,7 @@ from typing import Literal
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.gain import check_base, check_exponent
-from ragbench.types.cells import grade_row
+from ragbench.types.cells import LARGEST_GRADE, grade_row
 
 Judged = Mapping[Hashable, int] | Collection[Hashable]
 """Id -> grade, or the relevant ids."""
@@ -264,7 +264,7 @@ def _grades(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int], l
         raise OptionError("", "retrieved", retrieved, "a list of ids, best first")
     if isinstance(judged, Mapping):
         pool = list(judged.values())
-        if not {*map(type, pool)} <= {int}:
+        if not {*map(type, pool)} <= {int} or max(pool, default=0) > LARGEST_GRADE:
             pool = grade_row(judged, query_id="")
             judged = dict(zip(judged, pool, strict=True))
         grade_of = judged.get

@@ -133,3 +133,8 @@ def test_one_list_needs_no_numpy():
 def test_what_is_no_ranking_is_refused(retrieved):
     with pytest.raises(OptionError, match="retrieved: found"):
         single.ndcg(retrieved, {"d1": 1})
+
+
+def test_a_grade_beyond_32_bits_is_refused_as_in_a_run():
+    with pytest.raises(DataError, match="2147483648"):
+        single.ndcg(["a"], {"a": 2**31})
