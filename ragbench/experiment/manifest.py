@@ -6,14 +6,12 @@ import platform
 import sys
 import time
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench import __version__
 from ragbench.experiment.plan import Plan
+from ragbench.experiment.results import Results
 from ragbench.experiment.secrets import redact
-
-if TYPE_CHECKING:
-    from ragbench.experiment.runner import Results
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""

@@ -25,6 +25,7 @@ from ragbench.data.trec_files import format_run
 from ragbench.experiment.manifest import make_manifest
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.result import Experiment
+from ragbench.experiment.results import Results
 from ragbench.experiment.secrets import redact
 from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
@@ -33,7 +34,6 @@ from ragbench.types import Cause, Prediction
 if TYPE_CHECKING:
     from ragbench.experiment.calls import Outcome
     from ragbench.experiment.generation import Answers
-    from ragbench.experiment.runner import Results
 
 
 def write_run(plan: Plan, results: Results, started: float) -> Experiment:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ragbench.experiment.output import write_run
 from ragbench.experiment.plan import LiveComponents, Plan, make_plan
 from ragbench.experiment.progress import Progress, Silent, Stage
 from ragbench.experiment.result import Experiment
+from ragbench.experiment.results import Results
 from ragbench.experiment.retrieval import Ranked, ranked, retrieve
 from ragbench.experiment.scoring import (
     judge_answers,
@@ -93,28 +94,6 @@ def _index(name: str, retriever: Indexing, corpus: Sequence[Document]) -> None:
         raise
     except BaseException as error:  # code of the user's may raise anything
         raise AdapterError(f"retriever '{name}': index: {type(error).__name__}: {error}") from error
-
-
-@dataclass(slots=True)
-class Results:
-    """What the stages of a run have produced."""
-
-    rankings: dict[str, Ranked] = field(default_factory=dict)
-    """Retriever -> its run."""
-    answers: dict[str, Answers] = field(default_factory=dict)
-    """System -> its answers."""
-    judgements: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """System -> the verdicts, a row each."""
-    systems: list[SystemScores] = field(default_factory=list)
-    """Every system with its scores, in the order of the tables."""
-    notes: list[str] = field(default_factory=list)
-    """What the reader of the numbers should know, a sentence each."""
-    warnings: list[str] = field(default_factory=list)
-    """What makes numbers doubtful, a sentence each."""
-    comparisons: dict[str, Any] = field(default_factory=dict)
-    """The mapping of `comparisons.json`."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Stage -> wall time."""
 
 
 class _Runner:

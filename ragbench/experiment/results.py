@@ -1,0 +1,32 @@
+"""What the stages of a run have produced, before it becomes files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.comparison.systems import SystemScores
+from ragbench.experiment.generation import Answers
+from ragbench.experiment.retrieval import Ranked
+
+
+@dataclass(slots=True)
+class Results:
+    """What the stages of a run have produced."""
+
+    rankings: dict[str, Ranked] = field(default_factory=dict)
+    """Retriever -> its run."""
+    answers: dict[str, Answers] = field(default_factory=dict)
+    """System -> its answers."""
+    judgements: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """System -> the verdicts, a row each."""
+    systems: list[SystemScores] = field(default_factory=list)
+    """Every system with its scores, in the order of the tables."""
+    notes: list[str] = field(default_factory=list)
+    """What the reader of the numbers should know, a sentence each."""
+    warnings: list[str] = field(default_factory=list)
+    """What makes numbers doubtful, a sentence each."""
+    comparisons: dict[str, Any] = field(default_factory=dict)
+    """The mapping of `comparisons.json`."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Stage -> wall time."""
