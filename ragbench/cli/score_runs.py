@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ragbench.cli.score_output import Output, write_notes, write_result, write_scores
 from ragbench.errors import DataError, OptionError
 from ragbench.report.scores.base import Scored
 from ragbench.report.scores.trec_eval import FACTS
+from ragbench.score.retrieval.score_run import Rules
 
 if TYPE_CHECKING:
     from ragbench.score.retrieval.notation import Measure
     from ragbench.types import Qrels
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _OFFICIAL = "official"
 _SETS = frozenset({_OFFICIAL, "all_trec"})
 """trec_eval's words for many measures at once; `runid` and `num_q` are among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How runs are scored; the defaults are trec_eval's."""
-
-    missing: str = "skip"
-    """What a judged query that the run lacks gets."""
-    no_relevant: str = "zero"
-    """What a query without a relevant document gets."""
-    ties: str = "docid"
-    """How equal scores are ordered."""
-    trec_eval: int = 10
-    """Whose comparison of scores is followed."""
-    depth: int | None = None
-    """How many documents of a query are looked at; None at all."""
-
-    @classmethod
-    def of(cls, *, complete: bool = False, trec_eval: str = "10", **words: Any) -> Rules:
-        """Read the options of the command; `complete` is trec_eval's `-c`."""
-        missing = {"missing": "zero"} if complete else {}
-        return cls(**{**missing, **words}, trec_eval=int(trec_eval))
+def _rules(*, complete: bool = False, trec_eval: str = "10", **words: Any) -> Rules:
+    """Read the options of the command; what is not given is trec_eval's default."""
+    defaults = {"missing": "zero" if complete else "skip", "no_relevant": "zero"}
+    return Rules(**{**defaults, **words, "trec_eval": int(trec_eval)})
 
 
 def score_runs(
@@ -65,7 +48,7 @@ def score_runs(
         DataError: What is wrong with a file, and where; a run without any judged query.
     """
     parsed = read_measures(measures, level)
-    chosen = Rules.of(**rules)
+    chosen = _rules(**rules)
     judged = _judgements(qrels, runs)
     systems = _distinct([score_run_file(run, judged, parsed, chosen) for run in runs])
     notes = [note for scored in systems for note in _notes(scored, chosen)]
@@ -133,15 +116,14 @@ def score_run_file(
     """
     from ragbench.comparison.evaluate_files import evaluate_run_file
 
-    source = _standard_input() if run == "-" else run
     evaluation = evaluate_run_file(
-        source,
+        run,
         qrels,
         list(measures),
-        missing=rules.missing,  # type: ignore[arg-type]  # click checked the words
-        no_relevant=rules.no_relevant,  # type: ignore[arg-type]
-        ties=rules.ties,  # type: ignore[arg-type]
-        trec_eval=rules.trec_eval,  # type: ignore[arg-type]
+        missing=rules.missing,
+        no_relevant=rules.no_relevant,
+        ties=rules.ties,
+        trec_eval=rules.trec_eval,
         depth=rules.depth,
     )
     counts = dict(evaluation.counts)
@@ -154,18 +136,6 @@ def score_run_file(
             allowed=f"queries of the judgements, such as '{example}'",
         )
     return Scored(tag, run, replace(evaluation, counts=counts))
-
-
-def _standard_input() -> BinaryIO:
-    """Return standard input, decompressed if it is gzip."""
-    if sys.stdin is None:
-        raise DataError("standard input is closed", file="-", allowed="a run on standard input")
-    stream: Any = sys.stdin.buffer  # a BufferedReader, which can look ahead
-    if stream.peek(2)[:2] != _GZIP_MAGIC:
-        return cast("BinaryIO", stream)
-    import gzip
-
-    return cast("BinaryIO", gzip.open(stream))
 
 
 def _distinct(systems: Sequence[Scored]) -> list[Scored]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from ragbench.cli.score_runs import Rules, score_run_file
 from ragbench.cli.verification import Check, report_checks
+from ragbench.comparison.evaluate_files import evaluate_run_file
 from ragbench.data.trec_files import read_qrels, read_run
 from ragbench.report.scores.trec_eval import trec_eval_parts
 from ragbench.types import Qrels
@@ -18,6 +17,7 @@ from ragbench.types.cells import id_bytes
 if TYPE_CHECKING:
     from ragbench.report.scores.base import Scored
     from ragbench.score.retrieval.notation import Measure
+    from ragbench.score.retrieval.score_run import Rules
 
 Nested = dict[str, dict[str, float]]
 Number = TypeVar("Number", int, float)
@@ -49,8 +49,15 @@ def verify_runs(
         if peer is None:
             click.echo("verify: nothing is checked without pytrec-eval-terrier", err=True)
             return 0
-        nine = replace(rules, trec_eval=9)
-        ours = score_run_file(scored.source, judged, measures, nine).evaluation.per_query
+        ours = evaluate_run_file(
+            scored.source,
+            judged,
+            list(measures),
+            missing=rules.missing,
+            no_relevant=rules.no_relevant,
+            trec_eval=9,
+            depth=rules.depth,
+        ).per_query
         for name, part in known.items():
             for query, difference in _differences(ours[name], peer, "_".join(filter(None, part))):
                 differences[name][f"{scored.name} {query}"] = difference

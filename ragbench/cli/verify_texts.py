@@ -9,8 +9,8 @@ from ragbench.cli.verification import Check, report_checks
 from ragbench.score.text.notation import parse_metric
 
 if TYPE_CHECKING:
-    from ragbench.cli.score_predictions import Pairs
     from ragbench.comparison.evaluate import Evaluation
+    from ragbench.data.pairs import Pairs
     from ragbench.score.text.base import Metric
 
 Peer = Callable[[str, Sequence[str]], float]

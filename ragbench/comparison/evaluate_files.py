@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from ragbench.comparison.evaluate import Evaluation
+from ragbench.data.lines import standard_input
 from ragbench.data.trec_files import read_qrels
 from ragbench.data.trec_stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
 from ragbench.score.retrieval.blocks import BlockRanker
@@ -84,7 +84,7 @@ def _rank_file(
     run: str | Path | BinaryIO, qrels: Qrels, rules: Rules, chunk_bytes: int
 ) -> tuple[RankedGrades, BlockRanker, str]:
     """Rank a run block by block; return what was ranked, with what, and the tag of the run."""
-    source = sys.stdin.buffer if run == "-" else run
+    source = standard_input() if run == "-" else run
     with open_run_stream(source, chunk_bytes=chunk_bytes) as stream:
         ranker = _ranker(qrels, rules)
         try:

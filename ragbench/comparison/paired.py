@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.summary import finite, summarize
+from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.score.base import ScoreColumn
 from ragbench.stats import (
@@ -96,7 +96,7 @@ def _best(
 ) -> tuple[str | None, list[str]]:
     """The system with the best mean and those that max-T does not tell from it, in config order."""
     columns = [system.columns[name] for system in having.values()]
-    means = np.array([summarize(column).mean for column in columns])
+    means = np.array([mean_of(column) for column in columns])
     if columns[0].aggregate == "sum" or not np.isfinite(means).any():
         return None, []
     higher = columns[0].direction == "higher"

@@ -81,6 +81,11 @@ def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
     )
 
 
+def mean_of(column: ScoreColumn) -> float:
+    """Return the aggregate over the scored queries alone; NaN where none is scored."""
+    return _aggregate(column.values[column.causes == Cause.SCORED], column.aggregate)
+
+
 def finite(value: float) -> float | None:
     """Return the number, or None where it is NaN or infinite: files hold null instead."""
     return float(value) if math.isfinite(value) else None

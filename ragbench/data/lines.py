@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from ragbench.errors import DataError
 
@@ -27,6 +28,20 @@ def source_name(source: Source) -> str:
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
     return str(getattr(source, "name", "<stream>"))
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input as bytes, decompressed if it is gzip.
+
+    Raises:
+        DataError: It is closed.
+    """
+    if sys.stdin is None:
+        raise DataError("standard input is closed", file="-", allowed="a file on standard input")
+    stream: Any = sys.stdin.buffer  # a BufferedReader, which can look ahead
+    if stream.peek(2)[:2] == _GZIP_MAGIC:
+        return cast("BinaryIO", gzip.GzipFile(fileobj=stream))
+    return cast("BinaryIO", stream)
 
 
 def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:

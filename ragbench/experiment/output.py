@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from ragbench.data.run_folder import (
     write_run_folder,
 )
 from ragbench.data.trec_files import format_run
+from ragbench.experiment.calls import Outcome
+from ragbench.experiment.generation import Answers
 from ragbench.experiment.manifest import make_manifest
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.result import Experiment
@@ -30,10 +32,6 @@ from ragbench.experiment.secrets import redact
 from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
 from ragbench.types import Cause, Prediction
-
-if TYPE_CHECKING:
-    from ragbench.experiment.calls import Outcome
-    from ragbench.experiment.generation import Answers
 
 
 def write_run(plan: Plan, results: Results, started: float) -> Experiment:

@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 
-from ragbench.cli.score_predictions import read_pairs
+from ragbench.data.pairs import read_pairs
 
 PREDICTIONS = """\
 {"query_id": "q1", "answer": "the cat sat on the mat"}

@@ -93,7 +93,8 @@ def test_a_secret_in_an_error_text_is_not_written(config, monkeypatch, tmp_path)
 
 
 def test_half_a_character_in_an_answer_does_not_lose_the_run(config):
-    cut = lambda question, contexts: "cut in the middle of \ud83d"  # noqa: E731
+    def cut(question, contexts):
+        return "cut in the middle of \ud83d"
 
     path = rb.run_experiment(config, generators={"cut": cut}).path
 
