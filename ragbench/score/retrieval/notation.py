@@ -13,6 +13,7 @@ import numpy as np
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, nearest
 from ragbench.score.base import Aggregate
+from ragbench.score.options import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import MeasureSpec, RankedGrades, options_of, spec_of
 from ragbench.score.retrieval.spellings import (
@@ -210,7 +211,7 @@ def _measure(written: str, spelling: str, options: str, k: str | None) -> Measur
     spec = spec_of(kernel)
     if spec is None:
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
-    given = _options(spec, kernel, [*_split(implied), *_split(options)])
+    given = _options(spec, kernel, [*split_options(implied), *split_options(options)])
     cutoff = _cutoff(spec, kernel, k)
     at = {} if cutoff is None else {spec.at: cutoff}
     # a measure over no queries costs nothing and checks what the options demand of each other
@@ -242,39 +243,15 @@ def _forms() -> list[str]:
     ]
 
 
-def _split(options: str) -> list[str]:
-    return [part.strip() for part in options.split(",")] if options.strip() else []
-
-
 def _options(spec: MeasureSpec, kernel: Callable[..., Any], parts: list[str]) -> dict[str, Any]:
     """Read `gain=exp`, `p=0.5`; those at their default are left out, the others in their order."""
-    owner = spec.name
     declared = {name: option for name, option in options_of(kernel).items() if name != spec.at}
-    allowed = ", ".join(f"{name}={option.allowed}" for name, option in declared.items())
-    given: dict[str, Any] = {}
-    for part in parts:
-        key, equals, text = (piece.strip() for piece in part.partition("="))
-        key, text = OPTION_SPELLINGS.get((key, text.strip("'\"")), (key, text.strip("'\"")))
-        if not equals or key not in declared:
-            wanted = f"options in the form name=value: {allowed}" if allowed else "no options"
-            raise OptionError(owner, "options", part, wanted, nearest(key, declared))
-        if key in given:
-            raise OptionError(owner, key, f"{given[key]} and {text}", "one value")
-        given[key] = declared[key].check(owner, _value(text))
-    return {
-        name: given[name]
-        for name, option in declared.items()
-        if name in given and given[name] != option.default
-    }
+    return read_options(spec.name, parts, declared, _respell)
 
 
-def _value(text: str) -> Any:
-    """Read an integer, a number, or a word; 2.0 is the integer 2, so that names are unique."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+def _respell(key: str, text: str) -> tuple[str, str]:
+    bare = text.strip("'\"")
+    return OPTION_SPELLINGS.get((key, bare), (key, bare))
 
 
 def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any:
@@ -288,7 +265,7 @@ def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any
         raise OptionError(spec.name, "k", k, f"no cut-off: {spec.name}")
     digits = k.strip()
     if spec.at != "k":
-        return options_of(kernel)[spec.at].check(spec.name, _value(digits))
+        return read_value(spec.name, options_of(kernel)[spec.at], digits)
     if not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
         found: object = int(k) if re.fullmatch(r"-?\d+", k) else k
         raise OptionError(spec.name, "k", found, "an integer >= 1")

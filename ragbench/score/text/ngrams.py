@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 Counts = Mapping[Hashable, int]
 
-_REMEMBERED = 2_000  # texts; at 1,000 tokens each, a few hundred MB
+_ROOM = 1_000_000  # tokens that are remembered with their n-grams: a few hundred MB
 
 
 class TokenizedText:
@@ -28,23 +28,34 @@ class TokenizedText:
 
 
 class TokenizedTexts:
-    """Tokenises texts, and remembers those that come again."""
+    """Tokenises texts, and remembers those that come again: references above all."""
 
-    def __init__(self, tokenize: Callable[[str], list[str]], texts: Iterable[str]) -> None:
-        """Look which of the texts to come are repeated: only they are worth their memory."""
+    def __init__(self, tokenize: Callable[[str], list[str]]) -> None:
+        """Remember nothing until `expect` says what comes again."""
         self._tokenize = tokenize
-        self._repeated = {text for text, count in Counter(texts).items() if count > 1}
-        self._seen: dict[str, TokenizedText] = {}
+        self._worth: set[str] = set()
+        self._kept: dict[str, TokenizedText] = {}
+        self._room = _ROOM
+
+    def expect(self, rows: Iterable[tuple[str, Sequence[str]]]) -> None:
+        """Look at the rows to come: worth their memory are references and repeated predictions."""
+        predictions: Counter[str] = Counter()
+        self._worth = set()
+        for prediction, references in rows:
+            predictions[prediction] += 1
+            self._worth.update(references)
+        self._worth.update(text for text, count in predictions.items() if count > 1)
+        self._kept = {text: kept for text, kept in self._kept.items() if text in self._worth}
+        self._room = _ROOM - sum(len(kept.tokens) for kept in self._kept.values())
 
     def __call__(self, text: str) -> TokenizedText:
         """Return the tokens of a text."""
-        known = self._seen.get(text)
+        known = self._kept.get(text)
         if known is None:
             known = TokenizedText(self._tokenize(text))
-            if text in self._repeated:
-                if len(self._seen) >= _REMEMBERED:
-                    del self._seen[next(iter(self._seen))]
-                self._seen[text] = known
+            if text in self._worth and self._room >= len(known.tokens):
+                self._room -= len(known.tokens)
+                self._kept[text] = known
         return known
 
 
