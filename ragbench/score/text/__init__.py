@@ -11,6 +11,7 @@ METRICS = Family(
         **{f"rouge{n}": f"{_HERE}.rouge:rouge" for n in (*range(1, 10), "L", "Lsum")},
         **{f"bleu{n}": f"{_HERE}.bleu:bleu" for n in ("", 1, 2, 3, 4)},
         "bleu.corpus": f"{_HERE}.corpus_bleu:corpus_bleu",
+        "ter": f"{_HERE}.ter:ter",
         **dict.fromkeys(("chrf", "chrf++"), f"{_HERE}.chrf:chrf"),
         **{name: f"{_HERE}.{name}:{name}" for name in ("exact_match", "token_f1", "contains")},
     },
@@ -19,7 +20,6 @@ METRICS = Family(
             "bertscore",
             "meteor",
             "semantic_similarity",
-            "ter",
         }
     ),
 )
