@@ -121,7 +121,7 @@ class Declaration:
     """What readers should know about how the metric sees these texts, in sentences."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Metric:
     """A metric as a caller names it: `rouge1`, `rouge1(stemmer=true).precision`."""
 
@@ -137,6 +137,9 @@ class Metric:
     """Those that differ from their default."""
     declaration: Declaration
     """Where it comes from."""
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.canonical))
 
     @property
     def canonical(self) -> str:
