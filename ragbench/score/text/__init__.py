@@ -12,13 +12,13 @@ METRICS = Family(
         **{f"bleu{n}": f"{_HERE}.bleu:bleu" for n in ("", 1, 2, 3, 4)},
         "bleu.corpus": f"{_HERE}.corpus_bleu:corpus_bleu",
         "ter": f"{_HERE}.ter:ter",
+        "meteor": f"{_HERE}.meteor:meteor",
         **dict.fromkeys(("chrf", "chrf++"), f"{_HERE}.chrf:chrf"),
         **{name: f"{_HERE}.{name}:{name}" for name in ("exact_match", "token_f1", "contains")},
     },
     planned=frozenset(
         {
             "bertscore",
-            "meteor",
             "semantic_similarity",
         }
     ),
