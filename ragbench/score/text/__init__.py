@@ -13,7 +13,8 @@ METRICS = Family(
         "bleu.corpus": f"{_HERE}.corpus_bleu:corpus_bleu",
         "ter": f"{_HERE}.ter:ter",
         "meteor": f"{_HERE}.meteor:meteor",
-        **dict.fromkeys(("chrf", "chrf++"), f"{_HERE}.chrf:chrf"),
+        "chrf": f"{_HERE}.chrf:chrf",
+        "chrf++": f"{_HERE}.chrf:chrf_plus_plus",
         **{name: f"{_HERE}.{name}:{name}" for name in ("exact_match", "token_f1", "contains")},
     },
     planned=frozenset(

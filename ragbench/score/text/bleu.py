@@ -26,7 +26,8 @@ from ragbench.score.text.bleu_statistics import (
     smoothing_of,
 )
 from ragbench.score.text.ngrams import TokenizedText, TokenizedTexts
-from ragbench.score.text.tokenizers import Tokenizer, tokenizer
+from ragbench.score.text.scripts import note_unspaced
+from ragbench.score.text.tokenizers import WORD_TOKENIZERS, Tokenizer, tokenizer
 
 
 class BleuRows:
@@ -62,6 +63,13 @@ def check_tokenizer(options: Options) -> None:
     tokenizer("bleu", options["tokenize"], options["lowercase"])
 
 
+def note_words(texts: Sequence[str], options: Options) -> list[str]:
+    """Say where the tokenizer finds no words."""
+    if options["tokenize"] not in WORD_TOKENIZERS:
+        return []
+    return note_unspaced("bleu", texts, "bleu(tokenize=char) splits them, tokenize=zh Chinese")
+
+
 def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], float]]:
     """The longest n-gram that a metric needs, and what it reads off the result."""
     if metric.part.startswith("precision"):
@@ -81,6 +89,7 @@ def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], 
     open=BleuRows,
     check=check_tokenizer,
     facts={"order": "effective"},
+    notes=note_words,
 )
 def bleu(
     prediction: str,

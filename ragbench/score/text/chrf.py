@@ -18,13 +18,11 @@ from ragbench.score.text.base import (
     reference_list,
 )
 from ragbench.score.text.ngrams import TokenizedText, overlap
+from ragbench.score.text.scripts import note_unspaced
 from ragbench.score.text.shared_ngrams import shared_ngrams
 
 CharOrder = Annotated[int, Option("Longest n-grams of characters that count.", ge=1, le=20)]
-WordOrder = Annotated[
-    int | None,
-    Option("Longest n-grams of words that count; left out: 0 for chrf, 2 for chrf++.", ge=0, le=20),
-]
+WordOrder = Annotated[int, Option("Longest n-grams of words that count.", ge=0, le=20)]
 Beta = Annotated[float, Option("How many times recall counts as much as precision.", ge=0, le=100)]
 Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
 Whitespace = Annotated[bool, Option("Count white space as characters.")]
@@ -54,30 +52,30 @@ class _Rows:
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
-        options = self._options
-        orders = [_word_order(metric.base, options["word_order"]) for metric in metrics]
-        columns: list[list[float]] = [[] for _ in metrics]
+        beta, eps_smoothing = self._options["beta"], self._options["eps_smoothing"]
+        values: list[float] = []
         for start in range(0, len(rows), _ROWS):
             block = rows[start : start + _ROWS]
             pairs = [(prediction, text) for prediction, gold in block for text in gold]
-            counted = _count_pairs(pairs, options, max(orders))
+            counted = _count_pairs(pairs, self._options)
             for _, references in block:
-                found = [next(counted) for _ in references]
-                for column, word_order in zip(columns, orders, strict=True):
-                    used = (counts[: options["char_order"] + word_order] for counts in found)
-                    scores = (_f_score(u, options["beta"], options["eps_smoothing"]) for u in used)
-                    column.append(max(scores) / 100)
+                scores = [_f_score(next(counted), beta, eps_smoothing) for _ in references]
+                values.append(max(scores) / 100)
             advance(len(block))
-        return [Column(values) for values in columns]
+        return [Column(values) for _ in metrics]
 
 
-@metric("chrf", "chrf++", open=_Rows, facts={"references": "best"})
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    return note_unspaced("chrf++", texts, "chrf has characters alone") * bool(options["word_order"])
+
+
+@metric("chrf", open=_Rows, facts={"references": "best"}, notes=_notes)
 def chrf(
     prediction: str,
     references: str | Sequence[str],
     *,
     char_order: CharOrder = 6,
-    word_order: WordOrder = None,
+    word_order: WordOrder = 0,
     beta: Beta = 2,
     lowercase: Lowercase = False,
     whitespace: Whitespace = False,
@@ -110,33 +108,55 @@ def chrf(
 
         >>> round(chrf("cat", "cats", char_order=3), 4)
         0.6886
-        >>> chrf("a small cat", "a small cat", word_order=2)
-        1.0
 
     References:
         Popovic (2015), chrF: character n-gram F-score. Popovic (2017), chrF++: words helping
         character n-grams.
     """
-    order = _word_order("chrf", word_order)
-    for name, value, least in (("char_order", char_order, 1), ("word_order", order, 0)):
+    for name, value, least in (("char_order", char_order, 1), ("word_order", word_order, 0)):
         if type(value) is not int or not least <= value <= 20:
             raise OptionError("chrf", name, value, f"an integer from {least} to 20")
     if not 0 <= beta <= 100:
         raise OptionError("chrf", "beta", beta, "a number from 0 to 100")
-    mine = _prepare(prediction, lowercase, whitespace, order)
+    mine = _prepare(prediction, lowercase, whitespace, word_order)
     scores = []
     for reference in reference_list("chrf", references):
-        counts = _count_pair(
-            mine, _prepare(reference, lowercase, whitespace, order), char_order, order
-        )
+        theirs = _prepare(reference, lowercase, whitespace, word_order)
+        counts = _count_pair(mine, theirs, char_order, word_order)
         scores.append(_f_score(counts, beta, eps_smoothing))
     return max(scores) / 100
 
 
-def _word_order(name: str, given: int | None) -> int:
-    if given is None:
-        return 2 if name == "chrf++" else 0
-    return given
+@metric("chrf++", open=_Rows, facts={"references": "best"}, notes=_notes)
+def chrf_plus_plus(
+    prediction: str,
+    references: str | Sequence[str],
+    *,
+    char_order: CharOrder = 6,
+    word_order: WordOrder = 2,
+    beta: Beta = 2,
+    lowercase: Lowercase = False,
+    whitespace: Whitespace = False,
+    eps_smoothing: EpsSmoothing = False,
+) -> float:
+    """Score character n-grams as `chrf` does, and words and pairs of words besides.
+
+    The same as `chrf` with `word_order=2`, whose arguments it takes.
+
+    Example:
+        >>> chrf_plus_plus("a small cat", "a small cat"), chrf_plus_plus("", "a small cat")
+        (1.0, 0.0)
+    """
+    return chrf(
+        prediction,
+        references,
+        char_order=char_order,
+        word_order=word_order,
+        beta=beta,
+        lowercase=lowercase,
+        whitespace=whitespace,
+        eps_smoothing=eps_smoothing,
+    )
 
 
 def _prepare(text: str, lowercase: bool, whitespace: bool, word_order: int) -> _Text:
@@ -158,15 +178,13 @@ def _words(pieces: list[str]) -> list[str]:
     return words
 
 
-def _count_pairs(
-    pairs: Sequence[tuple[str, str]], options: Options, word_order: int
-) -> Iterator[list[Counts]]:
+def _count_pairs(pairs: Sequence[tuple[str, str]], options: Options) -> Iterator[list[Counts]]:
     """Count the n-grams of each pair of texts, first of characters, then of words."""
+    char_order, word_order = options["char_order"], options["word_order"]
     prepared: dict[str, _Text] = {}
     for text in {text for pair in pairs for text in pair}:
         prepared[text] = _prepare(text, options["lowercase"], options["whitespace"], word_order)
     both = [(prepared[mine], prepared[theirs]) for mine, theirs in pairs]
-    char_order = options["char_order"]
     of_characters = shared_ngrams([(m.characters, t.characters) for m, t in both], char_order)
     of_words = shared_ngrams([(m.words, t.words) for m, t in both], word_order)
     for (mine, theirs), characters, words in zip(both, of_characters, of_words, strict=True):

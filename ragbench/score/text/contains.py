@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragbench.score.text.answers import normalized
-from ragbench.score.text.base import metric, reference_list
+from ragbench.score.text.base import Options, metric, reference_list
+from ragbench.score.text.scripts import note_unspaced
 
 
-@metric("contains", facts={"normalize": "squad", "references": "any"})
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    return note_unspaced("contains", texts, "chrf sees parts of them")
+
+
+@metric("contains", facts={"normalize": "squad", "references": "any"}, notes=_notes)
 def contains(prediction: str, references: str | Sequence[str]) -> float:
     """Return 1 where the words of a reference stand in the prediction, in a row, else 0.
 

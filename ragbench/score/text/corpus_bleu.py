@@ -15,7 +15,7 @@ from ragbench.score.text.base import (
     metric,
     reference_list,
 )
-from ragbench.score.text.bleu import BleuRows, check_tokenizer
+from ragbench.score.text.bleu import BleuRows, check_tokenizer, note_words
 from ragbench.score.text.bleu_statistics import (
     Lowercase,
     MaxOrder,
@@ -48,6 +48,7 @@ class _Corpus(BleuRows):
     open=_Corpus,
     check=check_tokenizer,
     facts={"order": "all"},
+    notes=note_words,
 )
 def corpus_bleu(
     predictions: Sequence[str],

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragbench.score.text.answers import normalized
-from ragbench.score.text.base import metric, reference_list
+from ragbench.score.text.base import Options, metric, reference_list
+from ragbench.score.text.scripts import note_articles
 
 
-@metric("exact_match", facts={"normalize": "squad", "references": "best"})
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    return note_articles("exact_match", texts)
+
+
+@metric("exact_match", facts={"normalize": "squad", "references": "best"}, notes=_notes)
 def exact_match(prediction: str, references: str | Sequence[str]) -> float:
     """Return 1 where a prediction equals a reference after normalisation, else 0.
 

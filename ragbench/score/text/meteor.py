@@ -19,6 +19,7 @@ from ragbench.score.text.base import (
     reference_list,
 )
 from ragbench.score.text.ngrams import TokenizedTexts
+from ragbench.score.text.scripts import note_not_english
 from ragbench.score.text.tokenizers import Tokenize, Tokenizer, tokenizer
 from ragbench.text.stem import stemmer
 from ragbench.text.wordnet import WordNet, find_wordnet, load_wordnet
@@ -76,7 +77,13 @@ def _facts(options: Options) -> dict[str, str]:
     return {"references": "best", "stemmer": "porter", "wordnet": wordnet.version}
 
 
-@metric("meteor", open=_Rows, check=_check, facts=_facts, unsigned=frozenset({"wordnet"}))
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    return note_not_english("meteor", texts)
+
+
+@metric(
+    "meteor", open=_Rows, check=_check, facts=_facts, unsigned=frozenset({"wordnet"}), notes=_notes
+)
 def meteor(
     prediction: str,
     references: str | Sequence[str],

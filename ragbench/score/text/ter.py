@@ -18,6 +18,7 @@ from ragbench.score.text.base import (
     reference_list,
 )
 from ragbench.score.text.ngrams import TokenizedTexts
+from ragbench.score.text.scripts import note_unspaced
 from ragbench.score.text.shifts import count_edits
 
 Normalized = Annotated[bool, Option("Split punctuation off words and resolve XML entities.")]
@@ -49,7 +50,21 @@ class _Rows:
         return [Column(values) for _ in metrics]
 
 
-@metric("ter", direction="lower", range=(0.0, math.inf), open=_Rows, facts={"references": "fewest"})
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    if options["normalized"] and options["asian_support"]:
+        return []
+    instead = "ter(normalized=true,asian_support=true) splits Chinese characters"
+    return note_unspaced("ter", texts, instead)
+
+
+@metric(
+    "ter",
+    direction="lower",
+    range=(0.0, math.inf),
+    open=_Rows,
+    facts={"references": "fewest"},
+    notes=_notes,
+)
 def ter(
     prediction: str,
     references: str | Sequence[str],

@@ -23,6 +23,9 @@ Tokenizer = Annotated[
     ),
 ]
 
+WORD_TOKENIZERS = frozenset({"13a", "intl", "none"})
+"""Those that part words at white space and punctuation alone."""
+
 _PACKAGES = {
     "ja-mecab": ("MeCab with the IPA dictionary", "pip install 'sacrebleu[ja]'"),
     "ko-mecab": ("MeCab-ko with its dictionary", "pip install 'sacrebleu[ko]'"),
