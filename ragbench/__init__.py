@@ -40,9 +40,12 @@ if TYPE_CHECKING:
         recall,
     )
     from ragbench.score.text.bleu import bleu
+    from ragbench.score.text.chrf import chrf
     from ragbench.score.text.contains import contains
     from ragbench.score.text.exact_match import exact_match
+    from ragbench.score.text.meteor import meteor
     from ragbench.score.text.rouge import rouge
+    from ragbench.score.text.ter import ter
     from ragbench.score.text.token_f1 import token_f1
     from ragbench.types import (
         Collection,
@@ -87,9 +90,12 @@ _HOMES = {
         "recall",
     ),
     "score.text.bleu": ("bleu",),
+    "score.text.chrf": ("chrf",),
     "score.text.contains": ("contains",),
     "score.text.exact_match": ("exact_match",),
+    "score.text.meteor": ("meteor",),
     "score.text.rouge": ("rouge",),
+    "score.text.ter": ("ter",),
     "score.text.token_f1": ("token_f1",),
     "types": (
         "Collection",
@@ -130,6 +136,7 @@ __all__ = [
     "average_precision",
     "bleu",
     "bpref",
+    "chrf",
     "contains",
     "dcg",
     "err",
@@ -139,6 +146,7 @@ __all__ = [
     "f1",
     "hit_rate",
     "load_experiment",
+    "meteor",
     "mrr",
     "ndcg",
     "precision",
@@ -149,6 +157,7 @@ __all__ = [
     "recall",
     "rouge",
     "run_experiment",
+    "ter",
     "token_f1",
     "write_run",
 ]

@@ -1,9 +1,9 @@
-"""`ragbench score --predictions ... --verify`: the same values by rouge-score and sacrebleu."""
+"""`ragbench score --predictions ... --verify`: the same values by the packages that define them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.cli.verification import Check, report_checks
 from ragbench.score.text.notation import parse_metric
@@ -56,6 +56,10 @@ def _peer(metric: Metric) -> tuple[str, Peer | None]:
         return "rouge-score", _rouge(metric)
     if metric.base.startswith("bleu"):
         return "sacrebleu", _bleu(metric)
+    if metric.base in ("chrf", "chrf++", "ter"):
+        return "sacrebleu", _other_of_sacrebleu(metric)
+    if metric.base == "meteor":
+        return "nltk", _meteor(metric)
     return "", None
 
 
@@ -85,6 +89,55 @@ def _bleu(metric: Metric) -> Peer:
         return float(found.score) / 100
 
     return score
+
+
+def _other_of_sacrebleu(metric: Metric) -> Peer:
+    from sacrebleu import CHRF, TER
+
+    scorer: Any = (TER if metric.base == "ter" else CHRF)(**metric.options)
+    return lambda prediction, gold: float(scorer.sentence_score(prediction, gold).score) / 100
+
+
+def _meteor(metric: Metric) -> Peer:
+    """METEOR by nltk on the same tokens; which words are synonyms is read from WordNet by us."""
+    from nltk.translate.meteor_score import meteor_score
+
+    from ragbench.score.text.tokenizers import tokenizer
+    from ragbench.text.wordnet import find_wordnet, load_wordnet
+
+    names = load_wordnet(find_wordnet("metric 'meteor'", metric.options["wordnet"])).synonyms
+    split = tokenizer("meteor", metric.options["tokenize"])
+    weights = {name: metric.options[name] for name in ("alpha", "beta", "gamma")}
+
+    def score(prediction: str, references: Sequence[str]) -> float:
+        gold = [split(text) for text in references]
+        return float(meteor_score(gold, split(prediction), wordnet=_Senses(names), **weights))
+
+    return score
+
+
+class _Senses:
+    """As much of nltk's reader of WordNet as METEOR asks for, with the synonyms of another."""
+
+    def __init__(self, names: Callable[[str], frozenset[str]]) -> None:
+        self._names = names
+
+    def synsets(self, word: str) -> list[_Sense]:
+        return [_Sense([_Lemma(name) for name in self._names(word)])]
+
+
+class _Sense(NamedTuple):
+    words: list[_Lemma]
+
+    def lemmas(self) -> list[_Lemma]:
+        return self.words
+
+
+class _Lemma(NamedTuple):
+    word: str
+
+    def name(self) -> str:
+        return self.word
 
 
 def _sacrebleu(metric: Metric, order: int) -> Any:
