@@ -15,6 +15,7 @@ sacrebleu. Time grows with the number of pairs; ROUGE-L with the product of the 
 from __future__ import annotations
 
 import argparse
+import atexit
 import csv
 import functools
 import gzip
@@ -109,7 +110,9 @@ def nltk_wordnet() -> Any:
         from nltk.corpus import wordnet
 
         return wordnet
-    folder = Path(tempfile.mkdtemp()) / "wordnet"
+    temporary = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, temporary)
+    folder = Path(temporary) / "wordnet"
     shutil.copytree(place, folder)
     # Debian's package lacks this list of names, which no score depends on
     (folder / "lexnames").write_text("".join(f"{n:02d}\tname\t1\n" for n in range(45)))
