@@ -73,10 +73,30 @@ def _components(kind: str) -> list[dict[str, Any]]:
             found.append({"name": name, "help": str(error), "built": True, "options": []})
             continue
         entry = {"name": name, "help": summary_line(component), "built": True}
-        found.append({**entry, "options": _options(component)})
+        found.append({**entry, "options": _options(component), **_facts(component)})
     names = {entry["name"] for entry in found}
     planned = sorted(family.planned - names)
     return found + [{"name": name, "help": "", "built": False, "options": []} for name in planned]
+
+
+def _facts(component: Any) -> dict[str, Any]:
+    """What a metric says about itself, for the docs."""
+    declared = getattr(component, "declaration", None)
+    if declared is None:
+        return {}
+    low, high = declared.range
+    return {
+        "parts": list(declared.parts),
+        "range": [_limit(low), _limit(high)],
+        "direction": declared.direction,
+        "equals": declared.equals,
+        "not_for": declared.not_for,
+    }
+
+
+def _limit(value: float) -> float | None:
+    """An end of a range; null where it is open."""
+    return value if abs(value) != float("inf") else None
 
 
 def _rubrics() -> list[dict[str, Any]]:

@@ -69,7 +69,14 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     return note_unspaced("chrf++", texts, "chrf has characters alone") * bool(options["word_order"])
 
 
-@metric("chrf", open=_Rows, facts={"references": "best"}, notes=_notes)
+@metric(
+    "chrf",
+    open=_Rows,
+    facts={"references": "best"},
+    notes=_notes,
+    equals="sacrebleu's sentence chrF, divided by 100, bit for bit",
+    not_for="answers that may be worded otherwise; unlike texts share letters and score above 0",
+)
 def chrf(
     prediction: str,
     references: str | Sequence[str],
@@ -127,7 +134,14 @@ def chrf(
     return max(scores) / 100
 
 
-@metric("chrf++", open=_Rows, facts={"references": "best"}, notes=_notes)
+@metric(
+    "chrf++",
+    open=_Rows,
+    facts={"references": "best"},
+    notes=_notes,
+    equals="sacrebleu's sentence chrF with word_order 2, divided by 100, bit for bit",
+    not_for="answers that may be worded otherwise; text without spaces, where chrf does as well",
+)
 def chrf_plus_plus(
     prediction: str,
     references: str | Sequence[str],

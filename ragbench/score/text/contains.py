@@ -13,7 +13,13 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     return note_unspaced("contains", texts, "chrf sees parts of them")
 
 
-@metric("contains", facts={"normalize": "squad", "references": "any"}, notes=_notes)
+@metric(
+    "contains",
+    facts={"normalize": "squad", "references": "any"},
+    notes=_notes,
+    equals="its definition, by brute force",
+    not_for="long answers that name everything; references of one common word",
+)
 def contains(prediction: str, references: str | Sequence[str]) -> float:
     """Return 1 where the words of a reference stand in the prediction, in a row, else 0.
 

@@ -13,7 +13,13 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     return note_articles("exact_match", texts)
 
 
-@metric("exact_match", facts={"normalize": "squad", "references": "best"}, notes=_notes)
+@metric(
+    "exact_match",
+    facts={"normalize": "squad", "references": "best"},
+    notes=_notes,
+    equals="the SQuAD script on ASCII; beyond it, Unicode punctuation and accents are normalised",
+    not_for="answers in whole sentences",
+)
 def exact_match(prediction: str, references: str | Sequence[str]) -> float:
     """Return 1 where a prediction equals a reference after normalisation, else 0.
 

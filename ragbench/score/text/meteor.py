@@ -82,7 +82,15 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
 
 
 @metric(
-    "meteor", open=_Rows, check=_check, facts=_facts, unsigned=frozenset({"wordnet"}), notes=_notes
+    "meteor",
+    open=_Rows,
+    check=_check,
+    facts=_facts,
+    unsigned=frozenset({"wordnet"}),
+    notes=_notes,
+    equals="nltk's meteor_score on the same tokens and the same WordNet, bit for bit",
+    not_for="other languages than English; comparing with papers that use Java METEOR 1.5, which "
+    "has other weights and paraphrases",
 )
 def meteor(
     prediction: str,

@@ -64,6 +64,9 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     open=_Rows,
     facts={"references": "fewest"},
     notes=_notes,
+    equals="sacrebleu's sentence TER, divided by 100, bit for bit",
+    not_for="answers that may be longer than the reference: each further word is an edit; text "
+    "without spaces",
 )
 def ter(
     prediction: str,

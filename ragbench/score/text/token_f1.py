@@ -49,6 +49,8 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     open=_Rows,
     facts={"normalize": "squad", "references": "best"},
     notes=_notes,
+    equals="the SQuAD script on ASCII; beyond it, Unicode punctuation and accents are normalised",
+    not_for="long answers, whose words overlap by chance; text without spaces",
 )
 def token_f1(prediction: str, references: str | Sequence[str]) -> float:
     """Return the F1 of the words that a prediction shares with its best reference.
