@@ -102,10 +102,11 @@ def _meteor(metric: Metric) -> Peer:
     """METEOR by nltk on the same tokens; which words are synonyms is read from WordNet by us."""
     from nltk.translate.meteor_score import meteor_score
 
+    from ragbench.score.text.meteor import locate_wordnet
     from ragbench.score.text.tokenizers import tokenizer
-    from ragbench.text.wordnet import find_wordnet, load_wordnet
+    from ragbench.text.wordnet import load_wordnet
 
-    names = load_wordnet(find_wordnet("metric 'meteor'", metric.options["wordnet"])).synonyms
+    names = load_wordnet(locate_wordnet(metric.options["wordnet"])).synonyms
     split = tokenizer("meteor", metric.options["tokenize"])
     weights = {name: metric.options[name] for name in ("alpha", "beta", "gamma")}
 

@@ -120,25 +120,26 @@ def _read(path: Path, name: str) -> bytes:
         raise DataError(f"no file {name}", file=path, allowed=allowed) from error
 
 
-def find_wordnet(owner: str, folder: str | None = None) -> Path:
+def find_wordnet(owner: str) -> Path:
     """Return where the database of WordNet lies on this machine.
+
+    Tried are the folders of WNSEARCHDIR and WNHOME, of nltk, and of Debian's wordnet-base.
 
     Args:
         owner: What needs it, for the message.
-        folder: A folder that was named; otherwise those of WNSEARCHDIR and WNHOME, of nltk
-            and of Debian's wordnet-base are tried.
 
     Raises:
-        DataError: The named folder does not hold it.
         MissingExtra: It is nowhere; says how to get it.
     """
-    if folder is not None:
-        _read(Path(folder), _FILES[0])
-        return Path(folder)
     for place in _places():
-        if place.is_file() or (place / _FILES[0]).is_file():
+        if holds_wordnet(place):
             return place
     raise MissingExtra(owner, "the database of WordNet", advice=_ADVICE)
+
+
+def holds_wordnet(place: Path) -> bool:
+    """Whether a folder holds the database, or a file is an archive that may."""
+    return place.is_file() or (place / _FILES[0]).is_file()
 
 
 def _places() -> Iterator[Path]:

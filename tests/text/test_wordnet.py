@@ -124,13 +124,14 @@ def test_without_a_database_it_says_how_to_get_one(nowhere):
         find_wordnet("test")
 
 
-def test_a_named_folder_without_it_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"no file index\.noun; allowed: the database files"):
-        find_wordnet("test", str(tmp_path))
+def test_a_file_that_is_missing_is_an_error(tmp_path):
     write_wordnet(tmp_path)
     (tmp_path / "verb.exc").unlink()
-    with pytest.raises(DataError, match=r"no file verb\.exc"):
+    with pytest.raises(DataError, match=r"no file verb\.exc; allowed: the database files"):
         WordNet(tmp_path)
+    (tmp_path / "wordnet.zip").write_text("no archive")
+    with pytest.raises(DataError, match=r"no file index\.noun"):
+        WordNet(tmp_path / "wordnet.zip")
 
 
 def test_a_damaged_database_is_an_error(tmp_path):

@@ -11,10 +11,10 @@ METRICS = Family(
         **{f"rouge{n}": f"{_HERE}.rouge:rouge" for n in (*range(1, 10), "L", "Lsum")},
         **{f"bleu{n}": f"{_HERE}.bleu:bleu" for n in ("", 1, 2, 3, 4)},
         "bleu.corpus": f"{_HERE}.corpus_bleu:corpus_bleu",
-        "ter": f"{_HERE}.ter:ter",
-        "meteor": f"{_HERE}.meteor:meteor",
         "chrf": f"{_HERE}.chrf:chrf",
         "chrf++": f"{_HERE}.chrf:chrf_plus_plus",
+        "ter": f"{_HERE}.ter:ter",
+        "meteor": f"{_HERE}.meteor:meteor",
         **{name: f"{_HERE}.{name}:{name}" for name in ("exact_match", "token_f1", "contains")},
     },
     planned=frozenset(

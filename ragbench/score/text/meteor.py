@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from ragbench.errors import OptionError
@@ -22,7 +23,7 @@ from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.scripts import note_not_english
 from ragbench.score.text.tokenizers import Tokenize, Tokenizer, tokenizer
 from ragbench.text.stem import stemmer
-from ragbench.text.wordnet import WordNet, find_wordnet, load_wordnet
+from ragbench.text.wordnet import WordNet, find_wordnet, holds_wordnet, load_wordnet
 
 Alpha = Annotated[float, Option("Weight of recall against precision, 1 is recall.", ge=0, le=1)]
 BetaPower = Annotated[float, Option("How steeply the penalty grows with the chunks.", ge=0, le=100)]
@@ -49,7 +50,7 @@ class _Rows:
     def __init__(self, options: Options) -> None:
         self._split = _tokenizer(options["tokenize"])
         self._references = TokenizedTexts(self._split)
-        self._wordnet = load_wordnet(find_wordnet("metric 'meteor'", options["wordnet"]))
+        self._wordnet = load_wordnet(locate_wordnet(options["wordnet"]))
         self._weights = _Weights(options["alpha"], options["beta"], options["gamma"])
 
     def __call__(
@@ -67,13 +68,13 @@ class _Rows:
 
 def _check(options: Options) -> None:
     """See whether WordNet and the tokenizer are there."""
-    find_wordnet("metric 'meteor'", options["wordnet"])
+    locate_wordnet(options["wordnet"])
     tokenizer("meteor", options["tokenize"])
 
 
 def _facts(options: Options) -> dict[str, str]:
     """The stemmer, and the release and content of the database."""
-    wordnet = load_wordnet(find_wordnet("metric 'meteor'", options["wordnet"]))
+    wordnet = load_wordnet(locate_wordnet(options["wordnet"]))
     return {"references": "best", "stemmer": "porter", "wordnet": wordnet.version}
 
 
@@ -131,10 +132,25 @@ def meteor(
         if not 0 <= value <= most:
             raise OptionError("meteor", name, value, f"a number from 0 to {most}")
     references = reference_list("meteor", references)
-    database = load_wordnet(find_wordnet("metric 'meteor'", wordnet))
+    database = load_wordnet(locate_wordnet(wordnet))
     split, weights = _tokenizer(tokenize), _Weights(alpha, beta, gamma)
     words = split(prediction)
     return max(_score(words, split(text), database, weights) for text in references)
+
+
+def locate_wordnet(named: str | None) -> Path:
+    """Return the folder or archive that was named, or the one that is found.
+
+    Raises:
+        OptionError: What was named does not hold the database.
+        MissingExtra: None was named, and none is found.
+    """
+    if named is None:
+        return find_wordnet("metric 'meteor'")
+    if not holds_wordnet(Path(named)):
+        allowed = "a folder with the database files of WordNet, index.noun among them"
+        raise OptionError("meteor", "wordnet", named, allowed)
+    return Path(named)
 
 
 def _tokenizer(name: str) -> Tokenize:

@@ -225,10 +225,12 @@ def test_single_texts_load_nothing_heavy():
 import sys
 from ragbench.score.text.rouge import rouge
 from ragbench.score.text.bleu import bleu
+from ragbench.score.text.chrf import chrf
 from ragbench.score.text.exact_match import exact_match
 from ragbench.score.text.token_f1 import token_f1
 from ragbench.score.text.contains import contains
-rouge("a b", "a"), bleu("a b", "a"), exact_match("a", "b"), token_f1("a", "b"), contains("a", "b")
+rouge("a b", "a"), bleu("a b", "a"), chrf("a b", "a")
+exact_match("a", "b"), token_f1("a", "b"), contains("a", "b")
 heavy = {"numpy", "nltk", "sacrebleu", "rouge_score", "yaml", "pydantic", "click"}
 print(sorted(heavy & set(sys.modules)))
 """

@@ -105,6 +105,10 @@ def test_without_wordnet_nothing_is_run(monkeypatch, tmp_path):
         ({"alpha": 2}, "alpha: found 2, allowed: a number from 0 to 1"),
         ({"beta": -1}, "beta: found -1, allowed: a number from 0 to 100"),
         ({"gamma": 1.5}, "gamma: found 1.5"),
+        (
+            {"wordnet": "no/folder"},
+            "wordnet: found 'no/folder', allowed: a folder with the database",
+        ),
         ({"tokenize": "13"}, "tokenize: found '13', allowed: .*did you mean '13a'"),
     ],
 )
