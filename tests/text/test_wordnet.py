@@ -12,6 +12,7 @@ from ragbench.text import wordnet as module
 from ragbench.text.wordnet import WordNet, find_wordnet
 from tests.text.wordnet_files import IRREGULAR, SENSES, write_wordnet
 
+PLURALS = ("bosses", "wolves", "boxes", "quizzes", "quizes", "churches", "dishes", "policemen")
 ENDINGS = ("", "s", "es", "ed", "ing", "er", "est", "ies", "men", "ses", "x")
 
 
@@ -49,6 +50,7 @@ def test_synonyms_are_those_of_nltk(tmp_path, monkeypatch):
     ours, theirs = WordNet(write_wordnet(tmp_path)), read_with_nltk(tmp_path, monkeypatch)
     known = {name for names in SENSES.values() for sense in names for name in sense}
     known |= {form for forms in IRREGULAR.values() for form in forms} | {"nothing", "", "é"}
+    known |= {*PLURALS, "berries"}
     for word, ending in itertools.product(sorted(known), ENDINGS):
         assert ours.synonyms(word + ending) == synonyms_in_nltk(theirs, word + ending)
 
@@ -83,6 +85,8 @@ def test_the_database_of_this_machine_reads_as_in_nltk(monkeypatch, tmp_path):
         ("fast", {"fast", "quick", "tight"}),
         ("PARIS", {"PARIS", "Paris"}),
         ("unknown", {"unknown"}),
+        ("policemen", {"policemen", "policeman", "officer"}),
+        ("berries", {"berries", "berry"}),
     ],
 )
 def test_hand_worked(tmp_path, word, expected):

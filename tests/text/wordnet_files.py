@@ -4,7 +4,11 @@ PARTS = ("noun", "verb", "adj", "adv")
 LETTERS = dict(zip(PARTS, "nvar", strict=True))
 
 SENSES = {
-    "noun": [["cat", "true_cat"], ["cat", "guy"], ["rock", "stone"], ["child", "kid"], ["Paris"]],
+    "noun": [
+        *(["cat", "true_cat"], ["cat", "guy"], ["rock", "stone"], ["child", "kid"], ["Paris"]),
+        *(["boss", "chief"], ["wolf"], ["box"], ["quiz"], ["church"], ["dish"], ["berry"]),
+        ["policeman", "officer"],
+    ],
     "verb": [["run", "operate"], ["buy", "purchase"], ["rock", "sway"], ["be", "exist"]],
     "adj": [["big", "large"], ["handy(p)", "useful"], ["quick", "fast"]],
     "adv": [["fast", "tight"]],

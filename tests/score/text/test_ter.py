@@ -61,6 +61,24 @@ def test_the_limits_are_those_of_sacrebleu(n_words, n_reference, vocabulary):
         assert count_edits(list(map(str, words)), list(map(str, reference))) == theirs
 
 
+@pytest.mark.parametrize(
+    ("seed", "n_words", "n_reference", "vocabulary"),
+    [
+        pytest.param(
+            752, 4, 110, 30, id="the second row sees nothing of the first beyond the beam"
+        ),
+        pytest.param(
+            15, 40, 40, 3, id="a shift that saves edits comes after the last that is tried"
+        ),
+    ],
+)
+def test_texts_at_which_a_limit_decides(seed, n_words, n_reference, vocabulary):
+    draw = random.Random(seed)
+    reference = list(map(str, draw.choices(range(vocabulary), k=n_reference)))
+    words = list(map(str, draw.choices(range(vocabulary), k=n_words)))
+    assert count_edits(words, reference) == translation_edit_rate(words, reference)[0]
+
+
 def test_blocks_of_shifts_change_nothing(monkeypatch):
     words, reference = list("cdeabxyf"), list("abcdefyx")
     whole = count_edits(words, reference)
