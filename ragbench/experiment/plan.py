@@ -168,7 +168,7 @@ def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
     asked = {query.id for query in queries}
     if asked.issuperset(qrels.query_ids):
         return qrels
-    return Qrels.from_dict({q: docs for q, docs in qrels.to_dict().items() if q in asked})
+    return qrels.of_queries(asked)
 
 
 def _pairs(

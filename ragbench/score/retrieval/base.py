@@ -1,4 +1,4 @@
-"""What every retrieval measure is: a function of `RankedGrades` that `@measure` declares."""
+"""What every retrieval measure is: a function of a record, which `@measure` declares."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ Cutoff = Annotated[int, Option("Look at the first k ranks only.", ge=1)]
 """A number of ranks."""
 Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
 """A smallest grade."""
+
+Reads = Literal["grades", "subtopics", "passages"]
+"""The record that a measure is a function of: `RankedGrades`, a `RankedSubtopics` for each query,
+or `RetrievedPassages`."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,6 +160,8 @@ class MeasureSpec:
     """The largest possible value of one query; inf where unbounded."""
     aliases: tuple[str, ...] = ()
     """Further names of the same thing."""
+    reads: Reads = "grades"
+    """The record that it is a function of."""
     direction: Direction = "higher"
     """Which way is better."""
     aggregate: Aggregate = "mean"
@@ -180,14 +186,14 @@ def measure(
     range: tuple[float, float],
     **declared: Any,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a function of `RankedGrades` and options to be a retrieval measure.
+    """Declare a function of a record and options to be a retrieval measure.
 
     A bad option raises an `OptionError` before the function runs.
 
     Args:
         name: The canonical name.
         range: The smallest and the largest possible value of one query.
-        **declared: Further fields of `MeasureSpec`.
+        **declared: Further fields of `MeasureSpec`, such as the record that it `reads`.
     """
     spec = MeasureSpec(name, *range, **declared)
 
