@@ -24,6 +24,8 @@ class Ranked:
     """One per query, in their order."""
     run: Run
     """The rankings as they are scored; a query that failed or is missing is absent."""
+    unmatched: Run | None = None
+    """The rankings of passages, where `run` has what they were matched with in their place."""
     notes: list[str] = field(default_factory=list)
     """What the reader of the numbers should know about this run."""
     warnings: list[str] = field(default_factory=list)
@@ -113,8 +115,8 @@ def ranked(
         name,
         outcomes,
         run,
-        [f"{name}: {note}" for note in notes],
-        [f"{name}: {warning}" for warning in warnings],
+        notes=[f"{name}: {note}" for note in notes],
+        warnings=[f"{name}: {warning}" for warning in warnings],
     )
 
 

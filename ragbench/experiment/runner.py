@@ -22,17 +22,12 @@ from ragbench.experiment.load import load_collection
 from ragbench.experiment.output import write_run
 from ragbench.experiment.plan import LiveComponents, Plan, make_plan
 from ragbench.experiment.progress import Progress, Silent, Stage
+from ragbench.experiment.ranking_scores import Gold, score_ranking
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
 from ragbench.experiment.retrieval import Ranked, ranked, retrieve
-from ragbench.experiment.scoring import (
-    judge_answers,
-    notes_on_answers,
-    score_answers,
-    score_ranking,
-)
+from ragbench.experiment.scoring import judge_answers, notes_on_answers, score_answers
 from ragbench.retrieve.base import Indexing
-from ragbench.score.base import ScoreColumn
 from ragbench.types import Document
 
 
@@ -127,15 +122,14 @@ class _Runner:
         ranking = self.results.rankings[name] = self._retrieve(name)
         self.results.notes += ranking.notes
         self.results.warnings += ranking.warnings
-        columns: dict[str, ScoreColumn] = {}
-        counts: dict[str, Any] = {}
-        if plan.qrels is not None and plan.measures:
-            rules = plan.config.metrics.retrieval
-            found, read = score_ranking(ranking, plan.qrels, plan.queries, plan.measures, rules)
-            columns, counts = {column.name: column for column in found}, read.to_dict()
-        kinds: dict[str, Kind] = dict.fromkeys(columns, "retrieval")
-        self.results.systems.append(SystemScores(name, name, None, columns, kinds, counts))
         corpus = {document.id: document for document in plan.collection.documents or []}
+        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, corpus)
+        scored = score_ranking(ranking, gold, plan.measures, plan.config.metrics.retrieval)
+        self.results.warnings += scored.warnings
+        kinds: dict[str, Kind] = dict.fromkeys(scored.columns, "retrieval")
+        self.results.systems.append(
+            SystemScores(name, name, None, scored.columns, kinds, scored.counts)
+        )
         for retriever, generator in plan.pairs:
             if retriever == name:
                 self._run_pair(ranking, generator, corpus)

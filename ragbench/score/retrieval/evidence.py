@@ -21,10 +21,11 @@ from ragbench.score.retrieval.subtopics import RankedSubtopics
 from ragbench.types import Qrels
 
 _NOTHING: Mapping[str, Mapping[str, int]] = {}
-_ALLOWED = (
+SUBTOPICS_ALLOWED = (
     "a fourth column 'subtopic' in BEIR qrels, TREC diversity qrels (query subtopic document "
     "grade), or {query: {document: {subtopic: grade}}}"
 )
+"""What gives judgements subtopics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ def subtopics_read_by(
         return None
     if qrels is None or qrels.subtopics is None:
         found = f"{named.written} needs subtopics, and the judgements have none"
-        raise DataError(found, allowed=_ALLOWED)
+        raise DataError(found, allowed=SUBTOPICS_ALLOWED)
     return qrels
 
 
