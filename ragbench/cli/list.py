@@ -62,7 +62,7 @@ def _components(kind: str) -> list[dict[str, Any]]:
         except DataError as error:  # a package that is installed but broken
             found.append({"name": name, "help": str(error), "built": True, "options": []})
             continue
-        entry = {"name": name, "help": summary_line(component), "built": True}
+        entry = {"name": name, "help": summary_line(component) + _needs(component), "built": True}
         # a metric's options are arguments of the Python functions: a config names metrics only
         options = [] if kind == "metrics" else _options(component)
         found.append({**entry, "options": options})
@@ -117,6 +117,16 @@ def _options(component: Any) -> list[dict[str, Any]]:
         }
         for option in declared_options(component).values()
     ]
+
+
+def _needs(component: Any) -> str:
+    """What a measure needs where judgements are not it."""
+    reads = getattr(getattr(component, "measure_spec", None), "reads", "grades")
+    if reads == "grades":
+        return ""
+    from ragbench.score.retrieval.base import NEEDS
+
+    return f" (needs {NEEDS[reads]})"
 
 
 def _plain(value: Any) -> Any:

@@ -69,13 +69,6 @@ class Judgements:
         if first:
             raise dangling(self.file, "query", first, known, where)
 
-    def require_documents(self, known: Iterable[str], where: str) -> None:
-        """Raise a `DataError` if a judged document is not known."""
-        known = set(known)
-        missing = [(line, doc) for (_, doc), line in self.lines.items() if doc not in known]
-        if missing:
-            raise dangling(self.file, "document", missing, known, where)
-
 
 def dangling(
     file: str, noun: str, missing: Iterable[tuple[int, str]], known: set[str], where: str

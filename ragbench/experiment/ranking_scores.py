@@ -93,7 +93,9 @@ def _score_ids(
     )
     row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
     rows = np.array([row_of.get(query.id, -1) for query in queries], dtype=np.int64)
-    found.columns |= {column.name: _aligned(column, rows) for column in scored.columns}
+    for column in scored.columns:
+        signature = column.signature.with_parts(match=rules.match.rule)
+        found.columns[column.name] = replace(_aligned(column, rows), signature=signature)
     found.counts = scored.counts.to_dict()
 
 

@@ -20,6 +20,8 @@ class Ranked:
 
     name: str
     """The retriever's name."""
+    queries: Sequence[Query]
+    """The queries that it was asked."""
     outcomes: list[Outcome[Retrieved]]
     """One per query, in their order."""
     run: Run
@@ -113,6 +115,7 @@ def ranked(
         (warnings if strange > len(run) / 2 else notes).append(remark)
     return Ranked(
         name,
+        queries,
         outcomes,
         run,
         notes=[f"{name}: {note}" for note in notes],

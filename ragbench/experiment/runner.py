@@ -19,6 +19,7 @@ from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import calls_of
 from ragbench.experiment.generation import Answers, generate, given_answers, passages_of
 from ragbench.experiment.load import load_collection
+from ragbench.experiment.matching import match_hits
 from ragbench.experiment.output import write_run
 from ragbench.experiment.plan import LiveComponents, Plan, make_plan
 from ragbench.experiment.progress import Progress, Silent, Stage
@@ -119,13 +120,14 @@ class _Runner:
     def _run_retriever(self, name: str) -> None:
         """One retriever and all its pairs, so that only one index is held at a time."""
         plan = self.plan
-        ranking = self.results.rankings[name] = self._retrieve(name)
-        self.results.notes += ranking.notes
-        self.results.warnings += ranking.warnings
+        rules = plan.config.metrics.retrieval
         corpus = {document.id: document for document in plan.collection.documents or []}
+        ranking = match_hits(self._retrieve(name), rules, plan.measures, plan.qrels, corpus)
+        self.results.rankings[name] = ranking
         gold = Gold(plan.queries, plan.qrels, plan.collection.answers, corpus)
-        scored = score_ranking(ranking, gold, plan.measures, plan.config.metrics.retrieval)
-        self.results.warnings += scored.warnings
+        scored = score_ranking(ranking, gold, plan.measures, rules)
+        self.results.notes += ranking.notes
+        self.results.warnings += [*ranking.warnings, *scored.warnings]
         kinds: dict[str, Kind] = dict.fromkeys(scored.columns, "retrieval")
         self.results.systems.append(
             SystemScores(name, name, None, scored.columns, kinds, scored.counts)
@@ -145,7 +147,9 @@ class _Runner:
         with self._stage(f"retrieve {name}", len(plan.queries)) as stage:
             top_k = plan.config.metrics.retrieval.top_k
             outcomes = retrieve(retriever, plan.queries, top_k, calls, stage.advance)
-        return ranked(name, retriever, plan.queries, outcomes, corpus)
+        # other chunks of the same texts have ids of their own
+        known = None if plan.config.metrics.retrieval.match.level == "text" else corpus
+        return ranked(name, retriever, plan.queries, outcomes, known)
 
     def _run_pair(self, ranking: Ranked, generator: str, corpus: Mapping[str, Document]) -> None:
         plan, component = self.plan, self.plan.components.get(generator)

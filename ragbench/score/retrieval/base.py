@@ -25,6 +25,13 @@ Reads = Literal["grades", "subtopics", "passages"]
 """The record that a measure is a function of: `RankedGrades`, a `RankedSubtopics` for each query,
 or `RetrievedPassages`."""
 
+NEEDS: Mapping[Reads, str] = {
+    "grades": "judgements",
+    "subtopics": "judgements with subtopics",
+    "passages": "gold answers and the texts of the passages",
+}
+"""What the data must have for each record."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
