@@ -121,12 +121,8 @@ def _options(component: Any) -> list[dict[str, Any]]:
 
 def _needs(component: Any) -> str:
     """What a measure needs where judgements are not it."""
-    reads = getattr(getattr(component, "measure_spec", None), "reads", "grades")
-    if reads == "grades":
-        return ""
-    from ragbench.score.retrieval.base import NEEDS
-
-    return f" (needs {NEEDS[reads]})"
+    spec = getattr(component, "measure_spec", None)
+    return "" if spec is None or spec.reads == "grades" else f" (needs {spec.needs})"
 
 
 def _plain(value: Any) -> Any:

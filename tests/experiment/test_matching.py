@@ -153,7 +153,7 @@ def test_a_retriever_that_has_no_more_is_told_apart(chunked):
 
 def test_enough_documents_need_no_warning(chunked):
     experiment = rb.run_experiment(
-        with_match(chunked, SEPARATOR, ["recall@2", "map"]), retrievers={"mine": chunks_of_two}
+        with_match(chunked, SEPARATOR, ["recall@3", "map"]), retrievers={"mine": chunks_of_two}
     )
 
     assert not [w for w in experiment.summary["warnings"] if w.startswith("mine: ")]

@@ -25,12 +25,11 @@ Reads = Literal["grades", "subtopics", "passages"]
 """The record that a measure is a function of: `RankedGrades`, a `RankedSubtopics` for each query,
 or `RetrievedPassages`."""
 
-NEEDS: Mapping[Reads, str] = {
+_NEEDS: Mapping[Reads, str] = {
     "grades": "judgements",
     "subtopics": "judgements with subtopics",
     "passages": "gold answers and the texts of the passages",
 }
-"""What the data must have for each record."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -185,6 +184,11 @@ class MeasureSpec:
     """Of the DEFINITION: it moves only when numbers move."""
     from_qrels: Mapping[str, Callable[[RankedGrades], Any]] = field(default_factory=dict)
     """Options whose default is read off the qrels."""
+
+    @property
+    def needs(self) -> str:
+        """What the data must have for its record, in words."""
+        return _NEEDS[self.reads]
 
 
 def measure(

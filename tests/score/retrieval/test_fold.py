@@ -49,6 +49,8 @@ def test_equal_scores_stand_where_the_best_passage_stood():
     run = {"q": {"b#0": 1.0, "a#0": 0.5, "c#0": 1.0, "a#1": 1.0}}
 
     assert list(folded(run).to_dict()["q"]) == ["b", "c", "a"]
+    again = {"q": {"a#0": 1.0, "b#0": 1.0, "a#1": 1.0}}
+    assert list(folded(again).to_dict()["q"]) == ["a", "b"], "no better passage, no new place"
 
 
 def test_a_passage_without_a_document_stays_itself():
