@@ -72,7 +72,7 @@ def _components(kind: str) -> list[dict[str, Any]]:
         except DataError as error:  # a package that is installed but broken
             found.append({"name": name, "help": str(error), "built": True, "options": []})
             continue
-        entry = {"name": name, "help": summary_line(component), "built": True}
+        entry = {"name": name, "help": summary_line(component) + _needs(component), "built": True}
         found.append({**entry, "options": _options(component), **_facts(component)})
     names = {entry["name"] for entry in found}
     planned = sorted(family.planned - names)
@@ -145,6 +145,12 @@ def _options(component: Any) -> list[dict[str, Any]]:
         }
         for option in declared_options(component).values()
     ]
+
+
+def _needs(component: Any) -> str:
+    """What a measure needs where judgements are not it."""
+    spec = getattr(component, "measure_spec", None)
+    return "" if spec is None or spec.reads == "grades" else f" (needs {spec.needs})"
 
 
 def _plain(value: Any) -> Any:
