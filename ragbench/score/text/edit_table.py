@@ -7,9 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ragbench.types import IntArray
 
 _BEAM = 25  # cells on either side of the diagonal, as in sacrebleu
+_FEW = 120  # cells of a row; the step of an array takes as long
 _FAR = 1 << 28  # more than any number of edits
 
 
@@ -38,6 +42,13 @@ class Row(NamedTuple):
         column -= self.low
         return self.cells[column] if 0 <= column < len(self.cells) else _FAR
 
+    def between(self, first: int, end: int) -> list[int]:
+        """Return the cells from one column to before another, which lies further right."""
+        start = first - self.low
+        found = [_FAR] * -start if start < 0 else []
+        found += self.cells[max(start, 0) : end - self.low]
+        return found + [_FAR] * (end - first - len(found))
+
 
 def align(rows: Sequence[Row], words: Sequence[int], reference: Sequence[int]) -> Alignment:
     """Read off a table which words are kept; of equal ways substitutions, then deletions."""
@@ -65,28 +76,36 @@ class EditTable:
     """Edit distances of texts of one length to a reference, near the diagonal."""
 
     def __init__(self, length: int, reference: Sequence[int]) -> None:
-        import numpy as np
-
-        self._symbols = np.array(reference)
-        self._places = np.arange(len(reference) + 1)
+        self._reference = list(reference)
         self._bands = list(_bands(length, len(reference)))
+        self._width = max((high - low for low, high in self._bands), default=0)
 
     def rows(self, words: Sequence[int]) -> list[Row]:
         """Return the table of one text."""
-        import numpy as np
-
-        text = np.array([words])
-        row = np.full_like(self._places, _FAR)[None]
-        other = row.copy()
-        # what row 1 does not look at stays far, also when the array comes to be row 2
-        high = self._bands[0][1] if self._bands else len(self._places)
-        row[0, :high] = self._places[:high]
-        rows = [Row(0, row[0, :high].tolist())]
-        for place, (low, high) in enumerate(self._bands):
-            self._next_row(row, other, text[:, place], (low, high))
-            rows.append(Row(low, other[0, low:high].tolist()))
-            row, other = other, row
+        # row 1 looks no further than its own band
+        width = self._bands[0][1] if self._bands else len(self._reference) + 1
+        rows = [Row(0, list(range(width)))]
+        for word, band in zip(words, self._bands, strict=True):
+            rows.append(self._row_after(rows[-1], word, *band))
         return rows
+
+    def _row_after(self, before: Row, word: int, low: int, high: int) -> Row:
+        """Compute the cells of a band from the row before."""
+        start = max(low, 1)
+        above = before.between(start - 1, high)
+        cells = [] if low else [before(0) + 1]
+        left = cells[0] if cells else _FAR
+        for symbol, diagonal, up in zip(
+            self._reference[start - 1 : high - 1], above, above[1:], strict=False
+        ):
+            edits = diagonal if symbol == word else diagonal + 1
+            if up + 1 < edits:
+                edits = up + 1
+            if left + 1 < edits:
+                edits = left + 1
+            left = edits
+            cells.append(edits)
+        return Row(low, cells)
 
     def edits(
         self, texts: Sequence[Sequence[int]], firsts: Sequence[int], rows: Sequence[Row]
@@ -98,10 +117,26 @@ class EditTable:
             firsts: For each the place of the first word that differs, in rising order.
             rows: The table of the text that they start like.
         """
+        if len(texts) * self._width <= _FEW:
+            return [
+                self._edits_of(text, first, rows) for text, first in zip(texts, firsts, strict=True)
+            ]
+        return self._edits_together(texts, firsts, rows)
+
+    def _edits_of(self, text: Sequence[int], first: int, rows: Sequence[Row]) -> int:
+        row = rows[first]
+        for place in range(first, len(self._bands)):
+            row = self._row_after(row, text[place], *self._bands[place])
+        return row.cells[-1]
+
+    def _edits_together(
+        self, texts: Sequence[Sequence[int]], firsts: Sequence[int], rows: Sequence[Row]
+    ) -> list[int]:
+        """The same by arrays: each row of all texts in a few steps."""
         import numpy as np
 
-        words = np.array(texts)
-        row = np.full((len(texts), len(self._places)), _FAR, dtype=np.int64)
+        words, symbols = np.array(texts), np.array(self._reference)
+        row = np.full((len(texts), len(symbols) + 1), _FAR, dtype=np.int64)
         other = row.copy()
         active = 0
         for place in range(firsts[0], len(self._bands)):
@@ -111,29 +146,31 @@ class EditTable:
             if active > joining:
                 low, cells = rows[place]
                 row[joining:active, low : low + len(cells)] = cells
-            self._next_row(row[:active], other[:active], words[:active, place], self._bands[place])
+            low, high = self._bands[place]
+            differ = words[:active, place, None] != symbols[max(low, 1) - 1 : high - 1]
+            _next_row(row[:active], other[:active], differ, low, high)
             row, other = other, row
         last: list[int] = row[:, -1].tolist()
         return last
 
-    def _next_row(
-        self, row: IntArray, into: IntArray, words: IntArray, band: tuple[int, int]
-    ) -> None:
-        """Compute the cells of a band from the row before, for several texts."""
-        import numpy as np
 
-        low, high = band
-        cells = into[:, low:high]
-        np.add(row[:, low:high], 1, out=cells)  # deletion
-        start = max(low, 1)
-        differ = words[:, None] != self._symbols[start - 1 : high - 1]
-        inner = into[:, start:high]
-        np.minimum(inner, row[:, start - 1 : high - 1] + differ, out=inner)
-        cells -= self._places[low:high]
-        np.minimum.accumulate(cells, axis=1, out=cells)  # insertions, any number in a row
-        cells += self._places[low:high]
-        if low:
-            into[:, low - 1] = _FAR  # left over from two rows before
+def _next_row(
+    row: IntArray, into: IntArray, differ: NDArray[np.bool_], low: int, high: int
+) -> None:
+    """Compute the cells of a band from the row before, for several texts."""
+    import numpy as np
+
+    cells = into[:, low:high]
+    np.add(row[:, low:high], 1, out=cells)  # deletion
+    start = max(low, 1)
+    inner = into[:, start:high]
+    np.minimum(inner, row[:, start - 1 : high - 1] + differ, out=inner)
+    places = np.arange(low, high)
+    cells -= places
+    np.minimum.accumulate(cells, axis=1, out=cells)  # insertions, any number in a row
+    cells += places
+    if low:
+        into[:, low - 1] = _FAR  # left over from two rows before
 
 
 def _bands(length: int, n_reference: int) -> Iterator[tuple[int, int]]:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
 from ragbench.errors import OptionError
-from ragbench.score.text import shifts
+from ragbench.score.text import edit_table, shifts
 from ragbench.score.text.columns import score_texts
+from ragbench.score.text.edit_table import EditTable
 from ragbench.score.text.shifts import count_edits
 from ragbench.score.text.ter import ter
 from tests.score.text.strategies import texts
@@ -77,6 +78,38 @@ def test_texts_at_which_a_limit_decides(seed, n_words, n_reference, vocabulary):
     reference = list(map(str, draw.choices(range(vocabulary), k=n_reference)))
     words = list(map(str, draw.choices(range(vocabulary), k=n_words)))
     assert count_edits(words, reference) == translation_edit_rate(words, reference)[0]
+
+
+@pytest.mark.parametrize(
+    ("n_moved", "front", "expected"),
+    [
+        pytest.param(24, False, 48, id="24 deleted, 24 inserted"),
+        pytest.param(25, False, 60, id="25 to the right of the diagonal: outside the beam"),
+        pytest.param(25, True, 50, id="25 to its left: inside"),
+        pytest.param(26, True, 60, id="26 to its left: outside"),
+    ],
+)
+def test_the_beam_ends_where_that_of_sacrebleu_does(n_moved, front, expected):
+    reference = [f"word{n}" for n in range(60)]
+    new = [f"new{n}" for n in range(n_moved)]
+    words = new + reference[:-n_moved] if front else reference[n_moved:] + new
+    assert count_edits(words, reference) == expected
+    assert translation_edit_rate(words, reference)[0] == expected
+
+
+@pytest.mark.parametrize("seed", range(13, 17))
+def test_arrays_give_what_lists_give(monkeypatch, seed):
+    """Also at the edge of the beam, where cells of earlier rows must not be seen."""
+    monkeypatch.setattr(edit_table, "_FEW", 0)
+    draw = random.Random(seed)
+    reference = draw.choices(range(50), k=40)
+    for n_new in range(20, 60):
+        text = (draw.choices(range(50, 99), k=n_new) + reference + [99] * 20)[:80]
+        table = EditTable(len(text), reference)
+        rows = table.rows(text)
+        turned = text[:10] + text[:9:-1]
+        left = table.edits([text, turned], [0, 10], rows)
+        assert left == [last.cells[-1] for last in (rows[-1], table.rows(turned)[-1])]
 
 
 def test_blocks_of_shifts_change_nothing(monkeypatch):
