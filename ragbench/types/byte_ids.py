@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,13 +138,14 @@ class ByteIds:
             falling = sorted(range(len(self)), key=ids.__getitem__, reverse=True)
             by_id = np.array(falling, np.int64)
             return by_id[np.argsort(group[by_id], kind="stable")]
-        keys: list[NDArray[np.uint64] | NDArray[np.int64]] = []
+        code = group
         for number in range(n_words):
             rows = np.flatnonzero(self.lengths > 8 * number)
             words = np.zeros(len(self), np.uint64)
             words[rows] = self.words(number, rows)
-            keys.append(~words.byteswap())  # read from the first byte, the largest to the front
-        order: NDArray[np.int64] = np.lexsort((*reversed(keys), group))
+            # read from the first byte, the largest to the front
+            code = (numbered(code) << 32) + numbered(~words.byteswap())
+        order: NDArray[np.int64] = np.argsort(code)
         return order
 
     def _most_words(self) -> int:
@@ -154,6 +156,22 @@ class ByteIds:
         if int(self.lengths.min(initial=0 if not len(self) else 2**62)) > 8 * number:
             return None
         return np.flatnonzero(self.lengths > 8 * number)
+
+
+def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Number the distinct values from 0, the smallest first: n log n.
+
+    The numbers have 32 bits, so two make one key: sorting that is several times quicker than
+    `numpy.lexsort`, and gives the same.
+
+    Example:
+        >>> numbered(np.array([2.5, -1.0, 2.5]))
+        array([1, 0, 1])
+    """
+    order, numbers = np.argsort(values), np.zeros(len(values), np.int64)
+    rising = values[order]
+    numbers[order[1:]] = np.cumsum(rising[1:] != rising[:-1])
+    return numbers
 
 
 def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
+from operator import methodcaller
 from struct import error as struct_error
 from struct import pack_into
 from typing import Any
@@ -28,6 +29,12 @@ from ragbench.types.qrels_digest import qrels_digest
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 CauseArray = NDArray[np.uint8]
+
+NO_NUMBER = (TypeError, ValueError, OverflowError, struct_error)
+"""What `struct` raises where it is given something else than a number that a double can hold."""
+
+_AT_ONCE = 1000
+_values = methodcaller("values")
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +134,11 @@ class Run:
     def query_index(self) -> Mapping[str, int]:
         """Query id -> its position in `query_ids`."""
         return {query_id: index for index, query_id in enumerate(self.query_ids)}
+
+    @property
+    def document_ids(self) -> ByteIds:
+        """The document of every row as bytes."""
+        return ByteIds.of(self.documents)
 
     def ranking(self, query_id: str) -> list[tuple[str, float]]:
         """Return one query's hits best first: by score, ties by document id descending as bytes.
@@ -228,16 +240,31 @@ def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArra
     Raises:
         DataError: A score that is NaN or no number; names query and document.
     """
+    try:
+        return plain_scores(run.values(), len(run), rows)
+    except NO_NUMBER:
+        return _checked_scores(run, rows)
+
+
+def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: int) -> FloatArray:
+    """Return the scores of n queries with so many rows.
+
+    Raises:
+        ValueError: A score is NaN or no number; so say other errors of `NO_NUMBER`.
+    """
     scores, place = np.empty(rows, np.float64), 0
     target = memoryview(scores)  # type: ignore[arg-type]  # an array is a buffer since Python 3.12
-    try:
-        for hits in run.values():
-            # unlike NumPy, struct refuses '0.5'
-            pack_into(f"{len(hits)}d", target, 8 * place, *hits.values())
-            place += len(hits)
-    except (TypeError, ValueError, OverflowError, struct_error):
-        return _checked_scores(run, rows)
-    return _checked_scores(run, rows) if np.isnan(scores).any() else scores
+    lists = iter(rankings)
+    # so many at once that calls cost little, so few that they are still in the cache
+    at_once = max(1, _AT_ONCE * n_queries // max(rows, 1))
+    while batch := [*islice(lists, at_once)]:
+        values = [*chain.from_iterable(map(_values, batch))]
+        # unlike NumPy, struct refuses '0.5'
+        pack_into(f"{len(values)}d", target, 8 * place, *values)
+        place += len(values)
+    if np.isnan(scores).any():
+        raise ValueError("NaN")
+    return scores
 
 
 def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:

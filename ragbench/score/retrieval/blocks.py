@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.hits import Hits
-from ragbench.score.retrieval.judged_index import JudgedIndex, query_keys
-from ragbench.score.retrieval.positions import SortedLists, TiedMembers, as_singles
+from ragbench.score.retrieval.judged_index import JudgedIndex, Keyed
+from ragbench.score.retrieval.positions import SortedLists, as_singles
 from ragbench.score.retrieval.ranking import Ties, TrecEval, check_ties, in_rank_order, rank_order
 from ragbench.score.retrieval.tie_groups import TieGroups
 from ragbench.types import IntArray, Qrels
@@ -111,32 +111,28 @@ class BlockRanker:
 
     def _rank_block(self, block: HitBlock) -> _BlockHits:
         query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
-        keys = query_keys(block.documents.hashes(), query)
-        suspects = _suspects(keys, self._slots)
+        hits = Keyed.of(query, block.documents)
+        suspects = _suspects(hits.keys, self._slots)
         if len(suspects):
             block, kept = _without_duplicates(block, query, suspects)
-            self.duplicates += len(keys) - len(kept)
-            query, keys = query[kept], keys[kept]
+            self.duplicates += len(hits) - len(kept)
+            hits = hits.take(kept)
         codes = np.array([self._index.code(name) for name in block.query_ids], np.int64)
         known = codes[codes >= 0]
         self._n_retrieved[known] = np.diff(block.starts)[codes >= 0]
         self._seen[known] = True
         self.unknown += len(codes) - len(known)
 
-        join = self._index.join(codes, query, keys, block.documents)
+        join = self._index.join(codes, hits)
         scores = as_singles(block.scores) if self._trec_eval == 9 else block.scores
         lists = SortedLists.of(scores, block.starts)
-        at = query[join.rows]
-        first, end = lists.groups(at, scores[join.rows])
-        place = lists.places(join.rows)
-        tied = np.flatnonzero(end - first > 1)
-        if len(tied) and self._ties != "stable":
-            members = TiedMembers.of(first[tied], end[tied])
-            ids = block.documents.take(lists.rows(members.places))
-            place = place.copy()
-            place[tied] = members.by_id(ids)[members.first + place[tied] - first[tied]]
+        at = hits.query[join.rows]
+        groups = lists.groups(at, scores[join.rows])
+        ids = None if self._ties == "stable" else hits.documents
+        place = lists.places(join.rows, groups, ids)
         start = block.starts[at]
-        return _BlockHits(codes[at], place - start + 1, first - start + 1, end - start, join.judged)
+        rank, first, last = place - start + 1, groups.first - start + 1, groups.end - start
+        return _BlockHits(codes[at], rank, first, last, join.judged)
 
 
 def _suspects(keys: HashArray, slots: NDArray[np.int32]) -> IntArray:

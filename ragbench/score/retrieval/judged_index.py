@@ -1,4 +1,4 @@
-"""Qrels by the hashes of their ids, so that blocks of a run can be joined with them."""
+"""Joins hits with qrels by the hashes of their ids, then by their bytes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,38 @@ _MOST_BITS = 24
 
 
 @dataclass(frozen=True, eq=False)
+class Keyed:
+    """Documents of several queries, each with a number that hardly another one has."""
+
+    query: IntArray
+    """Row -> number of its query."""
+    documents: ByteIds
+    """Row -> its document."""
+    keys: HashArray
+    """Row -> a hash of both."""
+
+    @classmethod
+    def of(cls, query: IntArray, documents: ByteIds, hashes: HashArray | None = None) -> Keyed:
+        """Make the keys, out of the hashes of the documents if they are known."""
+        hashes = documents.hashes() if hashes is None else hashes
+        return cls(query, documents, hashes + query.astype(np.uint64) * GOLDEN)
+
+    def take(self, rows: IntArray) -> Keyed:
+        """Return some of the rows."""
+        return Keyed(self.query[rows], self.documents.take(rows), self.keys[rows])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
 class Join:
-    """Rows of a block that are judged."""
+    """Hits that are judged."""
 
     rows: IntArray
-    """Positions in the block, ascending."""
+    """Their rows among the hits, ascending."""
     judged: IntArray
-    """The row of the qrels that judges each."""
+    """The row of the judgement of each."""
 
 
 class JudgedIndex:
@@ -37,49 +62,58 @@ class JudgedIndex:
         """Return the position of a query in the qrels; -1 where they lack it."""
         return self._codes.get(query, -1)
 
-    def join(self, codes: IntArray, query: IntArray, keys: HashArray, documents: ByteIds) -> Join:
-        """Find the rows that are judged.
+    def join(self, codes: IntArray, hits: Keyed) -> Join:
+        """Find the hits that are judged.
 
         Args:
             codes: Query of the block -> its position in the qrels, or -1.
-            query: Row -> query of the block.
-            keys: Row -> what `query_keys` makes of its id.
-            documents: Row -> its id.
+            hits: The hits, their queries numbered as in the block.
         """
         known = np.flatnonzero(codes >= 0)
         first, end = self._starts[codes[known]], self._starts[codes[known] + 1]
-        judged = spans(first, end)
-        judged_query = np.repeat(known, end - first)
-        wanted = query_keys(self._hashes[judged], judged_query)
-        order = np.argsort(wanted)
-        wanted, judged = wanted[order], judged[order]
-        if (wanted[1:] == wanted[:-1]).any():
-            return self._compared(judged, judged_query[order], query, documents)
-        rows = _possible(keys, wanted)
-        place = np.searchsorted(wanted, keys[rows])
-        place[place == len(wanted)] = 0
-        same = wanted[place] == keys[rows] if len(wanted) else np.zeros(0, bool)
-        rows, judged = rows[same], judged[place[same]]
-        # two ids may share a hash: only the same bytes are the same document
-        same = documents.take(rows).equal(self._documents.take(judged))
-        return Join(rows[same], judged[same])
-
-    def _compared(
-        self, judged: IntArray, judged_query: IntArray, query: IntArray, documents: ByteIds
-    ) -> Join:
-        """Join one by one: for the rare block in which judged ids share a hash."""
-        places = zip(judged_query.tolist(), judged.tolist(), strict=True)
-        table = {(code, self._documents[row]): row for code, row in places}
-        found = [table.get((code, documents[row]), -1) for row, code in enumerate(query.tolist())]
-        columns = np.array(found, np.int64)
-        rows = np.flatnonzero(columns >= 0)
-        return Join(rows, columns[rows])
+        rows = spans(first, end)
+        query = np.repeat(known, end - first)
+        found = join(hits, Keyed.of(query, self._documents.take(rows), self._hashes[rows]))
+        return Join(found.rows, rows[found.judged])
 
 
-def query_keys(hashes: HashArray, query: IntArray) -> HashArray:
-    """Make hashes of ids differ from query to query of a block."""
-    keys: HashArray = hashes + query.astype(np.uint64) * GOLDEN
-    return keys
+def join(hits: Keyed, judged: Keyed) -> Join:
+    """Find the hits that are judged; no pair of query and document is judged twice.
+
+    One pass over the hits sorts out nearly all that are not judged; the others are looked for in
+    the sorted keys: hits + (judged hits + judged) x log(judged).
+    """
+    order = np.argsort(judged.keys)
+    wanted = judged.keys[order]
+    if (wanted[1:] == wanted[:-1]).any():
+        return _compared(hits, judged)
+    rows = _possible(hits.keys, wanted)
+    keys = hits.keys[rows]
+    place = _places(wanted, keys)
+    same = wanted[place] == keys if len(wanted) else np.zeros(0, bool)
+    rows, found = rows[same], order[place[same]]
+    # two ids may share a hash: only the same bytes are the same document
+    same = hits.documents.take(rows).equal(judged.documents.take(found))
+    return Join(rows[same], found[same])
+
+
+def _places(wanted: HashArray, keys: HashArray) -> IntArray:
+    """Return where each key would stand among the sorted wanted ones."""
+    # in rising order, or each search would begin with parts that are not in the cache
+    order, place = np.argsort(keys), np.empty(len(keys), np.int64)
+    place[order] = np.searchsorted(wanted, keys[order])
+    place[place == len(wanted)] = 0
+    return place
+
+
+def _compared(hits: Keyed, judged: Keyed) -> Join:
+    """Join one by one: for the rare block in which judged ids share a hash."""
+    table = {(query, judged.documents[row]): row for row, query in enumerate(judged.query.tolist())}
+    places = enumerate(hits.query.tolist())
+    found = [table.get((query, hits.documents[row]), -1) for row, query in places]
+    columns = np.array(found, np.int64)
+    rows = np.flatnonzero(columns >= 0)
+    return Join(rows, columns[rows])
 
 
 def _possible(keys: HashArray, wanted: HashArray) -> IntArray:

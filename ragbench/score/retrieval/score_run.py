@@ -130,13 +130,13 @@ def score_run(
     parsed = parse_measures(measures)
     judged = Judgements.read(qrels)
     ranked = rank_judged(judged, run, ties=ties, trec_eval=trec_eval, depth=depth)
-    queries = run.query_ids if isinstance(run, Run) else run
+    n_queries = len(run.query_ids if isinstance(run, Run) else run)
     return score_ranked(
         ranked,
         parsed,
         rules,
         fingerprint=judged.fingerprint(),
-        unknown=len(set(queries) - set(ranked.query_ids)),
+        unknown=n_queries - ranked.n_queries + len(ranked.missing),
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
     )
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.retrieval import ranking
-from ragbench.score.retrieval.hits import from_judged
+from ragbench.score.retrieval import lists
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Qrels, Run
 from tests.strategies import qrels_and_run
@@ -44,7 +43,7 @@ def test_both_ways_are_the_rule(case, ties, trec_eval):
 
     by_rows = rank(qrels, Run.from_dict(run), **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "from_retrieved", from_judged)
+        patch.setattr(lists, "few_judged", lambda *_: True)
         sparse = rank(qrels, run, **options)
 
     found = zip(by_rows.query, by_rows.rank, by_rows.grades, strict=True)
@@ -57,7 +56,7 @@ def test_scores_of_one_half_precision_step_tie_by_both_ways(monkeypatch):
     qrels, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 1.00000001, "b": 1.0, "c": 1e39, "d": 1e40}}
 
     by_rows = rank(qrels, run, trec_eval=9)
-    monkeypatch.setattr(ranking, "from_retrieved", from_judged)
+    monkeypatch.setattr(lists, "few_judged", lambda *_: True)
 
     assert_same(by_rows, rank(qrels, run, trec_eval=9))
     assert by_rows.rank.tolist() == [3, 4], "d and c first, then b before a: ids fall"
