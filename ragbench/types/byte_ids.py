@@ -125,6 +125,10 @@ class ByteIds:
     def equal(self, other: ByteIds) -> NDArray[np.bool_]:
         """Compare the ids with as many others, pair by pair."""
         same: NDArray[np.bool_] = self.lengths == other.lengths
+        if same.all() and self._most_words() <= self._least_words():
+            for number in range(self._most_words()):
+                same &= self.words(number) == other.words(number)
+            return same
         for number in range(self._most_words()):
             rows = np.flatnonzero(same & (self.lengths > 8 * number))
             same[rows] = self.words(number, rows) == other.words(number, rows)
@@ -151,9 +155,12 @@ class ByteIds:
     def _most_words(self) -> int:
         return (int(self.lengths.max(initial=0)) + 7) // 8
 
+    def _least_words(self) -> int:
+        return (int(self.lengths.min()) + 7) // 8 if len(self) else 0
+
     def _rows_with_word(self, number: int) -> NDArray[np.int64] | None:
         """Return the ids that reach into a word; None where all do."""
-        if int(self.lengths.min(initial=0 if not len(self) else 2**62)) > 8 * number:
+        if number < self._least_words():
             return None
         return np.flatnonzero(self.lengths > 8 * number)
 

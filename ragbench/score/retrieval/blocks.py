@@ -127,7 +127,7 @@ class BlockRanker:
         scores = as_singles(block.scores) if self._trec_eval == 9 else block.scores
         lists = SortedLists.of(scores, block.starts)
         at = hits.query[join.rows]
-        groups = lists.groups(at, scores[join.rows])
+        groups = lists.groups_of(join.rows, at, scores[join.rows])
         ids = None if self._ties == "stable" else hits.documents
         place = lists.places(join.rows, groups, ids)
         start = block.starts[at]

@@ -57,7 +57,7 @@ def _from_retrieved(lists: Listed, scores: FloatArray, judged: Judgements, stabl
     wanted = Keyed.of(_numbers(judged.starts), judged.document_ids, judged.document_hashes)
     found = join(Keyed.of(_numbers(lists.starts), lists.documents), wanted)
     query = wanted.query[found.judged]
-    groups = ordered.groups(query, scores[found.rows])
+    groups = ordered.groups_of(found.rows, query, scores[found.rows])
     place = ordered.places(found.rows, groups, None if stable else lists.documents)
     return Hits(query, place - lists.starts[query] + 1, judged.grades[found.judged])
 

@@ -51,7 +51,27 @@ class SortedLists:
         following = np.minimum(last, len(self.scores) - 1)
         tied = np.flatnonzero((last < end) & (self.scores[following] == scores))
         last[tied] = self._bisect(last[tied], end[tied], scores[tied], after=True)
-        return Groups(first, last, np.flatnonzero(last - first > 1))
+        return Groups(first, last, tied)
+
+    def groups_of(self, rows: IntArray, query: IntArray, scores: FloatArray) -> Groups:
+        """Do what `groups` does, for the scores of rows: those that were sorted know their place.
+
+        Args:
+            rows: The hits, as the caller listed them.
+            query: Their queries.
+            scores: Their scores.
+        """
+        if self.order is not None:
+            return self.groups(query, scores)
+        before, after = np.maximum(rows - 1, 0), np.minimum(rows + 1, len(self.scores) - 1)
+        # neighbours of other queries are looked at too: bisection finds out
+        alike = (self.scores[before] == scores) & (before < rows)
+        alike |= (self.scores[after] == scores) & (after > rows)
+        maybe = np.flatnonzero(alike)
+        found = self.groups(query[maybe], scores[maybe])
+        first, end = rows.copy(), rows + 1
+        first[maybe], end[maybe] = found.first, found.end
+        return Groups(first, end, maybe[found.tied])
 
     def places(self, rows: IntArray, groups: Groups, ids: ByteIds | None) -> IntArray:
         """Return where rows stand among all of their lists.
