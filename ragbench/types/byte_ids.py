@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -103,10 +104,12 @@ class ByteIds:
             starts, lengths = starts[rows], lengths[rows]
         at_every_byte = np.ndarray((len(self.data) - 7,), "<u8", self.data, strides=(1,))
         found: HashArray = at_every_byte[starts + 8 * number].astype(np.uint64, copy=False)
-        left = lengths - 8 * number
-        if len(left) and (least := int(left.min())) < 8:
-            same = least == int(left.max())
-            found &= _FIRST_BYTES[least] if same else _FIRST_BYTES[np.minimum(left, 8)]
+        if self._least >= 8 * number + 8:
+            return found
+        if self._least == self._most:
+            found &= _FIRST_BYTES[max(self._least - 8 * number, 0)]
+        else:
+            found &= _FIRST_BYTES[np.minimum(lengths - 8 * number, 8)]
         return found
 
     def differ_from_last(self) -> NDArray[np.bool_]:
@@ -125,11 +128,10 @@ class ByteIds:
     def equal(self, other: ByteIds) -> NDArray[np.bool_]:
         """Compare the ids with as many others, pair by pair."""
         same: NDArray[np.bool_] = self.lengths == other.lengths
-        if same.all() and self._most_words() <= self._least_words():
-            for number in range(self._most_words()):
-                same &= self.words(number) == other.words(number)
-            return same
         for number in range(self._most_words()):
+            if number < self._least_words() and same.all():
+                same &= self.words(number) == other.words(number)
+                continue
             rows = np.flatnonzero(same & (self.lengths > 8 * number))
             same[rows] = self.words(number, rows) == other.words(number, rows)
         return same
@@ -152,11 +154,19 @@ class ByteIds:
         order: NDArray[np.int64] = np.argsort(code)
         return order
 
-    def _most_words(self) -> int:
-        return (int(self.lengths.max(initial=0)) + 7) // 8
+    @cached_property
+    def _least(self) -> int:
+        return int(self.lengths.min()) if len(self) else 0
+
+    @cached_property
+    def _most(self) -> int:
+        return int(self.lengths.max(initial=0))
 
     def _least_words(self) -> int:
-        return (int(self.lengths.min()) + 7) // 8 if len(self) else 0
+        return (self._least + 7) // 8
+
+    def _most_words(self) -> int:
+        return (self._most + 7) // 8
 
     def _rows_with_word(self, number: int) -> NDArray[np.int64] | None:
         """Return the ids that reach into a word; None where all do."""

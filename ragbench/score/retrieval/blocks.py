@@ -18,7 +18,7 @@ from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import HashArray
 from ragbench.types.hit_block import HitBlock
 
-_SLOT_BITS = 20
+_FEWEST_SLOT_BITS, _MOST_SLOT_BITS = 17, 24
 _MOST_ROUNDS = 32  # of looking for repeated keys; one or two are usual
 
 
@@ -67,7 +67,7 @@ class BlockRanker:
         check_ties(ties, trec_eval, depth)
         self._qrels, self._index = qrels, JudgedIndex(qrels)
         self._ties, self._trec_eval, self._depth = ties, trec_eval, depth
-        self._slots = np.empty(1 << _SLOT_BITS, np.int32)
+        self._slots = np.empty(1 << _FEWEST_SLOT_BITS, np.int32)
         self._found: list[_BlockHits] = []
         self._n_retrieved = np.zeros(len(qrels.query_ids), np.int64)
         self._seen = np.zeros(len(qrels.query_ids), bool)
@@ -112,6 +112,9 @@ class BlockRanker:
     def _rank_block(self, block: HitBlock) -> _BlockHits:
         query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
         hits = Keyed.of(query, block.documents)
+        bits = min(len(hits).bit_length() + 2, _MOST_SLOT_BITS)
+        if len(self._slots) < 1 << bits:
+            self._slots = np.empty(1 << bits, np.int32)
         suspects = _suspects(hits.keys, self._slots)
         if len(suspects):
             block, kept = _without_duplicates(block, query, suspects)
@@ -152,7 +155,7 @@ def _repeats(keys: HashArray, slots: NDArray[np.int32]) -> bool:
     a slot by chance, or because they share the key: either with the one that stayed, or with one
     that lost the slot too, which the next round over the losers finds.
     """
-    shift = np.uint64(64 - _SLOT_BITS)
+    shift = np.uint64(65 - len(slots).bit_length())
     for _ in range(_MOST_ROUNDS):
         if not len(keys):
             return False

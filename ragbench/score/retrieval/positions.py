@@ -7,6 +7,7 @@ a judged document.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,19 +40,22 @@ class SortedLists:
         order = _falling_order(scores, starts, rises)
         return cls(scores[order], starts, order)
 
+    @cached_property
+    def _ties(self) -> tuple[IntArray, IntArray]:
+        """Where the tie groups of two or more places start and end, ascending."""
+        as_next = self.scores[1:] == self.scores[:-1]
+        borders = self.starts[1:-1]
+        as_next[borders[(borders > 0) & (borders < len(self.scores))] - 1] = False
+        links = np.flatnonzero(as_next)
+        new = np.diff(links, prepend=-2) > 1
+        return links[new], links[np.append(new[1:], True)[: len(links)]] + 2
+
     def groups(self, query: IntArray, scores: FloatArray) -> Groups:
         """Return where the tie group of each score starts and ends in the list of its query.
 
         By bisection, all scores at once: hits x log(retrieved).
         """
-        start, end = self.starts[query], self.starts[query + 1]
-        first = self._bisect(start, end, scores, after=False)
-        last = first + 1
-        # a score that is not there ties with nothing; nearly all others are alone in their group
-        following = np.minimum(last, len(self.scores) - 1)
-        tied = np.flatnonzero((last < end) & (self.scores[following] == scores))
-        last[tied] = self._bisect(last[tied], end[tied], scores[tied], after=True)
-        return Groups(first, last, tied)
+        return self._around(self._bisect(self.starts[query], self.starts[query + 1], scores))
 
     def groups_of(self, rows: IntArray, query: IntArray, scores: FloatArray) -> Groups:
         """Do what `groups` does, for the scores of rows: those that were sorted know their place.
@@ -61,17 +65,17 @@ class SortedLists:
             query: Their queries.
             scores: Their scores.
         """
-        if self.order is not None:
-            return self.groups(query, scores)
-        before, after = np.maximum(rows - 1, 0), np.minimum(rows + 1, len(self.scores) - 1)
-        # neighbours of other queries are looked at too: bisection finds out
-        alike = (self.scores[before] == scores) & (before < rows)
-        alike |= (self.scores[after] == scores) & (after > rows)
-        maybe = np.flatnonzero(alike)
-        found = self.groups(query[maybe], scores[maybe])
-        first, end = rows.copy(), rows + 1
-        first[maybe], end[maybe] = found.first, found.end
-        return Groups(first, end, maybe[found.tied])
+        return self._around(rows) if self.order is None else self.groups(query, scores)
+
+    def _around(self, places: IntArray) -> Groups:
+        """Return the tie groups that hold some places."""
+        starts, ends = self._ties
+        number = np.searchsorted(starts, places, side="right") - 1
+        tied = np.flatnonzero(number >= 0)
+        tied = tied[places[tied] < ends[number[tied]]]
+        first, end = places.copy(), places + 1
+        first[tied], end[tied] = starts[number[tied]], ends[number[tied]]
+        return Groups(first, end, tied)
 
     def places(self, rows: IntArray, groups: Groups, ids: ByteIds | None) -> IntArray:
         """Return where rows stand among all of their lists.
@@ -95,16 +99,13 @@ class SortedLists:
         places[tied] = order[at]
         return places
 
-    def _bisect(
-        self, low: IntArray, high: IntArray, wanted: FloatArray, *, after: bool
-    ) -> IntArray:
-        """Return the first place in each span whose score is below the wanted one, or equal."""
-        passes = np.greater_equal if after else np.greater
+    def _bisect(self, low: IntArray, high: IntArray, wanted: FloatArray) -> IntArray:
+        """Return the first place in each span whose score is not above the wanted one."""
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) >> 1
             # spans that are done have middle == high, which may lie behind the last place
             inside = middle < high
-            right = passes(self.scores[np.minimum(middle, len(self.scores) - 1)], wanted) & inside
+            right = (self.scores[np.minimum(middle, len(self.scores) - 1)] > wanted) & inside
             low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
         return low
 
