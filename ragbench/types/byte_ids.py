@@ -175,6 +175,17 @@ class ByteIds:
         return np.flatnonzero(self.lengths > 8 * number)
 
 
+def query_keys(hashes: HashArray, query: NDArray[np.int64]) -> HashArray:
+    """Make hashes of ids differ from query to query.
+
+    Args:
+        hashes: Row -> hash of its document.
+        query: Row -> number of its query.
+    """
+    keys: HashArray = hashes + query.astype(np.uint64) * GOLDEN
+    return keys
+
+
 def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
     """Number the distinct values from 0, the smallest first: n log n.
 

@@ -25,6 +25,7 @@ from ragbench.types.cells import (
     id_bytes,
 )
 from ragbench.types.qrels_digest import qrels_digest
+from ragbench.types.text_ids import as_bytes
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -138,7 +139,7 @@ class Run:
     @property
     def document_ids(self) -> ByteIds:
         """The document of every row as bytes."""
-        return ByteIds.of(self.documents)
+        return as_bytes(self.documents)
 
     def ranking(self, query_id: str) -> list[tuple[str, float]]:
         """Return one query's hits best first: by score, ties by document id descending as bytes.
@@ -218,7 +219,7 @@ class Qrels:
     @cached_property
     def document_ids(self) -> ByteIds:
         """The document of every row as bytes; made once."""
-        return ByteIds.of(self.documents)
+        return as_bytes(self.documents)
 
     @cached_property
     def document_hashes(self) -> HashArray:
@@ -299,7 +300,7 @@ def _nested(
     query_ids: Sequence[str], starts: IntArray, documents: Sequence[str], values: NDArray[Any]
 ) -> dict[str, dict[str, Any]]:
     """Return the columns as one dictionary per query."""
-    numbers, borders = values.tolist(), starts.tolist()
+    documents, numbers, borders = [*documents], values.tolist(), starts.tolist()
     return {
         query_id: dict(zip(documents[start:end], numbers[start:end], strict=True))
         for query_id, start, end in zip(query_ids, borders, borders[1:], strict=False)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.types import IntArray, Qrels
-from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, spans
+from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
 from ragbench.types.cells import id_bytes
 
 _FEWEST_BITS = 16  # of the filter that most rows do not pass: 64 KiB lie in the nearest cache
@@ -32,7 +32,7 @@ class Keyed:
     def of(cls, query: IntArray, documents: ByteIds, hashes: HashArray | None = None) -> Keyed:
         """Make the keys, out of the hashes of the documents if they are known."""
         hashes = documents.hashes() if hashes is None else hashes
-        return cls(query, documents, hashes + query.astype(np.uint64) * GOLDEN)
+        return cls(query, documents, query_keys(hashes, query))
 
     def take(self, rows: IntArray) -> Keyed:
         """Return some of the rows."""
