@@ -46,17 +46,17 @@ def _whole_queries(pieces: Iterable[ParsedText]) -> HitBlock:
     codes: dict[bytes, int] = {}
     code_of: list[int] = []
     lengths: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    documents: list[ByteIds] = []
+    documents: list[TextIds] = []
     scores: list[NDArray[np.float64]] = [np.zeros(0)]
     for piece in pieces:
         block = piece.block
         code_of += [codes.setdefault(query, len(codes)) for query in block.query_ids]
         lengths.append(np.diff(block.starts))
         # packed, since the text of the piece is not kept
-        documents.append(_packed(block.documents))
+        documents.append(TextIds.of(block.documents))
         scores.append(block.scores)
     code, size = np.array(code_of, np.int64), np.concatenate(lengths)
-    ids, values = TextIds.of(*documents).as_bytes, np.concatenate(scores)
+    ids, values = TextIds.joined(documents).as_bytes, np.concatenate(scores)
     if (code[1:] < code[:-1]).any():
         order = np.argsort(np.repeat(code, size), kind="stable")
         ids, values = _packed(ids.take(order)), values[order]

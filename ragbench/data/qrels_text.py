@@ -45,7 +45,7 @@ class _Columns:
     def __init__(self) -> None:
         self._query_ids: list[bytes] = []
         self._starts: list[int] = []
-        self._documents: list[ByteIds] = []
+        self._documents: list[TextIds] = []
         self._grades: list[IntArray] = []
         self._keys: list[HashArray] = []
         self._n_rows = 0
@@ -54,6 +54,7 @@ class _Columns:
         """Add whole lines; return whether they are regular."""
         if not text:
             return True
+        text = text.replace(b"\r\n", b"\n")
         data = joined_bytes([text])
         table = separators(data, data[: len(text)] <= ord(" "), 4)
         if table is None:
@@ -66,7 +67,7 @@ class _Columns:
         first = table[:, 1] + 1
         ids = ByteIds(data, first, table[:, 2] - first)
         self._keys.append(query_keys(ids.hashes(), query))
-        self._documents.append(TextIds.of(ids).as_bytes)
+        self._documents.append(TextIds.of(ids))
         self._grades.append(grades)
         self._n_rows += len(grades)
         return True
@@ -90,6 +91,6 @@ class _Columns:
         return Qrels(
             tuple(query.decode("utf-8", "surrogateescape") for query in self._query_ids),
             np.array([*self._starts, self._n_rows], np.int64),
-            TextIds.of(*self._documents),
+            TextIds.joined(self._documents),
             np.concatenate(self._grades),
         )

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragbench.types.byte_ids import PADDING, ByteIds, spans
+from ragbench.types.byte_ids import PADDING, ByteArray, ByteIds, spans
 
 _NEWLINE = ord("\n")
 
@@ -28,11 +29,23 @@ class TextIds(Sequence[str]):
         """The ids, one after the other, a line end after each."""
 
     @classmethod
-    def of(cls, *parts: ByteIds) -> TextIds:
-        """Copy ids out of their buffers; none of them holds a line end."""
-        lengths = np.concatenate([np.zeros(0, np.int64), *(part.lengths for part in parts)])
-        data = np.concatenate([*map(_lines, parts), np.frombuffer(PADDING, np.uint8)])
-        return cls(ByteIds(data, np.cumsum(lengths + 1) - lengths - 1, lengths))
+    def of(cls, ids: ByteIds) -> TextIds:
+        """Copy ids out of their buffer; none of them holds a line end."""
+        # with the byte after each, whose place the line end takes
+        data = ids.data[spans(ids.starts, ids.starts + ids.lengths + 1)]
+        data[np.cumsum(ids.lengths + 1) - 1] = _NEWLINE
+        return cls._laid_out([data], ids.lengths)
+
+    @classmethod
+    def joined(cls, parts: Sequence[TextIds]) -> TextIds:
+        """Return the ids of all parts, one part after the other."""
+        lengths = np.concatenate([np.zeros(0, np.int64), *(p.as_bytes.lengths for p in parts)])
+        return cls._laid_out([part.as_bytes.data[: -len(PADDING)] for part in parts], lengths)
+
+    @classmethod
+    def _laid_out(cls, data: Sequence[ByteArray], lengths: NDArray[np.int64]) -> TextIds:
+        buffer = np.concatenate([*data, np.frombuffer(PADDING, np.uint8)])
+        return cls(ByteIds(buffer, np.cumsum(lengths + 1) - lengths - 1, lengths))
 
     def __len__(self) -> int:
         return len(self.as_bytes)
@@ -57,11 +70,3 @@ class TextIds(Sequence[str]):
 def as_bytes(texts: Sequence[str]) -> ByteIds:
     """Return ids as bytes: those of a file are bytes already."""
     return texts.as_bytes if isinstance(texts, TextIds) else ByteIds.of(texts)
-
-
-def _lines(ids: ByteIds) -> Any:
-    """Return ids one after the other, a line end after each."""
-    # with the byte after each, whose place the line end takes
-    text = ids.data[spans(ids.starts, ids.starts + ids.lengths + 1)]
-    text[np.cumsum(ids.lengths + 1) - 1] = _NEWLINE
-    return text

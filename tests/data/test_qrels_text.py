@@ -60,7 +60,7 @@ def test_regular_files_take_the_quick_way(write, text):
 @pytest.mark.parametrize(
     "text",
     [
-        b"q 0 d 1\r\n", b"q 0 d  1\n", b"q 0 d 1\n\n", b"#q 0 d 1\n", b"q 0 d 1.0\n",
+        b"q 0 d 1\r", b"q 0 d  1\n", b"q 0 d 1\n\n", b"#q 0 d 1\n", b"q 0 d 1.0\n",
         b"q 0 d 123456789\n", b"q 0 d 1\nq1 0 d 1\nq 0 e 1\n", b"q 0 d 1\nq 1 d 1\n",
         b"q 0 d\n", b"q 0 d 1 x\n", b"q 0 d\0 1\n", b"", b"\n", b"\xff\xfe",
     ],

@@ -15,7 +15,7 @@ bounds = st.none() | st.integers(-9, 9)
 
 @given(ids, ids, bounds, bounds, st.sampled_from([None, 1, 2, -1]))
 def test_reads_like_a_list(one, other, start, stop, step):
-    found = TextIds.of(ByteIds.of(one), ByteIds.of(other))
+    found = TextIds.joined([TextIds.of(ByteIds.of(one)), TextIds.of(ByteIds.of(other))])
     expected = one + other
 
     assert [*found] == expected
