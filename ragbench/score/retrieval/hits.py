@@ -6,14 +6,14 @@ among the judged, whichever are fewer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import repeat
 
 import numpy as np
 
 from ragbench.score.retrieval.judged_index import Keyed, join
-from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.judgements import JudgedPart
 from ragbench.score.retrieval.lists import Listed, LookedUp
 from ragbench.score.retrieval.positions import SortedLists, TiedMembers, as_singles
 from ragbench.types import FloatArray, IntArray
@@ -30,18 +30,34 @@ class Hits:
     rank: IntArray
     grades: IntArray
 
+    @classmethod
+    def joined(cls, parts: Sequence[Hits], firsts: Sequence[int]) -> Hits:
+        """Return the hits of all parts.
+
+        Args:
+            parts: Hits, their queries numbered from 0 in each part.
+            firsts: Part -> number of its first query among all.
+        """
+        empty = np.zeros(0, np.int64)
+        numbers = [part.query + first for part, first in zip(parts, firsts, strict=True)]
+        return cls(
+            np.concatenate([empty, *numbers]),
+            np.concatenate([empty, *(part.rank for part in parts)]),
+            np.concatenate([empty, *(part.grades for part in parts)]),
+        )
+
     def down_to(self, depth: int) -> Hits:
         """Return those of the first `depth` ranks."""
         seen = self.rank <= depth
         return Hits(self.query[seen], self.rank[seen], self.grades[seen])
 
 
-def find_hits(lists: Listed | LookedUp, judged: Judgements, *, stable: bool, singles: bool) -> Hits:
+def find_hits(lists: Listed | LookedUp, judged: JudgedPart, *, stable: bool, singles: bool) -> Hits:
     """Find the judged documents and their ranks.
 
     Args:
         lists: What was retrieved.
-        judged: The judgements.
+        judged: The judgements of the same queries.
         stable: Whether documents that tie keep their order; else their ids fall, as bytes.
         singles: Whether scores are compared as 32-bit floats.
     """
@@ -51,7 +67,7 @@ def find_hits(lists: Listed | LookedUp, judged: Judgements, *, stable: bool, sin
     return _from_retrieved(lists, scores, judged, stable)
 
 
-def _from_retrieved(lists: Listed, scores: FloatArray, judged: Judgements, stable: bool) -> Hits:
+def _from_retrieved(lists: Listed, scores: FloatArray, judged: JudgedPart, stable: bool) -> Hits:
     """Join all that was retrieved with all that is judged: quick where lists are short."""
     ordered = SortedLists.of(scores, lists.starts)
     wanted = Keyed.of(_numbers(judged.starts), judged.document_ids, judged.document_hashes)
@@ -63,7 +79,7 @@ def _from_retrieved(lists: Listed, scores: FloatArray, judged: Judgements, stabl
 
 
 def _from_judged(
-    lists: LookedUp, scores: FloatArray, judged: Judgements, stable: bool, singles: bool
+    lists: LookedUp, scores: FloatArray, judged: JudgedPart, stable: bool, singles: bool
 ) -> Hits:
     """Find the places of scores that were looked up: quick where lists are long."""
     rows = np.flatnonzero(~np.isnan(lists.wanted))
@@ -75,8 +91,7 @@ def _from_judged(
     if len(tied):
         members = TiedMembers.of(groups, ordered)
         texts = [*map(lists.documents.__getitem__, members.rows.tolist())]
-        names = [*chain.from_iterable(judged.by_query.values())]
-        wanted_texts = map(names.__getitem__, rows[tied].tolist())
+        wanted_texts = map(lists.judged.__getitem__, rows[tied].tolist())
         at = _find(texts, wanted_texts, members.first, (groups.end - groups.first)[tied])
         places = members.by_row() if stable else members.by_id(ByteIds.of(texts))
         place[tied] = places[at]

@@ -18,6 +18,20 @@ from ragbench.types.qrels_digest import qrels_digest
 
 
 @dataclass(frozen=True, eq=False)
+class JudgedPart:
+    """The judgements of some queries, a row each."""
+
+    grades: IntArray
+    """Row -> grade."""
+    starts: IntArray
+    """Shape (n queries + 1,): where each query's rows start."""
+    document_ids: ByteIds
+    """Row -> document."""
+    document_hashes: HashArray
+    """Row -> hash of its document."""
+
+
+@dataclass(frozen=True, eq=False)
 class Judgements:
     """Qrels with text ids and integer grades."""
 
@@ -38,11 +52,27 @@ class Judgements:
         return self.source.by_query if isinstance(self.source, Qrels) else self.source
 
     @cached_property
+    def tables(self) -> list[Mapping[str, int]]:
+        """{document id: grade} of every query."""
+        return [*self.by_query.values()]
+
+    @cached_property
     def document_hashes(self) -> HashArray:
         """The hash of every row's document; `Qrels` work them out once."""
         if isinstance(self.source, Qrels):
             return self.source.document_hashes
         return self.document_ids.hashes()
+
+    def part(self, first: int, end: int) -> JudgedPart:
+        """Return the judgements of some queries, `end` not included."""
+        rows = slice(int(self.starts[first]), int(self.starts[end]))
+        ids = self.document_ids
+        return JudgedPart(
+            self.grades[rows],
+            self.starts[first : end + 1] - rows.start,
+            ByteIds(ids.data, ids.starts[rows], ids.lengths[rows]),
+            self.document_hashes[rows],
+        )
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the qrels; `Qrels` work theirs out once."""

@@ -13,10 +13,10 @@ from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.hits import Hits, find_hits
 from ragbench.score.retrieval.judgements import Judgements
-from ragbench.score.retrieval.lists import line_up
+from ragbench.score.retrieval.lists import LineUp, line_up
 from ragbench.score.retrieval.positions import as_singles
 from ragbench.score.retrieval.tie_groups import find_tie_groups
-from ragbench.types import IntArray, Qrels, Run
+from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.cells import LARGEST_GRADE
 from ragbench.types.columnar import borders
 
@@ -67,15 +67,29 @@ def rank_judged(
 ) -> RankedGrades:
     """Do what `rank` does, with qrels that have been read already; look `depth` ranks deep."""
     check_ties(ties, trec_eval, depth)
-    lists = line_up(run, judged)
-    hits = find_hits(lists, judged, stable=ties == "stable", singles=trec_eval == 9)
-    n_retrieved = np.diff(lists.starts)
+    lines = line_up(run, judged)
+    hits, scores = _found(lines, judged, stable=ties == "stable", singles=trec_eval == 9)
+    n_retrieved = np.diff(lines.starts)
     if depth is not None:
         hits, n_retrieved = hits.down_to(depth), np.minimum(n_retrieved, depth)
-    ranked = in_rank_order(judged, hits, n_retrieved, lists.missing)
-    scores = as_singles(lists.scores) if trec_eval == 9 else lists.scores
-    find_ties = partial(find_tie_groups, scores, lists.starts, ranked.query, ranked.rank, depth)
+    ranked = in_rank_order(judged, hits, n_retrieved, lines.missing)
+    find_ties = partial(find_tie_groups, scores, lines.starts, ranked.query, ranked.rank, depth)
     return replace(ranked, find_ties=find_ties, averaged=ties == "average", trec_eval=trec_eval)
+
+
+def _found(
+    lines: LineUp, judged: Judgements, *, stable: bool, singles: bool
+) -> tuple[Hits, FloatArray]:
+    """Find the hits block by block; return them, and all scores as they are compared."""
+    parts, scores = [], [np.zeros(0)]
+    blocks = [*lines.blocks(judged)]
+    for first, end in blocks:
+        lists = lines.read(first, end)
+        if singles:
+            lists = replace(lists, scores=as_singles(lists.scores))
+        parts.append(find_hits(lists, judged.part(first, end), stable=stable, singles=singles))
+        scores.append(lists.scores)
+    return Hits.joined(parts, [first for first, _ in blocks]), np.concatenate(scores)
 
 
 def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
