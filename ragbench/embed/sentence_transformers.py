@@ -103,11 +103,9 @@ def check_model(owner: str, model: str) -> Checkpoint:
     """See whether a model can be had, before its weights are read.
 
     Raises:
-        MissingExtra: sentence-transformers is not installed.
         OptionError: There is no such model.
         DataError: The hub cannot be reached.
     """
-    need_packages(owner, EXTRA, PACKAGES)
     checkpoint = find_checkpoint(owner, model)
     if checkpoint.folder is None:
         from transformers import AutoConfig

@@ -63,7 +63,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(OptionError, match="allowed: a folder with config.json"):
+    with pytest.raises(OptionError, match=r"allowed: a folder with config\.json"):
         find_checkpoint("bertscore", "empty")
 
 
@@ -117,7 +117,7 @@ def run_offline(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["bertscore", "semantic_similarity"])
 def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path, name):
-    """transformers alone would try for three quarters of a minute."""
+    """Left alone, transformers would try for three quarters of a minute."""
     done, seconds = run_offline(tmp_path, name)
 
     assert done.returncode == 2

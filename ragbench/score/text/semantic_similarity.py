@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ragbench.embed.base import Device
-from ragbench.embed.checkpoint import choose_device, find_checkpoint
+from ragbench.embed.checkpoint import choose_device, find_checkpoint, need_packages
 from ragbench.embed.sentence_transformers import (
     DEFAULT_MODEL,
+    EXTRA,
+    PACKAGES,
     SentenceTransformerEmbedder,
     check_model,
 )
@@ -46,6 +48,7 @@ class SemanticSimilarity:
             OptionError: No such model or device.
             DataError: The hub cannot be reached.
         """
+        need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
         identity = check_model(_OWNER, model).identity
         self._embedder = _embedder(model, identity, device, batch_tokens)
         self.limit = self._embedder.limit
@@ -129,6 +132,7 @@ def _embedder(
 
 def _check(options: Options) -> None:
     """See whether everything is there that a run will need."""
+    need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
     check_model(_OWNER, options["model"])
     choose_device(_OWNER, options["device"])
 
