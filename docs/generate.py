@@ -30,7 +30,7 @@ def reference() -> str:
         parts.append(f"### ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n")
     for kind, entries in catalog.items():
         parts.append(f"## {kind.capitalize()}\n")
-        parts += [_component(entry) for entry in entries if entry["built"]]
+        parts += [_component(same) for same in _alike(entries)]
         later = ", ".join(f"`{entry['name']}`" for entry in entries if not entry["built"])
         if later:
             parts.append(f"Not built yet: {later}.\n")
@@ -60,8 +60,19 @@ def _commands() -> list[str]:
     ]
 
 
-def _component(entry: dict[str, Any]) -> str:
-    text = f"**`{entry['name']}`** {entry['help']}\n"
+def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The entries that are built; those that differ in nothing but their name together."""
+    shared: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        if entry["built"]:
+            rest = {key: value for key, value in entry.items() if key != "name"}
+            shared.setdefault(str(rest), []).append(entry)
+    return list(shared.values())
+
+
+def _component(same: list[dict[str, Any]]) -> str:
+    entry, names = same[0], ", ".join(f"**`{each['name']}`**" for each in same)
+    text = f"{names} {entry['help']}\n"
     if not entry["options"]:
         return text
     rows = "".join(

@@ -28,16 +28,26 @@ def command(kind: str | None, as_json: bool) -> None:
         if position:
             click.echo()
         click.secho(name, bold=True)
-        for entry in entries:
-            _show(entry)
+        for names, entry in _alike(entries):
+            _show(names, entry)
 
 
-def _show(entry: dict[str, Any]) -> None:
-    """Print one name with its options; colour repeats what the words say."""
+def _alike(entries: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """The entries with their names; those that differ in nothing else are one."""
+    shared: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        rest = {key: value for key, value in entry.items() if key != "name"}
+        key = str(rest) if entry["options"] else entry["name"]
+        shared.setdefault(key, []).append(entry)
+    return [(", ".join(each["name"] for each in same), same[0]) for same in shared.values()]
+
+
+def _show(names: str, entry: dict[str, Any]) -> None:
+    """Print names with their options; colour repeats what the words say."""
     if not entry["built"]:
-        click.secho(f"  {entry['name']}  (not built yet)", dim=True)
+        click.secho(f"  {names}  (not built yet)", dim=True)
         return
-    click.echo(f"  {entry['name']}  {entry['help']}".rstrip())
+    click.echo(f"  {names}  {entry['help']}".rstrip())
     for option in entry["options"]:
         default = "required" if option["required"] else f"default {_word(option['default'])}"
         click.echo(f"      {option['name']}: {option['allowed']}; {default}. {option['help']}")
@@ -63,9 +73,7 @@ def _components(kind: str) -> list[dict[str, Any]]:
             found.append({"name": name, "help": str(error), "built": True, "options": []})
             continue
         entry = {"name": name, "help": summary_line(component), "built": True}
-        # a metric's options are arguments of the Python functions: a config names metrics only
-        options = [] if kind == "metrics" else _options(component)
-        found.append({**entry, "options": options})
+        found.append({**entry, "options": _options(component)})
     names = {entry["name"] for entry in found}
     planned = sorted(family.planned - names)
     return found + [{"name": name, "help": "", "built": False, "options": []} for name in planned]

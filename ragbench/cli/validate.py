@@ -59,7 +59,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     return [
         ("systems", [*plan.retrievers, *pairs, *plan.given]),
         ("measures", list(plan.measures)),
-        ("metrics", list(plan.metrics)),
+        ("metrics", [metric.name for metric in plan.metrics]),
         ("judged", judged),
     ]
 

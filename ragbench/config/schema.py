@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from ragbench.config.problems import Place
 from ragbench.registry import Option
 from ragbench.score.retrieval.ranking import Ties, TrecEval
 from ragbench.score.retrieval.score_run import Missing, NoRelevant
+
+if TYPE_CHECKING:
+    from ragbench.score.text.base import Metric
 
 Words = Mapping[str, frozenset[str]]
 """Key -> words that the design has for it and this version lacks."""
@@ -237,13 +240,23 @@ class JudgeBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedMetric:
+    """One entry of `metrics.generation`, checked."""
+
+    metric: Metric
+    """With its options; paths are absolute."""
+    place: Place = field(default_factory=Place, compare=False, repr=False)
+    """Where it stands, for errors that come later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
     """What is scored; None is the default, which depends on the data."""
 
     retrieval: RetrievalMetrics = field(default_factory=RetrievalMetrics)
     """How rankings are scored."""
-    generation: tuple[str, ...] | None = None
-    """Names of metrics."""
+    generation: tuple[NamedMetric, ...] | None = None
+    """Metrics of answers."""
     judges: Mapping[str, JudgeBlock] | None = None
     """Judges by name; a single one is named by its type."""
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from ragbench.config.schema import ExperimentConfig
 from ragbench.errors import DataError
-from ragbench.experiment.components import DEFAULT_JUDGE, PlannedJudge, build_judge
+from ragbench.experiment.components import DEFAULT_JUDGE, PlannedJudge, build_judge, checked_metric
 from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.text.base import Metric
+from ragbench.score.text.notation import parse_metric
 from ragbench.types import Collection
 
 DEFAULT_MEASURES = (
@@ -58,13 +60,19 @@ def choose_measures(
 
 def choose_answer_scores(
     config: ExperimentConfig, collection: Collection, *, judge: bool, has_answers: bool
-) -> tuple[tuple[str, ...], dict[str, PlannedJudge]]:
-    """Metrics and judges, the defaults being those that the data allow."""
+) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge]]:
+    """Metrics and judges, the defaults being those that the data allow.
+
+    Raises:
+        MissingExtra: A named metric needs a package that is not installed.
+        ConfigError: A named metric has an option that cannot be met here.
+    """
     if not has_answers:
         return (), {}
-    metrics = config.metrics.generation
-    if metrics is None:
-        metrics = DEFAULT_METRICS if collection.answers else ()
+    if config.metrics.generation is not None:
+        metrics = tuple(map(checked_metric, config.metrics.generation))
+    else:
+        metrics = tuple(map(parse_metric, DEFAULT_METRICS)) if collection.answers else ()
     if not judge:
         return metrics, {}
     if config.metrics.judges is None:

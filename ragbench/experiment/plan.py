@@ -17,6 +17,7 @@ from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import choose_answer_scores, choose_measures
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Indexing
+from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Qrels, Query
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -51,7 +52,7 @@ class Plan:
     given: list[str]
     """Systems that the records came with."""
     measures: tuple[str, ...]
-    metrics: tuple[str, ...]
+    metrics: tuple[Metric, ...]
     judges: dict[str, PlannedJudge]
     """Name -> judge with its rubrics, ready."""
     baseline: str | None

@@ -33,6 +33,7 @@ from ragbench.experiment.scoring import (
 )
 from ragbench.retrieve.base import Indexing
 from ragbench.score.base import ScoreColumn
+from ragbench.score.text.columns import TextScorer
 from ragbench.types import Document
 
 
@@ -101,6 +102,7 @@ class _Runner:
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self.plan, self.progress, self.results = plan, progress, Results()
+        self._texts = TextScorer(plan.metrics)
 
     def run(self) -> Results:
         for name in list(self.plan.retrievers):
@@ -172,7 +174,11 @@ class _Runner:
         self, answers: Answers, retriever: str | None, generator: str | None
     ) -> None:
         plan, references = self.plan, self.plan.collection.answers
-        found = score_answers(answers, plan.queries, references, plan.metrics)
+        found: list[ScoreColumn] = []
+        if plan.metrics:
+            steps = self._texts.steps(len(plan.queries))
+            with self._stage(f"score {answers.name}", steps, "scores") as stage:
+                found = score_answers(answers, plan.queries, references, self._texts, stage.advance)
         self.results.notes += notes_on_answers(answers, plan.queries, references, plan.metrics)
         columns = {column.name: column for column in found}
         kinds: dict[str, Kind] = dict.fromkeys(columns, "generation")

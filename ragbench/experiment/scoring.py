@@ -18,7 +18,8 @@ from ragbench.score.judge.base import Item
 from ragbench.score.judge.columns import Judged, judge_items
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.score_run import RunCounts, score_run
-from ragbench.score.text.columns import score_texts
+from ragbench.score.text.base import Advance, Metric
+from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notes import text_notes
 from ragbench.types import Cause, Qrels, Query
 
@@ -108,22 +109,22 @@ def score_answers(
     answers: Answers,
     queries: Sequence[Query],
     references: Mapping[str, Sequence[str]],
-    metrics: Sequence[str],
+    scorer: TextScorer,
+    advance: Advance,
 ) -> list[ScoreColumn]:
     """Score a system's answers against the gold ones."""
-    if not metrics:
-        return []
     predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]
     gold = [references.get(query.id, ()) for query in queries]
     failed = failures(answers.outcomes)
-    return [with_failures(column, failed) for column in score_texts(predictions, gold, metrics)]
+    columns = scorer.score(predictions, gold, advance)
+    return [with_failures(column, failed) for column in columns]
 
 
 def notes_on_answers(
     answers: Answers,
     queries: Sequence[Query],
     references: Mapping[str, Sequence[str]],
-    metrics: Sequence[str],
+    metrics: Sequence[Metric],
 ) -> list[str]:
     """Say what the metrics cannot see in these texts; one sentence each."""
     predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]

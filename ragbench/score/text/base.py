@@ -130,7 +130,7 @@ class Declaration:
     """What readers should know about how the metric sees these texts, in sentences."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Metric:
     """A metric as a caller names it: `rouge1`, `rouge1(stemmer=true).precision`."""
 
@@ -146,6 +146,9 @@ class Metric:
     """Those that differ from their default."""
     declaration: Declaration
     """Where it comes from."""
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.canonical))
 
     @property
     def canonical(self) -> str:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ragbench.types import CauseArray
 
 
+_TOLD_AT_ONCE = 50  # rows
+
+
 class TextScorer:
     """Scores texts by some metrics, one system after the other.
 
@@ -88,9 +91,9 @@ class TextScorer:
             skipped = len(gold) - len(rows)
             if isinstance(scorer, WeighsReferences):
                 scorer.weigh(gold)
-            found = scorer(rows, group, advance or _silent)
-            if advance is not None:
-                advance(skipped)
+            told = _Told(advance)
+            found = scorer(rows, group, told)
+            told.flush(skipped)
             for metric, column in zip(group, found, strict=True):
                 columns[metric] = _score_column(metric, column, causes, signed)
         return [columns[metric] for metric in self.metrics]
@@ -112,8 +115,22 @@ def score_texts(
     return TextScorer(metrics).score(predictions, references, advance)
 
 
-def _silent(n: int) -> None:
-    """Tell nobody."""
+class _Told:
+    """Tells how many rows are done, not row by row: a progress bar may be slower than a score."""
+
+    def __init__(self, advance: Advance | None) -> None:
+        self._advance, self._untold = advance, 0
+
+    def __call__(self, n: int) -> None:
+        self._untold += n
+        if self._untold >= _TOLD_AT_ONCE:
+            self.flush(0)
+
+    def flush(self, n: int) -> None:
+        """Tell of n more, and of all that was not told yet."""
+        if self._advance is not None:
+            self._advance(self._untold + n)
+        self._untold = 0
 
 
 def _open(metric: Metric) -> Scorer:
