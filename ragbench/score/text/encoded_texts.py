@@ -59,8 +59,8 @@ class EncodedTexts:
     def _plan(self, rows: Sequence[Row], tokens: Mapping[str, Tokens]) -> Iterator[list[int]]:
         """Cut the rows into blocks of some batches' worth of tokens."""
 
-        def key(position: int) -> tuple[int, Sequence[str]]:
-            gold = rows[position][1]
+        def key(position: int) -> tuple[int, tuple[str, ...]]:
+            gold = tuple(rows[position][1])
             return -sum(len(tokens[text]) for text in gold), gold
 
         block: list[int] = []

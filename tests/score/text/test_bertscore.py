@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import ragbench as rb
+from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.tokens import TokenEncoder
 from ragbench.errors import DataError, OptionError
 from ragbench.score.text.columns import TextScorer, score_texts
+from ragbench.score.text.encoded_texts import EncodedTexts
 from ragbench.score.text.notes import text_notes
 from tests.models import build_tiny_bert
 
@@ -162,7 +165,7 @@ def count_encoded(scorer):
 def test_each_distinct_text_is_computed_once_and_references_stay(tiny_bert, tmp_path):
     folder = shutil.copytree(tiny_bert, tmp_path / "copy")
     # batches of another size, so that the loaded model is not one that other tests use
-    scorer = rb.BERTScorer(str(folder), num_layers=2, device="cpu", batch_tokens=37)
+    scorer = rb.BERTScorer(str(folder), num_layers=2, device="cpu", batch_tokens=1)
     encoded = count_encoded(scorer)
     gold = ["the cat", "a dog ran", "the cat", "on the mat"]
 
@@ -170,6 +173,21 @@ def test_each_distinct_text_is_computed_once_and_references_stay(tiny_bert, tmp_
     assert len(encoded) == 5, "the cat, a dog ran, on the mat, cat, dog"
     scorer.score(["ran", "cat", "the mat", "the cat"], gold)
     assert len(encoded) == 5 + 3, "ran, cat, the mat"
+
+
+def test_references_beyond_the_room_for_them_are_computed_again(tiny_bert):
+    encoder = TokenEncoder(find_checkpoint("bertscore", tiny_bert), 2, device="cpu")
+    vectors = {}
+    for room in (0, 10_000):
+        texts = EncodedTexts(encoder, kept_bytes=room)
+        rows = [("cat", ("the cat",)), ("dog", ("the cat", "dog"))]
+        tokens = texts.tokens(["cat", "dog", "the cat"])
+        for block, found in texts.blocks(rows, tokens):
+            assert sorted(block) == [0, 1]
+            vectors[room] = dict(found)
+        assert set(texts._vectors) == (set() if room == 0 else {"the cat", "dog"})
+
+    assert_equal(vectors[0]["the cat"], vectors[10_000]["the cat"], 1e-6)
 
 
 def test_a_folder_named_after_another_model_is_what_its_configuration_says(tmp_path, tiny_bert):
@@ -238,7 +256,12 @@ def test_idf_weighs_by_all_references_also_where_a_system_has_no_answer(tiny_ber
     gold = [["the cat sat"], ["a dog ran"], ["the mat"]]
     (whole,) = scorer.score(["the cat", "a cat", "a mat"], gold)
     (partial,) = scorer.score(["the cat", None, "a mat"], gold)
+    alone = rb.bertscore(
+        ["the cat", "a cat", "a mat"], gold, model=tiny_bert, num_layers=2, idf=True
+    )
 
+    assert_equal(whole.values, [score.fmeasure for score in alone], 1e-6)
+    assert whole.values.all()
     assert_equal(partial.values[[0, 2]], whole.values[[0, 2]], 1e-6)
     assert partial.signature == whole.signature
 
