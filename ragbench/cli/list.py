@@ -72,11 +72,33 @@ def _components(kind: str) -> list[dict[str, Any]]:
         except DataError as error:  # a package that is installed but broken
             found.append({"name": name, "help": str(error), "built": True, "options": []})
             continue
-        entry = {"name": name, "help": summary_line(component), "built": True}
-        found.append({**entry, "options": _options(component)})
+        entry = {"name": name, "help": summary_line(component) + _needs(component), "built": True}
+        found.append({**entry, "options": _options(component), **_facts(name, component)})
     names = {entry["name"] for entry in found}
     planned = sorted(family.planned - names)
     return found + [{"name": name, "help": "", "built": False, "options": []} for name in planned]
+
+
+def _facts(name: str, component: Any) -> dict[str, Any]:
+    """What a metric says about itself, for the docs."""
+    declared = getattr(component, "declaration", None)
+    if declared is None:
+        return {}
+    from ragbench.score.text.notation import parse_metric
+
+    low, high = parse_metric(name).range
+    return {
+        "parts": list(declared.parts),
+        "range": [_limit(low), _limit(high)],
+        "direction": declared.direction,
+        "equals": declared.equals,
+        "not_for": declared.not_for,
+    }
+
+
+def _limit(value: float) -> float | None:
+    """An end of a range; null where it is open."""
+    return value if abs(value) != float("inf") else None
 
 
 def _rubrics() -> list[dict[str, Any]]:
@@ -125,6 +147,12 @@ def _options(component: Any) -> list[dict[str, Any]]:
         }
         for option in declared_options(component).values()
     ]
+
+
+def _needs(component: Any) -> str:
+    """What a measure needs where judgements are not it."""
+    spec = getattr(component, "measure_spec", None)
+    return "" if spec is None or spec.reads == "grades" else f" (needs {spec.needs})"
 
 
 def _plain(value: Any) -> Any:

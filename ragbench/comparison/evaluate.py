@@ -109,7 +109,8 @@ def evaluate_run(
         run: Query -> document -> score, a `Run`, or a pandas, polars or Arrow table with the
             columns `query_id`, `doc_id`, `score`.
         qrels: Query -> document -> grade, a `Qrels`, or a table with `query_id`, `doc_id`,
-            `relevance`.
+            `relevance`. For `alpha_ndcg`, `subtopic_recall` and `redundancy` query -> document ->
+            subtopic -> grade; other measures then see the best grade of each document.
         measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`.
         missing: What a judged query that the run lacks scores: 0, or nothing.
         no_relevant: What a query without a relevant document scores: nothing, or 0.

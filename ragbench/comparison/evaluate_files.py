@@ -11,8 +11,9 @@ from ragbench.data.lines import standard_input
 from ragbench.data.trec_files import read_qrels
 from ragbench.data.trec_stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
 from ragbench.score.retrieval.blocks import BlockRanker
+from ragbench.score.retrieval.evidence import gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.score_run import Rules, score_ranked
+from ragbench.score.retrieval.score_run import Rules, fingerprints_of, score_ranked
 from ragbench.types import Qrels
 
 if TYPE_CHECKING:
@@ -66,12 +67,14 @@ def evaluate_run_file(
     rules = Rules(ties, trec_eval, missing, no_relevant, depth)
     parsed = parse_measures(measures)
     judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
-    ranked, ranker, tag = _rank_file(run, judged, rules, _chunk_bytes)
+    subtopics = subtopics_read_by(parsed, judged, ties)
+    against = judged if subtopics is None else numbered(subtopics)
+    ranked, ranker, tag = _rank_file(run, against, rules, _chunk_bytes)
     scored = score_ranked(
-        ranked,
+        gather(ranked, subtopics),
         parsed,
         rules,
-        fingerprint=judged.fingerprint(),
+        fingerprints=fingerprints_of(judged, subtopics),
         unknown=ranker.unknown,
         duplicates=ranker.duplicates,
     )

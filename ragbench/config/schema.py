@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from ragbench.config.problems import Place
 from ragbench.registry import Option
+from ragbench.score.retrieval.match_texts import DEFAULT_OVERLAP
 from ragbench.score.retrieval.ranking import Ties, TrecEval
 from ragbench.score.retrieval.score_run import Missing, NoRelevant
 
@@ -136,10 +137,39 @@ class JudgeCommon:
 class Match:
     """What counts as a hit."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"id", "separator"})
-    planned_words: ClassVar[Words] = {"level": frozenset({"document", "text"})}
+    level: Annotated[
+        Literal["id", "document", "text"],
+        Option(
+            "`id`: a retrieved id is a judged one; `document`: passages are folded into their "
+            "document, so that k counts documents; `text`: gold passages are found by their words."
+        ),
+    ] = "id"
+    id: Annotated[
+        str | None, Option("document: where a passage names its document: metadata.<key>.")
+    ] = None
+    separator: Annotated[
+        str | None,
+        Option("document: a passage's id is its document's, the last separator, and the rest."),
+    ] = None
+    overlap: Annotated[
+        float | None,
+        Option(
+            "text: share of a gold passage's words that a passage must hold; default "
+            f"{DEFAULT_OVERLAP}.",
+            gt=0,
+            le=1,
+        ),
+    ] = None
 
-    level: Annotated[Literal["id"], Option("`id`: the retrieved id is a judged one.")] = "id"
+    @property
+    def rule(self) -> str | None:
+        """The rule as signatures have it; None for `level: id`, which they need not name."""
+        if self.level == "text":
+            return f"text(overlap={self.overlap or DEFAULT_OVERLAP:g})"
+        if self.level == "document":
+            how = f"separator={self.separator}" if self.id is None else f"id={self.id}"
+            return f"document({how})"
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,10 @@ from ragbench.config.blocks import check_block
 from ragbench.config.check import INVALID, check_options, check_value
 from ragbench.config.judges import check_judges
 from ragbench.config.load import UNREADABLE
+from ragbench.config.matching import check_match
 from ragbench.config.problems import NOT_BUILT, Place, Report
 from ragbench.config.references import Context
-from ragbench.config.schema import Match, Metrics, NamedMetric, RetrievalMetrics
+from ragbench.config.schema import Metrics, NamedMetric, RetrievalMetrics
 from ragbench.config.tree import Item
 from ragbench.errors import NotBuiltYet, OptionError, RagbenchError
 from ragbench.registry import DeclaredOption, Option, declared_options
@@ -63,8 +64,8 @@ def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, d
     values, written = check_block(block, RetrievalMetrics, report, others)
     match = block.get("match")
     if match is not None:
-        matching, written["match"] = check_block(match, Match, report)
-        values["match"] = Match(**matching)
+        checked, written["match"] = check_match(match, values.get("ties"), report)
+        values |= {} if checked is None else {"match": checked}
     names = block.get("measures")
     if names is not None:
         parsed = _parse_names(names, parse_measures, "measure", report)

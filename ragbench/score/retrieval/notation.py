@@ -15,7 +15,14 @@ from ragbench.registry import PYTHON, nearest
 from ragbench.score.base import Aggregate
 from ragbench.score.options import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES
-from ragbench.score.retrieval.base import MeasureSpec, RankedGrades, options_of, spec_of
+from ragbench.score.retrieval.base import (
+    MeasureSpec,
+    RankedGrades,
+    Reads,
+    options_of,
+    spec_of,
+)
+from ragbench.score.retrieval.passages import RetrievedPassages
 from ragbench.score.retrieval.spellings import (
     FALSE_FRIENDS,
     OPTION_SPELLINGS,
@@ -31,10 +38,13 @@ _TREC_EVAL = re.compile(
     rf"({'|'.join([*FAMILIES, 'set_F'])})[._]({_NUMBER}(?:,{_NUMBER})*)", re.IGNORECASE
 )
 _NO_ROWS = np.zeros(0, np.int64)
-_NO_QUERIES = RankedGrades(
+_NO_GRADES = RankedGrades(
     (), _NO_ROWS, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64), _NO_ROWS, _NO_ROWS,
     np.zeros(1, np.int64),
 )  # fmt: skip
+_NO_QUERIES: Mapping[Reads, Any] = {
+    "grades": _NO_GRADES, "subtopics": (), "passages": RetrievedPassages((), ()),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ class Measure:
     spec: MeasureSpec
     """What the implementation declares."""
     kernel: Callable[..., FloatArray]
-    """The function of `RankedGrades`."""
+    """The function of the record that `spec.reads` names."""
     options: Mapping[str, Any]
     """The options that differ from their default, without the cut-off."""
     k: int | None = None
@@ -74,10 +84,14 @@ class Measure:
         """The largest possible value of one query; inf where unbounded."""
         return self.spec.high
 
-    def score(self, ranked: RankedGrades) -> FloatArray:
-        """Return one value per query; NaN where the measure does not apply."""
+    def score(self, record: Any) -> FloatArray:
+        """Return one value per query; NaN where the measure does not apply.
+
+        Args:
+            record: What the measure reads; see `MeasureSpec.reads`.
+        """
         cutoff = {} if self.k is None else {"k": self.k}
-        return self.kernel(ranked, **self.options, **cutoff)
+        return self.kernel(record, **self.options, **cutoff)
 
     def signature_parts(self, ranked: RankedGrades | None = None) -> dict[str, Any]:
         """Return every option with its value, defaults included.
@@ -215,7 +229,7 @@ def _measure(written: str, spelling: str, options: str, k: str | None) -> Measur
     cutoff = _cutoff(spec, kernel, k)
     at = {} if cutoff is None else {spec.at: cutoff}
     # a measure over no queries costs nothing and checks what the options demand of each other
-    kernel(_NO_QUERIES, **given, **at)
+    kernel(_NO_QUERIES[spec.reads], **given, **at)
     inside = ",".join(f"{option}={value}" for option, value in given.items())
     shown = f"{spec.name}({inside})" if inside else spec.name
     canonical = shown if cutoff is None else f"{shown}@{cutoff}"

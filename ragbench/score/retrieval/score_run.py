@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.score.base import ScoreColumn
-from ragbench.score.retrieval.base import RankedGrades
+from ragbench.score.retrieval.base import RankedGrades, Reads
+from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.judgements import Judgements
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank_judged
@@ -106,7 +107,8 @@ def score_run(
 
     Args:
         run: {query id: {document id: score}}, or `Run`.
-        qrels: {query id: {document id: grade}}, or `Qrels`.
+        qrels: {query id: {document id: grade}}, or `Qrels`; for measures of subtopics
+            {query id: {document id: {subtopic: grade}}}.
         measures: Names or `Measure` objects, in any spelling that `parse_measures` reads.
         missing: What a judged query that the run lacks gets: `zero`, the value of an empty
             ranking, or `skip`, no value.
@@ -117,7 +119,8 @@ def score_run(
 
     Raises:
         OptionError: No such measure, option or rule.
-        DataError: Ids that are not text, scores that are NaN, grades that are not integers.
+        DataError: Ids that are not text, scores that are NaN, grades that are not integers; a
+            measure of subtopics, and qrels without them.
         NotBuiltYet: A measure or rule that this version lacks.
 
     Example:
@@ -129,60 +132,68 @@ def score_run(
     rules = Rules(ties, trec_eval, missing, no_relevant, depth)
     parsed = parse_measures(measures)
     judged = Judgements.read(qrels)
-    ranked = rank_judged(judged, run, ties=ties, trec_eval=trec_eval, depth=depth)
+    subtopics = subtopics_read_by(parsed, judged.source, ties)
+    against = judged if subtopics is None else Judgements.read(numbered(subtopics))
+    ranked = rank_judged(against, run, ties=ties, trec_eval=trec_eval, depth=depth)
     queries = run.query_ids if isinstance(run, Run) else run
     return score_ranked(
-        ranked,
+        gather(ranked, subtopics),
         parsed,
         rules,
-        fingerprint=judged.fingerprint(),
+        fingerprints=fingerprints_of(judged, subtopics),
         unknown=len(set(queries) - set(ranked.query_ids)),
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
     )
 
 
+def fingerprints_of(judged: Judgements | Qrels, subtopics: Qrels | None) -> dict[Reads, Any]:
+    """Return, for each record that a measure may read, the parts of its signature."""
+    grades = {"qrels": judged.fingerprint()}
+    if subtopics is None:
+        return {"grades": grades}
+    topics = {"subtopics": subtopics.subtopics_fingerprint}
+    return {"grades": grades, "subtopics": {**grades, **topics}}
+
+
 def score_ranked(
-    ranked: RankedGrades,
+    evidence: Evidence,
     measures: Sequence[Measure],
     rules: Rules,
     *,
-    fingerprint: str,
+    fingerprints: Mapping[Reads, Mapping[str, Any]],
     unknown: int,
     duplicates: int,
 ) -> ScoredRun:
     """Score what has been ranked already.
 
     Args:
-        ranked: The judged documents in rank order.
+        evidence: The judged documents in rank order.
         measures: What to score by.
         rules: The rules that it was ranked by, and those for what has no value.
-        fingerprint: That of the qrels, for the signatures.
+        fingerprints: What `fingerprints_of` returns for the qrels.
         unknown: How many queries of the run are not in the qrels.
         duplicates: How many hits were dropped because their query had the document already.
     """
-    columns = [_column(measure, ranked, rules, fingerprint) for measure in measures]
+    ranked = evidence.grades
+    columns = []
+    for measure in measures:
+        values, causes = _values(measure, evidence, rules)
+        options = measure.signature_parts(ranked)
+        prints = fingerprints[measure.spec.reads]
+        columns.append(column_of(measure, values, causes, **options, **asdict(rules), **prints))
     return ScoredRun(columns, ranked.query_ids, _counts(ranked, rules, unknown, duplicates))
 
 
-def _column(measure: Measure, ranked: RankedGrades, rules: Rules, fingerprint: str) -> ScoreColumn:
-    values, causes = _values(measure, ranked, rules)
-    name = measure.spec.name
-    signature = Signature.of(
-        name if measure.k is None else f"{name}@{measure.k}",
-        **measure.signature_parts(ranked),
-        ties=rules.ties,
-        trec_eval=rules.trec_eval,
-        missing=rules.missing,
-        no_relevant=rules.no_relevant,
-        depth=rules.depth,
-        qrels=fingerprint,
-        v=measure.spec.version,
-    )
+def column_of(
+    measure: Measure, values: FloatArray, causes: CauseArray, **parts: Any
+) -> ScoreColumn:
+    """Return what a measure says, with everything that it depends on in the signature."""
+    name = measure.spec.name if measure.k is None else f"{measure.spec.name}@{measure.k}"
     return ScoreColumn(
         measure.written,
         values,
         causes,
-        signature,
+        Signature.of(name, **parts, v=measure.spec.version),
         measure.direction,
         measure.low,
         measure.high,
@@ -190,9 +201,10 @@ def _column(measure: Measure, ranked: RankedGrades, rules: Rules, fingerprint: s
     )
 
 
-def _values(measure: Measure, ranked: RankedGrades, rules: Rules) -> tuple[FloatArray, CauseArray]:
+def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
     """Apply the rules to what a measure says: a value or a cause for every query."""
-    values = np.array(measure.score(ranked), np.float64)
+    ranked = evidence.grades
+    values = np.array(measure.score(evidence.read_by(measure)), np.float64)
     causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT

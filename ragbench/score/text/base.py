@@ -114,6 +114,10 @@ class Declaration:
     """Smallest and largest possible value."""
     aggregate: Aggregate = "mean"
     """How the values become one number."""
+    equals: str = ""
+    """The reference implementation, and how closely its values are met."""
+    not_for: str = ""
+    """When another metric says more."""
     version: int = 1
     """Version of the definition; moves only when numbers move."""
     needs_reference: bool = True

@@ -82,6 +82,9 @@ def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], 
     open=BleuRows,
     check=check_tokenizer,
     facts={"order": "effective"},
+    equals="sacrebleu's sentence BLEU with effective order, divided by 100, bit for bit",
+    not_for="short answers (one changed word of four leaves little); text without spaces, unless "
+    "`tokenize` fits it",
 )
 def bleu(
     prediction: str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragbench.errors import AdapterError, DataError
@@ -113,6 +114,22 @@ def score_texts(
         [('rouge1', [0.5, nan]), ('contains', [1.0, nan])]
     """
     return TextScorer(metrics).score(predictions, references, advance)
+
+
+def signature_of(metric: str | Metric) -> str:
+    """Return the signature of a metric as the docs show it.
+
+    `gold` stands for the fingerprint of the references, `...` for what depends on a model.
+
+    Example:
+        >>> signature_of("exact_match")
+        'exact_match|normalize:squad|references:best|gold:...|v:1'
+    """
+    parsed = parse_metric(metric)
+    if not callable(parsed.declaration.facts):
+        return str(Signature(parsed.signed_name, _signed(parsed, "...").parts))
+    fixed = replace(parsed, declaration=replace(parsed.declaration, facts={}))
+    return str(Signature(f"{parsed.signed_name}|...", _signed(fixed, "...").parts))
 
 
 class _Told:

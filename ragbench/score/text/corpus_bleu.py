@@ -49,6 +49,8 @@ class _Corpus(BleuRows):
     open=_Corpus,
     check=check_tokenizer,
     facts={"order": "all"},
+    equals="sacrebleu's corpus BLEU, divided by 100, bit for bit",
+    not_for="single answers: it is one number of a whole set, in which long texts weigh more",
 )
 def corpus_bleu(
     predictions: Sequence[str],

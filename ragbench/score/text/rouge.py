@@ -93,6 +93,8 @@ def _unseen(text: str) -> bool:
     open=_Rows,
     facts={"tokenize": "a-z0-9", "references": "best"},
     notes=_notes,
+    equals="rouge-score, bit for bit",
+    not_for="texts without letters a-z (it sees no word); answers that may be worded otherwise",
 )
 def rouge(
     prediction: str,

@@ -163,6 +163,8 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     unsigned=frozenset({"model", "device", "batch_tokens"}),
     check=_check,
     notes=_notes,
+    equals="the cosine by sentence-transformers, within 1e-5",
+    not_for="facts: an answer that says the contrary is similar; values of two models",
 )
 def semantic_similarity(
     predictions: Sequence[str],

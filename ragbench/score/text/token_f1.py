@@ -40,6 +40,8 @@ class _Rows:
     parts=("fmeasure", "precision", "recall"),
     open=_Rows,
     facts={"normalize": "squad", "references": "best"},
+    equals="the SQuAD script on ASCII; beyond it, Unicode punctuation and accents are normalised",
+    not_for="long answers, whose words overlap by chance; text without spaces",
 )
 def token_f1(prediction: str, references: str | Sequence[str]) -> float:
     """Return the F1 of the words that a prediction shares with its best reference.
