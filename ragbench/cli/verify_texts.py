@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.cli.verification import ROUNDING, Check, report_checks
 from ragbench.score.text.notation import parse_metric
@@ -60,6 +60,10 @@ def _peer(metric: Metric, pairs: Pairs) -> tuple[str, Peer | None, float]:
         return "rouge-score", _rouge(metric), ROUNDING
     if metric.base.startswith("bleu"):
         return "sacrebleu", _bleu(metric), ROUNDING
+    if metric.base in ("chrf", "chrf++", "ter"):
+        return "sacrebleu", _other_of_sacrebleu(metric), ROUNDING
+    if metric.base == "meteor":
+        return "nltk", _meteor(metric), ROUNDING
     if metric.base in _OF_MODELS:
         from ragbench.cli import verify_models as models
 
@@ -96,6 +100,56 @@ def _bleu(metric: Metric) -> Peer:
         return float(found.score) / 100
 
     return score
+
+
+def _other_of_sacrebleu(metric: Metric) -> Peer:
+    from sacrebleu import CHRF, TER
+
+    scorer: Any = (TER if metric.base == "ter" else CHRF)(**metric.options)
+    return lambda prediction, gold: float(scorer.sentence_score(prediction, gold).score) / 100
+
+
+def _meteor(metric: Metric) -> Peer:
+    """METEOR by nltk on the same tokens; which words are synonyms is read from WordNet by us."""
+    from nltk.translate.meteor_score import meteor_score
+
+    from ragbench.score.text.meteor import locate_wordnet
+    from ragbench.score.text.tokenizers import tokenizer
+    from ragbench.text.wordnet import load_wordnet
+
+    names = load_wordnet(locate_wordnet(metric.options["wordnet"])).synonyms
+    split = tokenizer("meteor", metric.options["tokenize"])
+    weights = {name: metric.options[name] for name in ("alpha", "beta", "gamma")}
+
+    def score(prediction: str, references: Sequence[str]) -> float:
+        gold = [split(text) for text in references]
+        return float(meteor_score(gold, split(prediction), wordnet=_Senses(names), **weights))
+
+    return score
+
+
+class _Senses:
+    """As much of nltk's reader of WordNet as METEOR asks for, with the synonyms of another."""
+
+    def __init__(self, names: Callable[[str], frozenset[str]]) -> None:
+        self._names = names
+
+    def synsets(self, word: str) -> list[_Sense]:
+        return [_Sense([_Lemma(name) for name in self._names(word)])]
+
+
+class _Sense(NamedTuple):
+    words: list[_Lemma]
+
+    def lemmas(self) -> list[_Lemma]:
+        return self.words
+
+
+class _Lemma(NamedTuple):
+    word: str
+
+    def name(self) -> str:
+        return self.word
 
 
 def _sacrebleu(metric: Metric, order: int) -> Any:
