@@ -80,17 +80,29 @@ def _components(kind: str) -> list[dict[str, Any]]:
 
 
 def _rubrics() -> list[dict[str, Any]]:
-    """The built-in rubrics, with what their best level means."""
-    from ragbench.config.schema import JudgeCommon
+    """The built-in rubrics: what they ask of, need, and do, and which judges can apply them."""
+    from ragbench.score.judge import JUDGES
     from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 
+    served = {name: getattr(JUDGES.load(name), "served", None) for name in JUDGES.table}
     found = []
     for name in built_in_rubrics():
         rubric = load_rubric(name)
-        sentence = f"{rubric.levels} levels; the highest: {rubric.meaning(rubric.levels)}"
-        found.append({"name": name, "help": sentence, "built": True, "options": []})
-    planned = sorted(JudgeCommon.planned_rubrics - {entry["name"] for entry in found})
-    return found + [{"name": name, "help": "", "built": False, "options": []} for name in planned]
+        facts = {
+            "asks": rubric.asks,
+            "needs": rubric.needs,
+            "method": rubric.method,
+            "direction": rubric.direction,
+            "judges": [judge for judge, names in served.items() if names is None or name in names],
+        }
+        lower = ", lower is better" if rubric.direction == "lower" else ""
+        judges = ", ".join(facts["judges"]) or "a language model (not built yet)"
+        sentence = (
+            f"asks of {rubric.asks}, by {rubric.method}{lower}; needs {', '.join(rubric.needs)}; "
+            f"judge: {judges}"
+        )
+        found.append({"name": name, "help": sentence, "built": True, "options": []} | facts)
+    return found
 
 
 def _family(kind: str) -> Any:

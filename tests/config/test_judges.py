@@ -49,7 +49,7 @@ def test_no_judge_at_all(load):
 @pytest.mark.parametrize(
     ("rubrics", "found"),
     [
-        ("fluency", "'fluency' is not built yet in this version"),
+        ("fluency", "this judge cannot apply 'fluency'"),
         ("faithfulnes", "unknown rubric 'faithfulnes'"),
         ("absent.yaml", "no such file: absent.yaml"),
         ("correctness, correctness", "'correctness' gives a second score named 'correctness'"),
