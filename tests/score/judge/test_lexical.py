@@ -137,7 +137,7 @@ def test_any_verdict_is_a_score_or_says_why_not(answer, question, texts):
         assert found == verdict(rubric, answer, texts, question, texts)
         assert found.reasoning
         if found.score is None:
-            assert found.cause in ("no_claims", "no_question")
+            assert found.cause in ("no_claims", "no_question", "no_citations", "nothing_to_use")
         else:
             assert 0.0 <= found.score <= 1.0
 
