@@ -164,6 +164,15 @@ def test_a_word_that_a_text_contains_is_not_taken(text):
     assert token[::-1] not in digits
 
 
+@pytest.mark.parametrize("between", ["", "\u200b", " ", "-", "\u202e"])
+@pytest.mark.parametrize("shift", [0, 0xFEE0], ids=["plain", "full-width"])
+def test_digits_count_however_they_are_written(between, shift, monkeypatch):
+    """With words of one digit: the only one that the text lacks is taken."""
+    monkeypatch.setattr(fence_module, "_LENGTH", 1)
+    text = between.join(chr(ord(digit) + shift) for digit in "012345689ABCDEF")
+    assert Fence.around([text]).token == "7"
+
+
 def test_long_texts_are_whole():
     text = "".join(f"Sentence {number}. " for number in range(50_000))
     assert text.strip() in rate("fluency", answer=text).user

@@ -87,7 +87,7 @@ TWO = ["The bridge was opened in 1932.", "Bananas grow quickly."]
         pytest.param("context_utilization", "Red.", "Red.", None, id="nothing_to_use"),
         pytest.param("hallucination", "Opened in 1932. Red. Blue.", "Red.", 1 / 3, id="Blue"),
         pytest.param("self_knowledge", "Opened in 1932. Red. Blue.", "Red.", 1 / 3, id="Red"),
-        pytest.param("hallucination", "Opened in 1923.", "In 1932.", 1.0, id="another number"),
+        pytest.param("hallucination", "The bridge opened in 1923.", "Red.", 1.0, id="another year"),
         pytest.param("hallucination", "The harbour bridge.", "1932", 1.0, id="only the question"),
         pytest.param(
             "citation_recall", "Opened in 1932 [1]. Bananas grow.", "", 1 / 2, id="1 of 2"
