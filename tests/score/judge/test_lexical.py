@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -21,6 +21,7 @@ PASSAGES = [
     "Chief designer of the bridge was the engineer Anna Lindqvist. It cost 4,200,000 pounds.",
 ]
 QUESTION = "When was the harbour bridge opened?"
+SERVED = [load_rubric(name) for name in Lexical.served]
 TEXTS = st.lists(st.sampled_from([*PASSAGES, QUESTION, "Not so.", "1931", ""])).map(" ".join)
 
 
@@ -196,11 +197,13 @@ def test_correctness_names_the_reference_and_the_reason():
     )
 
 
+@settings(deadline=None)  # eleven rubrics, twice: wall time says nothing on a busy machine
 @given(TEXTS, TEXTS, st.lists(TEXTS, min_size=1, max_size=3))
 def test_any_verdict_is_a_score_or_says_why_not(answer, question, texts):
-    for rubric in Lexical.served:
-        found = verdict(rubric, answer, texts, question, texts)
-        assert found == verdict(rubric, answer, texts, question, texts)
+    judge, item = Lexical(), Item(question, answer, texts, texts)
+    for rubric in SERVED:
+        found = judge.judge(item, rubric)
+        assert found == judge.judge(item, rubric)
         assert found.reasoning
         if found.score is None:
             assert found.cause in ("no_claims", "no_question", "no_citations", "nothing_to_use")
