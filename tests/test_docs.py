@@ -69,13 +69,22 @@ def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, tmp_
     assert shown in done.stdout
 
 
-@pytest.mark.parametrize("name", ["reference.md", "metrics.md"])
+@pytest.mark.parametrize("name", ["reference.md", "metrics.md", "rubrics.md"])
 def test_generated_pages_are_not_stale(repository, name):
     import runpy
 
     made = runpy.run_path(str(repository / "docs" / "generate.py"))["PAGES"][name]()
 
     assert made == (repository / "docs" / name).read_text(encoding="utf-8"), "run `make generated`"
+
+
+def test_the_rubric_file_of_the_docs_is_one(repository, tmp_path):
+    from ragbench.score.judge.rubric import read_rubric
+
+    (text,) = blocks((repository / "docs" / "rubrics.md").read_text(encoding="utf-8"), "yaml")
+    (tmp_path / "own.yaml").write_text(text, encoding="utf-8")
+
+    assert read_rubric(tmp_path / "own.yaml").guidelines
 
 
 def test_linked_pages_exist(readme, repository):

@@ -21,6 +21,7 @@ _COMMANDS = {
     "init": "Write a config to start from.",
     "score": "Score run files as trec_eval does, or predictions against references.",
     "list": "List components, measures, metrics and rubrics.",
+    "rubric": "Print the exact prompts that a rubric sends.",
     "schema": "Print the JSON Schema of configs.",
 }
 """Name -> what `ragbench --help` says of it, so that help loads no command."""

@@ -102,17 +102,36 @@ def _limit(value: float) -> float | None:
 
 
 def _rubrics() -> list[dict[str, Any]]:
-    """The built-in rubrics, with what their best level means."""
-    from ragbench.config.schema import JudgeCommon
-    from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
+    """The built-in rubrics: what they ask of, need, and do, and which judges can apply them."""
+    from ragbench.score.judge import JUDGES
+    from ragbench.score.judge.rubric import about, built_in_rubrics, load_rubric
 
+    served = {name: getattr(JUDGES.load(name), "served", None) for name in JUDGES.table}
     found = []
     for name in built_in_rubrics():
-        rubric = load_rubric(name)
-        sentence = f"{rubric.levels} levels; the highest: {rubric.meaning(rubric.levels)}"
-        found.append({"name": name, "help": sentence, "built": True, "options": []})
-    planned = sorted(JudgeCommon.planned_rubrics - {entry["name"] for entry in found})
-    return found + [{"name": name, "help": "", "built": False, "options": []} for name in planned]
+        rubric, said = load_rubric(name), about(name)
+        judges = [judge for judge, names in served.items() if names is None or name in names]
+        lower = ", lower is better" if rubric.direction == "lower" else ""
+        sentence = (
+            f"{said.measures} Asks of {rubric.asks}, by {rubric.method}{lower}; needs "
+            f"{', '.join(rubric.needs)}; "
+            f"judge: {', '.join(judges) or 'a language model (not built yet)'}"
+        )
+        found.append(
+            {
+                "name": name,
+                "help": sentence,
+                "built": True,
+                "options": [],
+                "asks": rubric.asks,
+                "needs": rubric.needs,
+                "method": rubric.method,
+                "direction": rubric.direction,
+                "judges": judges,
+                **said._asdict(),
+            }
+        )
+    return found
 
 
 def _family(kind: str) -> Any:

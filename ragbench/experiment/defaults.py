@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.experiment.components import DEFAULT_JUDGE, PlannedJudge, build_judge, checked_metric
+from ragbench.score.judge.rubric import DEFAULT_RUBRICS
 from ragbench.score.retrieval.base import no_average
 from ragbench.score.retrieval.evidence import SUBTOPICS_ALLOWED
 from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
@@ -34,7 +35,6 @@ DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 """Metrics of a config that names none: all that need neither model nor extra, but exact match."""
 
 _NEEDS_REFERENCE = frozenset({"correctness"})
-_DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
 
 
 def choose_measures(
@@ -102,7 +102,7 @@ def choose_answer_scores(
     if not judge:
         return metrics, {}
     if config.metrics.judges is None:
-        rubrics = [r for r in _DEFAULT_RUBRICS if collection.answers or r not in _NEEDS_REFERENCE]
+        rubrics = [r for r in DEFAULT_RUBRICS if collection.answers or r not in _NEEDS_REFERENCE]
         return metrics, {DEFAULT_JUDGE: build_judge(None, rubrics)}
     judges = {name: build_judge(block, ()) for name, block in config.metrics.judges.items()}
     return metrics, judges

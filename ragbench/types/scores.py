@@ -38,6 +38,16 @@ class Cause(IntEnum):
     """The text makes no claim that could be checked."""
     NO_QUESTION = 9
     """The rubric needs the question, and there is none."""
+    NO_QUERIES = 10
+    """The rubric is about formulated queries, and the system formulated none."""
+    NO_GUIDELINES = 11
+    """The rubric checks guidelines, and neither it nor the item has any."""
+    NO_CITATIONS = 12
+    """The answer cites no passage."""
+    NO_OTHER = 13
+    """The rubric compares two answers, and there is no other one."""
+    NOTHING_TO_USE = 14
+    """No passage has anything of the reference that the answer could have used."""
     ERROR = 64
     """The component raised an error."""
     TIMEOUT = 65

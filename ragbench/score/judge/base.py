@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ragbench.score.judge.rubric import Rubric
+from ragbench.signature import fingerprint_json
 from ragbench.types.scores import Cause, Verdict
+
+NEEDS = (
+    "question",
+    "guidelines",
+    "contexts",
+    "reference",
+    "queries",
+    "answer",
+    "other",
+)
+"""What a rubric may need of an item, in the order in which a judge reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +31,78 @@ class Item:
     answer: str | None = None
     """The system's answer; None where it has none, empty where it said nothing."""
     contexts: list[str] | None = None
-    """The passages that the system retrieved, best first; None where they are not known."""
+    """The passages that the system retrieved, best first; None where they are not known. The
+    marker `[1]` in an answer cites the first."""
     references: list[str] = field(default_factory=list)
     """Gold answers."""
     query_id: str = ""
     """The query, for files."""
+    queries: list[str] | None = None
+    """The queries that the system formulated itself; None where it formulated none."""
+    guidelines: list[str] = field(default_factory=list)
+    """Rules that this answer must keep, besides those of the rubric."""
+    other: str | None = None
+    """The answer of another system to the same question, for rubrics that ask of a pair."""
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """What a judge is asked, and what its levels mean."""
+
+    name: str
+    """The name of the score."""
+    asks: str
+    """What is judged: answer, context, query or pair."""
+    needs: tuple[str, ...]
+    """What an item must have."""
+    scale: Mapping[int, str]
+    """Level -> what it means; the levels run from 1 to the largest."""
+    steps: tuple[str, ...]
+    """What the judge does, in order."""
+    examples: tuple[Mapping[str, Any], ...]
+    """Judged items."""
+    method: str
+    """How the verdict is made: rating, claims, pairwise or nuggets."""
+    direction: str
+    """Which way is better."""
+    formula: str | None = None
+    """Method claims: the number that is made of the verdicts, a name in `FORMULAS`."""
+    verdicts: str = "own"
+    """Methods claims and nuggets: `shared` asks what all such rubrics ask, so that one set of
+    replies serves them all; `own` adds the steps to what is asked."""
+    guidelines: tuple[str, ...] = ()
+    """Rules that every answer must keep."""
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are."""
+        return max(self.scale)
+
+    @property
+    def own_steps(self) -> tuple[str, ...]:
+        """The steps that are sent to a judge; those of shared verdicts explain the number."""
+        return self.steps if self.verdicts == "own" else ()
+
+    def meaning(self, level: int) -> str:
+        """Say what a level means; one without a text lies between its neighbours."""
+        if level in self.scale:
+            return self.scale[level]
+        below = max(known for known in self.scale if known < level)
+        above = min(known for known in self.scale if known > level)
+        return f"between '{self.scale[below]}' and '{self.scale[above]}'"
+
+    def score_of(self, level: float) -> float:
+        """Turn a level of 1..n into a score of 0..1."""
+        return (level - 1) / (self.levels - 1)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A short hash of everything that the rubric says."""
+        scale = {str(level): text for level, text in self.scale.items()}
+        said = (self.name, self.asks, self.needs, scale, self.steps, self.examples, self.method)
+        return fingerprint_json(
+            [*said, self.direction, self.formula, self.verdicts, self.guidelines]
+        )
 
 
 class Judge(Protocol):
@@ -43,24 +122,47 @@ class Judge(Protocol):
         ...
 
 
-_MISSING = {
-    "answer": Cause.NO_ANSWER,
-    "contexts": Cause.NO_CONTEXTS,
+# what the data lack comes first: it does not depend on the system
+_CAUSES = {
     "reference": Cause.NO_REFERENCE,
+    "question": Cause.NO_QUESTION,
+    "guidelines": Cause.NO_GUIDELINES,
+    "answer": Cause.NO_ANSWER,
+    "other": Cause.NO_OTHER,
+    "contexts": Cause.NO_CONTEXTS,
+    "queries": Cause.NO_QUERIES,
 }
+
+WHY_MISSING = {
+    Cause.NO_QUESTION: "there is no question, and the rubric needs it",
+    Cause.NO_QUERIES: "there are no formulated queries to judge",
+    Cause.NO_GUIDELINES: "there are no guidelines, neither in the rubric nor with the answer",
+    Cause.NO_OTHER: "there is no other answer to compare with",
+    Cause.NO_ANSWER: "there is no answer to judge",
+    Cause.NO_CONTEXTS: "there are no passages, and the rubric needs them",
+    Cause.NO_REFERENCE: "there is no reference answer, and the rubric needs one",
+}
+"""What a missing input is called in a verdict."""
 
 
 def missing_input(item: Item, rubric: Rubric) -> Cause | None:
-    """Return why a rubric does not apply to an item: it needs what the item lacks."""
+    """Return why a rubric does not apply to an item: it needs what the item lacks.
+
+    An empty answer is there, and is judged. Claims can be checked without the question, which
+    only helps to understand them.
+    """
     present = {
-        "answer": item.answer is not None,
-        "contexts": bool(item.contexts),
         "reference": bool(item.references),
+        "question": bool((item.question or "").strip()) or rubric.method == "claims",
+        "guidelines": bool(item.guidelines or rubric.guidelines),
+        "answer": item.answer is not None,
+        "other": item.other is not None,
+        "contexts": bool(item.contexts),
+        "queries": bool(item.queries),
     }
-    # what the data lack comes first: it does not depend on the system
-    for need in ("reference", "answer", "contexts"):
+    for need, cause in _CAUSES.items():
         if need in rubric.needs and not present[need]:
-            return _MISSING[need]
+            return cause
     return None
 
 

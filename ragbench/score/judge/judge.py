@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import DataError, NotBuiltYet, OptionError
 from ragbench.registry import declared_options, nearest, shown
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import Item, missing_input, not_applicable
-from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric
+from ragbench.score.judge.base import WHY_MISSING, Item, missing_input, not_applicable
+from ragbench.score.judge.rubric import Rubric, default_rubrics, load_rubric
 from ragbench.types.scores import Cause, Verdict
 
 if TYPE_CHECKING:
     from ragbench.types import Document
 
-_ROW_KEYS = ("question", "answer", "contexts", "reference", "query_id")
-_WHY = {
-    Cause.NO_ANSWER: "there is no answer to judge",
-    Cause.NO_CONTEXTS: "there are no passages, and the rubric needs them",
-    Cause.NO_REFERENCE: "there is no reference answer, and the rubric needs one",
-}
+_ROW_KEYS = (
+    "question",
+    "answer",
+    "contexts",
+    "reference",
+    "query_id",
+    "queries",
+    "guidelines",
+    "other",
+)
 
 
 class Judge:
@@ -55,8 +59,8 @@ class Judge:
 
         Args:
             model: The model of a judge that has one.
-            rubrics: Names of built-in rubrics, or paths of rubric files; by default all built-in
-                ones that the judge can apply.
+            rubrics: Names of built-in rubrics, or paths of rubric files; by default
+                faithfulness, answer_relevancy and correctness.
             type: Which judge: `lexical`, a plug-in's, or `python:module:Name`.
             **options: Options of that judge.
 
@@ -72,10 +76,8 @@ class Judge:
             options["model"] = model
         self.type = type
         self._judge: base.Judge = make_judge(type, options)
-        served = self._judge.served
-        self.rubrics = load_rubrics(
-            (served or built_in_rubrics()) if rubrics is None else rubrics, type, self._judge
-        )
+        named = default_rubrics(self._judge.served) if rubrics is None else rubrics
+        self.rubrics = load_rubrics(named, type, self._judge)
 
     @property
     def label(self) -> str:
@@ -95,6 +97,9 @@ class Judge:
         contexts: Sequence[str | Document | Mapping[str, Any]] | None = None,
         reference: str | Sequence[str] | None = None,
         query_id: str = "",
+        queries: Sequence[str] | None = None,
+        guidelines: str | Sequence[str] | None = None,
+        other: str | None = None,
     ) -> dict[str, Verdict]:
         """Judge one answer by every rubric.
 
@@ -104,15 +109,26 @@ class Judge:
             contexts: The passages, best first.
             reference: The gold answer, or several.
             query_id: For the caller's own use.
+            queries: The queries that the system formulated, for rubrics that ask of them.
+            guidelines: Rules for this answer, for rubrics that need them.
+            other: Another system's answer, for rubrics that ask of a pair.
 
         Returns:
             A verdict per rubric, by name.
 
         Raises:
-            DataError: Contexts or references that are no texts.
+            DataError: Contexts, references, queries or guidelines that are no texts.
         """
-        passages = _texts("contexts", contexts)
-        item = Item(question, answer, passages, _texts("reference", reference) or [], query_id)
+        item = Item(
+            question,
+            answer,
+            contexts=_texts("contexts", contexts),
+            references=_texts("reference", reference) or [],
+            query_id=query_id,
+            queries=_texts("queries", queries),
+            guidelines=_texts("guidelines", guidelines) or [],
+            other=other,
+        )
         return {rubric.name: apply_rubric(self._judge, item, rubric) for rubric in self.rubrics}
 
     def score_many(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Verdict]]:
@@ -209,7 +225,7 @@ def apply_rubric(judge: base.Judge, item: Item, rubric: Rubric) -> Verdict:
     """Judge one item by one rubric; whatever goes wrong becomes a verdict that says so."""
     cause = missing_input(item, rubric)
     if cause is not None:
-        return not_applicable(cause, _WHY[cause])
+        return not_applicable(cause, WHY_MISSING[cause])
     try:
         return judge.judge(item, rubric)
     except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
