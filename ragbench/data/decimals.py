@@ -11,7 +11,9 @@ Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 
-_MOST_BEFORE = 8  # digits before the point: one word of eight
+_WORD = 8  # digits that are read at a time
+_SELDOM = 100  # numbers, of which one may be read by `float`: it takes as long as they do
+_MOST_BEFORE = _WORD  # digits before the point
 _MOST_AFTER = 22  # digits after it: 10^22 is the last power of ten that a double holds exactly
 _EXACT = 2.0**53  # up to here doubles hold every integer, so one division rounds correctly
 _LARGEST = 9.2e18  # of a 64-bit integer, with room for rounding
@@ -47,14 +49,22 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
     odd = (n_before > _MOST_BEFORE) | (n_after > _MOST_AFTER) | (n_before + n_after == 0)
     places = _one_number(np.minimum(n_after, _MOST_AFTER))
 
-    before, wrong = _digits(data, point, np.minimum(n_before, _MOST_BEFORE))
-    after, wrong_after = _fraction(data, ends, places)
-    wrong |= wrong_after
+    wide = n_before + places > _WORD
+    if isinstance(places, int) and np.count_nonzero(wide) <= len(wide) // _SELDOM:
+        # all digits of nearly every number fit into one word
+        before = _word(data, point, np.minimum(n_before, max(_WORD - places, 0)))
+        whole, wrong = _value(_word(data, ends, places) | (before >> np.uint64(8 * places)))
+        values: Floats = whole / _POWERS[places]
+        odd |= wide
+    else:
+        high, wrong = _digits(data, point, np.minimum(n_before, _MOST_BEFORE))
+        low, wrong_low = _fraction(data, ends, places)
+        wrong |= wrong_low
+        values, unsure = _scaled(high, low, places)
+        odd |= unsure
     odd |= wrong != 0
-    values, unsure = _scaled(before, after, places)
-    odd |= unsure
     if any_negative:
-        values = np.where(negative, -values, values)
+        values[negative] = -values[negative]
     for row in np.flatnonzero(odd).tolist():
         text = data[int(starts[row]) : int(ends[row])].tobytes()
         value = read_number(text)
@@ -122,13 +132,23 @@ def _one_number(values: Ints) -> Ints | int:
 
 def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> tuple[Ints, Words]:
     """Read up to 8 digits that end somewhere; the words are 0 where all are digits."""
+    return _value(_word(data, ends, count))
+
+
+def _word(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> Words:
+    """Return up to 8 characters that end somewhere, less '0', at the end of a word of zeros."""
     at_every_byte = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-    found = at_every_byte[np.maximum(ends - 8, 0)].astype(np.uint64, copy=False)
+    found: Words = at_every_byte[np.maximum(ends - 8, 0)].astype(np.uint64, copy=False)
     if len(ends) and ends[0] < 8:  # so near to the start that the word begins with it
         early = np.flatnonzero(ends < 8)
         found[early] <<= (8 * np.minimum(8 - ends[early], 8)).astype(np.uint64)
     found ^= _ZEROS
     found &= _LAST_BYTES[count]
+    return found
+
+
+def _value(found: Words) -> tuple[Ints, Words]:
+    """Return the number that 8 characters less '0' are; the words are 0 where all are digits."""
     wrong = ((found + _ABOVE_NINE) | found) & _HIGH_BITS
     # eight digits, two at a time, then four, then all, within each word
     found = found * np.uint64(10) + (found >> np.uint64(8))

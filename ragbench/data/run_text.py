@@ -14,7 +14,7 @@ from ragbench.data.run_lines import hit_fields, hit_score
 from ragbench.types.byte_ids import ByteArray, ByteIds, joined_bytes
 from ragbench.types.hit_block import HitBlock
 
-_SPACE, _TAB, _NEWLINE, _HASH = (ord(character) for character in " \t\n#")
+_SPACE, _TAB, _NEWLINE = (ord(character) for character in " \t\n")
 
 Positions = NDArray[np.int64]
 
@@ -53,9 +53,10 @@ def parse_regular(text: list[bytes]) -> ParsedText | None:
     if table is None:
         return None
     lines = _line_starts(table)
-    if (data[lines[:-1]] == _HASH).any():
+    parsed = _columns(data, table, lines)
+    if parsed is None or any(query.startswith(b"#") for query in parsed.block.query_ids):
         return None
-    return _columns(data, table, lines)
+    return parsed
 
 
 def parse_written(text: list[bytes]) -> ParsedText:

@@ -19,6 +19,7 @@ Scores = Mapping[str, Mapping[str, float]]
 """Query -> document -> score."""
 
 _NOTHING: dict[str, float] = {}
+_FEW = 3000
 _BLOCK_ROWS = 1 << 16  # hits and judgements at a time: their columns fit into the nearer caches
 
 
@@ -76,8 +77,8 @@ class LineUp:
 def line_up(run: Run | Scores, judged: Judgements) -> LineUp:
     """Line up the lists of a run with the judged queries.
 
-    Linear in what was retrieved. Of dictionaries the judged are looked up on the way where they
-    are the fewer: a query's dictionary is then in the cache of the processor.
+    Linear in what was retrieved. In dictionaries the judged are looked up on the way where they
+    are few: a query's dictionary is then in the cache of the processor.
 
     Raises:
         DataError: Ids that are not text; those of judged queries, and scores, when they are read.
@@ -111,8 +112,11 @@ def line_up(run: Run | Scores, judged: Judgements) -> LineUp:
 
 
 def few_judged(n_judged: int, n_retrieved: int) -> bool:
-    """Tell whether to look the judged up among the retrieved, not all the other way round."""
-    return n_judged < n_retrieved
+    """Tell whether to look the judged up in the dictionaries, not to join all with all.
+
+    They are fewer than what was retrieved, or so few that the join would hardly begin to pay.
+    """
+    return n_judged < max(n_retrieved, _FEW)
 
 
 def _check_others(run: Scores, judged: Judgements) -> None:

@@ -47,8 +47,9 @@ class SortedLists:
         borders = self.starts[1:-1]
         as_next[borders[(borders > 0) & (borders < len(self.scores))] - 1] = False
         links = np.flatnonzero(as_next)
-        new = np.diff(links, prepend=-2) > 1
-        return links[new], links[np.append(new[1:], True)[: len(links)]] + 2
+        first, last = np.ones((2, len(links)), bool)
+        first[1:] = last[:-1] = links[1:] > links[:-1] + 1
+        return links[first], links[last] + 2
 
     def groups(self, query: IntArray, scores: FloatArray) -> Groups:
         """Return where the tie group of each score starts and ends in the list of its query.
@@ -70,6 +71,8 @@ class SortedLists:
     def _around(self, places: IntArray) -> Groups:
         """Return the tie groups that hold some places."""
         starts, ends = self._ties
+        if not len(starts):
+            return Groups(places, places + 1, starts)
         number = np.searchsorted(starts, places, side="right") - 1
         tied = np.flatnonzero(number >= 0)
         tied = tied[places[tied] < ends[number[tied]]]
@@ -162,7 +165,8 @@ class TiedMembers:
         order = np.argsort(first)
         rising = first[order]
         # not np.unique, which loads numpy.ma: a tenth of the start-up of NumPy
-        new = np.diff(rising, prepend=-1) > 0
+        new = np.ones(len(first), bool)
+        new[1:] = rising[1:] > rising[:-1]
         starts, which = rising[new], np.empty(len(first), np.int64)
         which[order] = np.cumsum(new) - 1
         ends = np.empty_like(starts)

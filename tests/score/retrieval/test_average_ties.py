@@ -48,7 +48,7 @@ def orders(hits):
 
 
 @pytest.mark.parametrize("name", AVERAGED)
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)  # many rankings an example
 @given(judged=small_qrels, hits=small_runs)
 def test_is_the_mean_over_all_orders(name, judged, hits):
     measure = parse_measure(name)
@@ -100,7 +100,7 @@ def test_hand_worked(name, expected):
     assert parse_measure(name).score(ranked)[0] == pytest.approx(expected)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)  # many rankings an example
 @given(qrels_and_run())
 def test_changes_nothing_without_ties(case):
     qrels, run = case
@@ -116,7 +116,7 @@ def test_changes_nothing_without_ties(case):
         )
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)  # many rankings an example
 @given(qrels_and_run(), st.sampled_from([9, 10]))
 def test_several_queries_do_not_mix(case, trec_eval):
     qrels, run = case
