@@ -328,6 +328,8 @@ def _with_opposites(table: FloatArray, used: np.ndarray[Any, Any], *, alike: boo
     rated = table[used]
     axis = 0 if table.shape[1] == 2 else None  # two columns may be on scales of their own
     low, high = (np.broadcast_to(end(rated, axis=axis), 2) for end in (np.nanmin, np.nanmax))
+    if np.array_equal(low, high):
+        high = high + 1  # one level throughout: any other one is apart
     rows = np.full((2, table.shape[1]), np.nan)
     rows[:, :2] = [[low[0], high[1]], [high[0], low[1]]]
     if alike:
