@@ -63,7 +63,16 @@ def _check(found, judge, people, levels):
         assert each["interval"][0] < each["value"] < each["interval"][1]
 
 
-def test_summeval(lent_data, tmp_path):
+def _is_documented(tables, repository, ratings):
+    """The row of docs/calibration.md shows the values that the command prints."""
+    page = (repository / "docs" / "calibration.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| {ratings}")]
+    shown = {line.split("  ")[0]: line for line in tables.splitlines()}
+    for name, cell in zip(("Spearman's rho", "AUC"), row.split(" | ")[-2:], strict=True):
+        assert cell.removesuffix(" |") in shown[name]
+
+
+def test_summeval(lent_data, tmp_path, repository):
     """Consistency, 1 to 5, the mean of three experts, against the lexical judge's faithfulness."""
     run, labels = summeval(lent_data, tmp_path)
 
@@ -81,9 +90,10 @@ def test_summeval(lent_data, tmp_path):
         "people / jud",
     ):
         assert line in tables
+    _is_documented(tables, repository, "SummEval")
 
 
-def test_ragtruth(lent_data, tmp_path):
+def test_ragtruth(lent_data, tmp_path, repository):
     """Answers of six models: 1 where people marked no hallucinated span."""
     run, labels = ragtruth(lent_data, tmp_path)
 
@@ -94,4 +104,4 @@ def test_ragtruth(lent_data, tmp_path):
     assert int((people == 0).sum()) == 160
     _check(found, judge, people, [0, 1])
     assert found["agreement"]["auc"]["interval"][0] > 0.6, "far better than chance"
-    assert "AUC " in tables
+    _is_documented(tables, repository, "RAGTruth")
