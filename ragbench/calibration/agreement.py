@@ -12,7 +12,8 @@ import numpy as np
 
 from ragbench.calibration.ratings import Ratings
 from ragbench.calibration.scale import Scale
-from ragbench.stats.agreement import Agreement, Level, Statistic, mean_agreement, raw_share
+from ragbench.stats.agreement import Agreement, Level, mean_agreement, raw_share
+from ragbench.stats.jackknife import Statistic
 from ragbench.stats.kappa import confusion_table, kappa
 from ragbench.stats.krippendorff import alpha
 from ragbench.stats.rank_correlation import rank_rho, rank_tau

@@ -20,7 +20,7 @@ from ragbench.calibration.retest import retest
 from ragbench.calibration.scale import Scale
 from ragbench.calibration.verdicts import JudgedRun, JudgedScore
 from ragbench.data.run_folder import CERTIFICATE_SCHEMA
-from ragbench.errors import DataError
+from ragbench.errors import DataError, OptionError
 from ragbench.signature import fingerprint_json
 
 _ONE_RUN = "one verdict per answer: name a second run of the same judge with --retest"
@@ -58,6 +58,7 @@ def certify(
 
     Raises:
         DataError: No labelled answer has a verdict, or the second run is not of the same judge.
+        OptionError: The label that is good from is not on the scale.
     """
     return {
         "schema": CERTIFICATE_SCHEMA,
@@ -83,6 +84,8 @@ def _certify_score(
     confidence = calibration.confidence
     good = None
     if calibration.good is not None:
+        if not scale.holds(calibration.good):
+            raise OptionError("--good", "", calibration.good, f"a label on {scale}")
         good = (calibration.good - scale.low) / (scale.high - scale.low)
     drawn = sampling(run, score, labels, vouched=calibration.random)
     against = judge_against_people(ratings, good=good, confidence=confidence)

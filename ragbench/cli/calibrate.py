@@ -32,7 +32,7 @@ _OF_LABELS = {
     "n",
     type=int,
     metavar="N",
-    help="Draw N answers per rubric at random, and write a sheet for people.",
+    help="Draw N answers (--unit: or queries) per rubric at random; write a sheet for people.",
 )
 @click.option(
     "--labels",

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ragbench.errors import OptionError
-from ragbench.stats.agreement import (
-    NO_ITEMS,
-    Agreement,
-    LeftOut,
-    Level,
-    constant,
-    mean_agreement,
-    pair_of,
-    undefined,
-)
+from ragbench.stats.agreement import NO_ITEMS, Agreement, Level, constant, mean_agreement, pair_of
+from ragbench.stats.jackknife import LeftOut, undefined
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.stats.agreement import (
-    Agreement,
-    LeftOut,
-    constant,
-    mean_agreement,
-    pair_of,
-    undefined,
-)
+from ragbench.stats.agreement import Agreement, constant, mean_agreement, pair_of
+from ragbench.stats.jackknife import LeftOut, undefined
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -12,8 +12,8 @@ def lent_rows(path):
         return [json.loads(line) for line in stream]
 
 
-def judged(folder, name, records, rubrics=("faithfulness",)):
-    """Run the lexical judge over records and return the run folder."""
+def judged(folder, name, records, rubrics=("faithfulness",), judge=None):
+    """Run the lexical judge, or the block of another, over records; return the run folder."""
     path = folder / f"{name}.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     config = {
@@ -29,7 +29,7 @@ def judged(folder, name, records, rubrics=("faithfulness",)):
                 "system": "system",
             },
         },
-        "metrics": {"judge": {"type": "lexical", "rubrics": list(rubrics)}},
+        "metrics": {"judge": judge or {"type": "lexical", "rubrics": list(rubrics)}},
         "output": str(folder / "runs"),
     }
     return rb.run_experiment(config).path

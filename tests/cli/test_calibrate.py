@@ -138,6 +138,43 @@ def test_whole_queries_of_one_system(calibrate):
     assert [row for row in rows if "pirates" in row["answer"]] == []
 
 
+def test_one_sheet_certifies_every_judge_of_a_rubric(calibrate, tmp_path):
+    judges = {
+        name: {"type": "lexical", "rubrics": ["faithfulness"], "threshold": threshold}
+        for name, threshold in (("strict", 1.0), ("loose", 0.1))
+    }
+    both = judged(tmp_path, "both", _records(), judge=judges)
+    calibrate("--draw", 50, "-o", "sheet.csv", of=both)
+    rows = _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
+
+    code, text, problem = calibrate("--labels", "done.csv", "--json", of=both)
+
+    assert (code, len(rows)) == (0, 50), problem
+    found = json.loads(text)["rubrics"]
+    assert list(found) == ["faithfulness(judge=strict)", "faithfulness(judge=loose)"]
+    assert [each["judge"] for each in found.values()] == ["strict", "loose"]
+    assert all(each["labels"]["random"] for each in found.values())
+    _, text, _ = calibrate(
+        "--labels", "done.csv", "--json", "--rubric", "faithfulness(judge=loose)", of=both
+    )
+    assert list(json.loads(text)["rubrics"]) == ["faithfulness(judge=loose)"]
+
+
+def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repository):
+    source = repository / "ragbench/score/judge/rubrics/faithfulness.yaml"
+    rubric = tmp_path / "faithfulness.yaml"
+    rubric.write_text(source.read_text(encoding="utf-8").replace("one by one", "twice"), "utf-8")
+    own = judged(tmp_path, "own", _records(), rubrics=[str(rubric)])
+
+    code, _, problem = calibrate("--draw", 5, of=own)
+    assert code == 0, problem
+
+    rubric.write_text(rubric.read_text(encoding="utf-8").replace("twice", "thrice"), "utf-8")
+    code, _, problem = calibrate("--draw", 5, of=own)
+    assert code == 2
+    assert "rubric 'faithfulness' is not the one that the judge applied: " in problem
+
+
 def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path):
     (tmp_path / "sheet.csv").write_text("precious", encoding="utf-8")
 
@@ -171,6 +208,16 @@ def test_mistakes_are_one_line_and_exit_2(calibrate, arguments, message):
     assert (code, out) == (2, "")
     assert message in problem
     assert "Traceback" not in problem
+
+
+def test_a_good_label_is_on_the_scale(calibrate, tmp_path):
+    calibrate("--draw", 5, "-o", "sheet.csv", "--rubric", "faithfulness")
+    _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
+
+    code, _, problem = calibrate("--labels", "done.csv", "--good", 4)
+
+    assert code == 2
+    assert "--good: found 4.0, allowed: a label on 0..1" in problem
 
 
 def test_a_run_without_a_judge(calibrate, tmp_path, repository):
