@@ -87,7 +87,8 @@ class Spread:
             return 0.0
         squares = (self.shifts - self.shifts.mean()) ** 2
         fourth = float((squares**2).sum())
-        return float(squares.sum()) ** 2 / fourth if fourth > 0 else 0.0
+        # rounded, so that the order of items does not decide where it is the limit itself
+        return round(float(squares.sum()) ** 2 / fourth, 9) if fourth > 0 else 0.0
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
         """Give the limits on the statistic's own scale; None where there is no spread."""
