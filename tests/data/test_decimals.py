@@ -64,9 +64,9 @@ def test_columns_of_one_width_with_a_few_others(places):
     """What most files hold: one number of digits after the point, now and then a wider number."""
     rng = random.Random(places)
     texts = [f"{rng.uniform(-9, 99):.{places}f}" for _ in range(1000)]
-    texts[17], texts[500], texts[501] = f"{-123456:.{places}f}", "1e-45", f"{12345678:.{places}f}"
+    texts[17], texts[500] = f"{-123456:.{places}f}", f"{12345678:.{places}f}"
 
-    for column_of in (texts, texts[:15], [*texts, "-0.0"]):
+    for column_of in (texts, texts[:15], [*texts, "1e-45"], [*texts, "-0.0"]):
         expected = np.array([*map(float, column_of)])
         found = read_decimals(*column(column_of))
         assert found.view(np.int64).tolist() == expected.view(np.int64).tolist()

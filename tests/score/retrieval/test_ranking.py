@@ -147,13 +147,14 @@ def test_a_bad_score_is_named_before_a_bad_id_of_an_earlier_block(monkeypatch, w
 
 def test_empty_lists_among_many(monkeypatch):
     """Scores are read many lists at a time; a batch of empty ones is not the end."""
-    run = {f"q{n}": {"a": float(n)} if n % 3000 == 2999 else {} for n in range(9000)}
-    qrels = {query: {"a": 1, "b": 1} for query in run}
+    full = {f"d{i}": float(i) for i in range(10)}
+    run = {f"q{n}": full if n < 300 or n == 899 else {} for n in range(900)}
+    qrels = {query: {"d9": 1, "x": 1} for query in run}
 
     for way in (True, False):
         monkeypatch.setattr(lists, "few_judged", lambda *_, way=way: way)
-        assert rank(qrels, run).query.tolist() == [2999, 5999, 8999]
-    assert Run.from_dict(run).scores.tolist() == [2999.0, 5999.0, 8999.0]
+        assert rank(qrels, run).query.tolist() == [*range(300), 899]
+    assert Run.from_dict(run).scores.tolist() == [*full.values()] * 301
 
 
 def test_judged_ids_that_share_a_hash_are_told_apart(monkeypatch):
