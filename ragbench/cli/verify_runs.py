@@ -9,7 +9,7 @@ import click
 
 from ragbench.cli.verification import Check, report_checks
 from ragbench.comparison.evaluate_files import evaluate_run_file
-from ragbench.data.trec_files import read_qrels, read_run
+from ragbench.data.trec_files import read_run
 from ragbench.report.scores.trec_eval import trec_eval_parts
 from ragbench.types import Qrels
 from ragbench.types.cells import id_bytes
@@ -26,7 +26,7 @@ _PACKAGE = "pytrec_eval"
 
 
 def verify_runs(
-    qrels: str,
+    judged: Qrels,
     systems: Sequence[Scored],
     measures: Mapping[str, Measure],
     level: int,
@@ -40,7 +40,6 @@ def verify_runs(
     Returns:
         The exit code: 1 where a difference is more than rounding.
     """
-    judged = read_qrels(qrels)
     parts = {name: trec_eval_parts(measure, level) for name, measure in measures.items()}
     known = {name: part for name, part in parts.items() if part and rules.ties == "docid"}
     differences: dict[str, dict[str, float]] = {name: {} for name in measures}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
@@ -17,6 +18,21 @@ from ragbench.types import Qrels
 
 if TYPE_CHECKING:
     from ragbench.score.retrieval.base import RankedGrades
+    from ragbench.score.retrieval.notation import Measure
+
+
+@dataclass(frozen=True, slots=True)
+class RankedFile:
+    """A run file in rank order, as far as it is judged, and what was noticed on the way."""
+
+    ranked: RankedGrades
+    """The judged documents in rank order."""
+    unknown: int
+    """Queries of the run that the qrels lack."""
+    duplicates: int
+    """Hits that were dropped because their query had the document already."""
+    tag: str
+    """The last column of its last line, as trec_eval takes it."""
 
 
 def evaluate_run_file(
@@ -29,6 +45,7 @@ def evaluate_run_file(
     ties: Literal["docid", "average", "stable"] = "docid",
     trec_eval: Literal[9, 10] = 10,
     depth: int | None = None,
+    judged_only: bool = False,
     confidence: float = 0.95,
     _chunk_bytes: int = CHUNK_BYTES,
 ) -> Evaluation:
@@ -47,6 +64,7 @@ def evaluate_run_file(
         ties: How documents with equal scores are ordered; `stable` takes the order of the file.
         trec_eval: The version of trec_eval whose rounding is followed.
         depth: Look at the first so many retrieved documents of a query only; None at all.
+        judged_only: Take the documents that are not judged out of the rankings first.
         confidence: Level of the intervals.
 
     Returns:
@@ -63,36 +81,56 @@ def evaluate_run_file(
         >>> result.mean["mrr"], result.counts["tag"]
         (0.5, 'mine')
     """
-    rules = Rules(ties, trec_eval, missing, no_relevant, depth)
+    rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
     judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
-    ranked, ranker, tag = _rank_file(run, judged, rules, _chunk_bytes)
-    scored = score_ranked(
-        ranked,
-        parsed,
-        rules,
-        fingerprint=judged.fingerprint(),
-        unknown=ranker.unknown,
-        duplicates=ranker.duplicates,
-    )
-    columns = {column.name: column for column in scored.columns}
-    counts = scored.counts.to_dict() | {"tag": tag}
-    return Evaluation(scored.query_ids, columns, counts, confidence)
+    found = rank_run_file(run, judged, rules, _chunk_bytes=_chunk_bytes)
+    return evaluate_ranked_file(found, judged, parsed, rules, confidence=confidence)
 
 
-def _rank_file(
-    run: str | Path | BinaryIO, qrels: Qrels, rules: Rules, chunk_bytes: int
-) -> tuple[RankedGrades, BlockRanker, str]:
-    """Rank a run block by block; return what was ranked, with what, and the tag of the run."""
+def rank_run_file(
+    run: str | Path | BinaryIO,
+    qrels: Qrels,
+    rules: Rules,
+    *,
+    _chunk_bytes: int = CHUNK_BYTES,
+) -> RankedFile:
+    """Rank a run file block by block.
+
+    Raises:
+        DataError: What is wrong with the file, and in which line.
+    """
     source = standard_input() if run == "-" else run
-    with open_run_stream(source, chunk_bytes=chunk_bytes) as stream:
+    with open_run_stream(source, chunk_bytes=_chunk_bytes) as stream:
         ranker = _ranker(qrels, rules)
         try:
             ranked = ranker.rank(stream.blocks())
         except ScatteredQueriesError:
             ranker = _ranker(qrels, rules)
             ranked = ranker.rank(stream.regrouped())
-        return ranked, ranker, stream.tag or "run"
+        return RankedFile(ranked, ranker.unknown, ranker.duplicates, stream.tag or "run")
+
+
+def evaluate_ranked_file(
+    found: RankedFile,
+    qrels: Qrels,
+    measures: Sequence[Measure],
+    rules: Rules,
+    *,
+    confidence: float = 0.95,
+) -> Evaluation:
+    """Score what was ranked by the same rules; the scores are named as the measures are."""
+    scored = score_ranked(
+        found.ranked,
+        measures,
+        rules,
+        fingerprint=qrels.fingerprint(),
+        unknown=found.unknown,
+        duplicates=found.duplicates,
+    )
+    columns = {column.name: column for column in scored.columns}
+    counts = scored.counts.to_dict() | {"tag": found.tag}
+    return Evaluation(scored.query_ids, columns, counts, confidence)
 
 
 def _ranker(qrels: Qrels, rules: Rules) -> BlockRanker:

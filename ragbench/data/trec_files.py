@@ -39,24 +39,24 @@ def read_run(source: Source, name: str | None = None) -> Run:
 
     Args:
         source: The file, or an open binary stream.
-        name: The name of the run; None takes the tag of its first line.
+        name: The name of the run; None takes the tag of its last line, as trec_eval does.
 
     Raises:
         DataError: Fewer than six columns, or a score that is not a number, with the line.
     """
     scores: dict[str, dict[str, float]] = {}
     duplicates: dict[str, int] = {}
-    tag = ""
+    tag = b""
     for number, fields in _rows(source):
         query, document = trec_id(fields[0]), trec_id(fields[2])
-        tag = tag or trec_id(fields[5])
+        tag = fields[5]
         score = hit_score(fields[4], source_name(source), number)
         ranking = scores.setdefault(query, {})
         if document in ranking:
             duplicates[query] = duplicates.get(query, 0) + 1
             score = max(score, ranking[document])
         ranking[document] = score
-    run = Run.from_dict(scores, name=name or tag or "run")
+    run = Run.from_dict(scores, name=name or trec_id(tag) or "run")
     return replace(run, duplicates=duplicates)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ragbench.errors import OptionError
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.base import RankedGrades
+from ragbench.score.retrieval.judged_only import judged_only as without_unjudged
 from ragbench.score.retrieval.judgements import Judgements
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank_judged
@@ -75,6 +76,8 @@ class Rules:
     """What a query without a relevant document gets."""
     depth: int | None = None
     """How many documents of a query are looked at; None at all."""
+    judged_only: bool = False
+    """Whether documents without judgement are taken out of the rankings, after `depth`."""
 
     def __post_init__(self) -> None:
         depth = self.depth
@@ -98,6 +101,7 @@ def score_run(
     ties: Ties = "docid",
     trec_eval: TrecEval = 10,
     depth: int | None = None,
+    judged_only: bool = False,
 ) -> ScoredRun:
     """Score every judged query by every measure.
 
@@ -114,6 +118,7 @@ def score_run(
         ties: How equal scores are ordered: `docid` or `stable`; see `rank`.
         trec_eval: 10 compares scores as doubles, 9 as 32-bit floats.
         depth: Look at the first so many retrieved documents of a query only; None at all.
+        judged_only: Take the documents that are not judged out of the rankings first.
 
     Raises:
         OptionError: No such measure, option or rule.
@@ -126,7 +131,7 @@ def score_run(
         (array([0.5]),
         'mrr|rel:1|ties:docid|trec_eval:10|missing:zero|no_relevant:skip|qrels:d3b0b70877f9|v:1')
     """
-    rules = Rules(ties, trec_eval, missing, no_relevant, depth)
+    rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
     judged = Judgements.read(qrels)
     ranked = rank_judged(judged, run, ties=ties, trec_eval=trec_eval, depth=depth)
@@ -153,15 +158,18 @@ def score_ranked(
     """Score what has been ranked already.
 
     Args:
-        ranked: The judged documents in rank order.
+        ranked: The judged documents in rank order; `rules.judged_only` is applied here.
         measures: What to score by.
         rules: The rules that it was ranked by, and those for what has no value.
         fingerprint: That of the qrels, for the signatures.
         unknown: How many queries of the run are not in the qrels.
         duplicates: How many hits were dropped because their query had the document already.
     """
+    counts = _counts(ranked, rules, unknown, duplicates)
+    if rules.judged_only:
+        ranked = without_unjudged(ranked)
     columns = [_column(measure, ranked, rules, fingerprint) for measure in measures]
-    return ScoredRun(columns, ranked.query_ids, _counts(ranked, rules, unknown, duplicates))
+    return ScoredRun(columns, ranked.query_ids, counts)
 
 
 def _column(measure: Measure, ranked: RankedGrades, rules: Rules, fingerprint: str) -> ScoreColumn:
@@ -175,6 +183,7 @@ def _column(measure: Measure, ranked: RankedGrades, rules: Rules, fingerprint: s
         missing=rules.missing,
         no_relevant=rules.no_relevant,
         depth=rules.depth,
+        judged_only=rules.judged_only or None,  # a rule that most calls do without
         qrels=fingerprint,
         v=measure.spec.version,
     )
@@ -196,10 +205,13 @@ def _values(measure: Measure, ranked: RankedGrades, rules: Rules) -> tuple[Float
     causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT
-        values[irrelevant] = measure.low
+        values[irrelevant] = measure.of_nothing
         causes[irrelevant] = Cause.SCORED
     if rules.missing == "skip":
         causes[list(ranked.missing)] = Cause.MISSING_QUERY
+    elif rules.trec_eval == 9 and measure.low == -np.inf:
+        # version 9 divides by all queries and adds nothing; version 10 scores an empty ranking
+        values[list(ranked.missing)] = 0.0
     causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS
     values[causes != Cause.SCORED] = np.nan
     return values, causes
