@@ -30,7 +30,12 @@ def reference() -> str:
         parts.append(f"### ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n")
     for kind, entries in catalog.items():
         parts.append(f"## {kind.capitalize()}\n")
-        parts += [_component(entry) for entry in entries if entry["built"]]
+        group = None
+        for entry in filter(lambda entry: entry["built"], entries):
+            if entry.get("group") != group:
+                group = entry["group"]
+                parts.append(f"### {group.capitalize()}\n")
+            parts.append(_component(entry))
         later = ", ".join(f"`{entry['name']}`" for entry in entries if not entry["built"])
         if later:
             parts.append(f"Not built yet: {later}.\n")

@@ -79,6 +79,21 @@ def test_verify_compares_with_pytrec_eval(runs, score):
     assert "verify: not checked: err@5" in told
 
 
+def test_verify_leaves_out_what_pytrec_eval_cannot_be_asked(runs, score):
+    qrels, run = made_up(8)
+    write_qrels(runs / "q", qrels)
+    write_trec(runs / "r", run)
+
+    code, _, told = score(
+        *("q", "r", "--verify", "-J", "-m", "all_trec", "-m", "Rprec_mult.0.35,0.125"),
+        *("-m", "utility.2,-1,0,0", "-m", "ndcg.1=2", "-m", "yaap"),
+    )
+
+    assert code == 0
+    assert "r_precision_mult@0.125, utility(a=2), ndcg(gains={1:2}), yaap\n" in told
+    assert "verify: not checked: unjudged@5, unjudged@10, unjudged@20, " in told
+
+
 def test_verify_compares_floats_whatever_the_rules(runs, score):
     """Scores that tie as floats alone: pytrec_eval knows no other way."""
     (runs / "t.run").write_text("q1 Q0 d1 1 1.00000001 t\nq1 Q0 d3 2 1 t\n")

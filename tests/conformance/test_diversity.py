@@ -2,12 +2,11 @@
 
 import random
 
+import pyndeval
 import pytest
 
 from ragbench.score.retrieval.diversity import alpha_ndcg, subtopic_recall
 from ragbench.score.retrieval.subtopics import RankedSubtopics
-
-pyndeval = pytest.importorskip("pyndeval", reason="pyndeval, which holds ndeval, is not installed")
 
 
 @pytest.mark.parametrize("seed", range(60))

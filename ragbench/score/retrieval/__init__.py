@@ -56,3 +56,19 @@ MEASURES = Family(
     planned=frozenset({"alpha_ndcg", "answer_hit", "redundancy", "subtopic_recall"}),
 )
 """Every measure that can be named, loaded on first use."""
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "first hits": ("hit_rate", "mrr", "answer_hit"),
+    "precision and recall": (
+        *("precision", "recall", "f1", "r_precision", "r_precision_mult", "relative_p"),
+        *("iprec_at_recall", "11pt_avg"),
+    ),
+    "average precision": ("map", "gmap", "yaap", "infap", "lrap"),
+    "graded gain": ("cg", "dcg", "ideal_dcg", "ndcg", "ndcg_rel", "rndcg", "g", "bing"),
+    "models of a reader": ("rbp", "rbp_residual", "err"),
+    "incomplete judgements": ("bpref", "gm_bpref", "judged", "unjudged"),
+    "diversity": ("alpha_ndcg", "subtopic_recall", "redundancy"),
+    "lists as sets": ("set_p", "set_recall", "set_relative_p", "set_map", "set_f", "utility"),
+    "counts": ("num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret", "num_q"),
+}
+"""What `ragbench list` puts together; measures of other packages come last."""

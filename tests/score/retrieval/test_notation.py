@@ -2,6 +2,7 @@
 
 import re
 
+import ir_measures
 import pytest
 import pytrec_eval
 
@@ -255,7 +256,6 @@ def test_the_official_set_stands_in_the_order_of_trec_eval():
 
 
 def test_objects_of_ir_measures_are_read():
-    ir_measures = pytest.importorskip("ir_measures", reason="ir_measures is not installed")
     objects = [
         (ir_measures.nDCG @ 10, "ndcg@10"),
         (ir_measures.nDCG(dcg="exp-log2") @ 10, "ndcg(gain=exp)@10"),
@@ -267,6 +267,7 @@ def test_objects_of_ir_measures_are_read():
         (ir_measures.NumRelRet, "num_rel_ret"),
         (ir_measures.SetF(beta=0.5), "set_f(beta=0.5)"),
         (ir_measures.RBP(p=0.5, rel=1), "rbp(p=0.5)"),
+        (ir_measures.nDCG(gains={1: 2, 3: 7}) @ 10, "ndcg(gains={1:2,3:7})@10"),
     ]
 
     for measure, name in objects:
