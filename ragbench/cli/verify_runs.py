@@ -24,7 +24,7 @@ Nested = dict[str, dict[str, float]]
 Number = TypeVar("Number", int, float)
 
 _PACKAGE = "pytrec_eval"
-_NOT_OF_PEER = frozenset({"unj", "yaap", "dcg", "ideal_dcg"})
+_NOT_OF_PEER = frozenset({"unj", "yaap"})
 """What trec_eval has and pytrec_eval has not."""
 
 

@@ -38,8 +38,6 @@ _FAMILIES = {
     "11pt_avg": "11pt_avg",
     "bing": "binG",
     "g": "G",
-    "dcg": "dcg",
-    "ideal_dcg": "ideal_dcg",
     "ndcg": "ndcg",
     "ndcg_rel": "ndcg_rel",
     "rndcg": "Rndcg",

@@ -41,7 +41,7 @@ def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") 
     return gained.where_gaining(ranked.sum(gained.rows * ranked.weigh(np.ones_like, k)))
 
 
-@measure("dcg", range=(0.0, np.inf), averages_ties=True)
+@measure("dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
 def dcg(
     ranked: RankedGrades,
     *,
@@ -85,7 +85,7 @@ def dcg(
     return gained.where_gaining(ranked.sum(gained.rows * weights))
 
 
-@measure("ideal_dcg", range=(0.0, np.inf), averages_ties=True)
+@measure("ideal_dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
 def ideal_dcg(
     ranked: RankedGrades,
     *,

@@ -37,7 +37,7 @@ def _coefficients(text: str) -> str:
 
 _OPTIONS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (
-        re.compile(rf"(ndcg|Rndcg|ndcg_rel|G|dcg|ideal_dcg)[._]({_PAIRS})", re.IGNORECASE),
+        re.compile(rf"(ndcg|Rndcg|ndcg_rel|G)[._]({_PAIRS})", re.IGNORECASE),
         lambda text: f"gains={{{text.replace('=', ':')}}}",
     ),
     (re.compile(rf"(utility)[._]({_SIGNED}(?:,{_SIGNED}){{3}})", re.IGNORECASE), _coefficients),

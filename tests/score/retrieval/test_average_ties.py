@@ -24,7 +24,7 @@ AVERAGED = [
     *("rbp", "rbp(p=0.5)@2", "rbp(gain=graded)@3", "rbp_residual(p=0.5)@2"),
     *("set_p", "set_recall", "set_f", "num_rel_ret", "num_nonrel_judged_ret"),
     *("relative_p@2", "r_precision_mult@0.5", "r_precision_mult(rel=2)@1.5", "unjudged@3"),
-    *("dcg", "dcg(gains={1:3,0:1})@3", "ndcg(gains={2:5})@2", "ideal_dcg@2"),
+    *("dcg(gains={1:3,0:1})@3", "ndcg(gains={2:5})@2", "ideal_dcg@2"),
     *("utility", "utility(a=2,c=-1,d=0.5,documents=9)"),
 ]
 OTHERS = [
