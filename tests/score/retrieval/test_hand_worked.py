@@ -76,6 +76,7 @@ def value_of(name, ranking, judged):
         pytest.param("bing", "xab", "abc", 0.420620, id="(1/log2(3) + 1/log2(3)) / 3"),
         pytest.param("g", "xba", {"a": 3, "b": 1}, 0.580868, id="(1/log2(5) + 3/log2(3)) / 4"),
         pytest.param("g(gains={3:1})", "xba", {"a": 3, "b": 1}, 0.630930, id="2/log2(3) / 2"),
+        pytest.param("g(gains={1:0.5})", "xa", "a", 0.553294, id="0.5/log2(2+2-0.5) / 0.5"),
         pytest.param("ndcg_rel", "xb", "ab", 0.386853, id="twice 0.6309 / 1.6309, over 2"),
         pytest.param("ndcg_rel", "ba", {"a": 2, "b": 1}, 0.679860, id="(1/2 + 0.8597) / 2"),
         pytest.param("rndcg", "axyz", "ab", 0.613147, id="1/1.6309 at 2 and at the end"),
