@@ -41,7 +41,7 @@ doctest:  ## the examples in docstrings alone
 golden:  ## rewrite the golden files; review the diff
 	$(BIN)/pytest -q --update-golden
 
-generated:  ## rewrite what is generated from the code: JSON Schema, docs/reference.md
+generated:  ## rewrite what is generated from the code: JSON Schema, docs/reference.md, docs/metrics.md
 	$(BIN)/ragbench schema -o configs/ragbench.schema.json
 	$(BIN)/python docs/generate.py
 

@@ -1,4 +1,4 @@
-"""Write docs/reference.md from the code: every command's help, every name that a config may use.
+"""Write the pages of docs/ that can be read off the code: the reference, the table of metrics.
 
 python docs/generate.py
 """
@@ -11,8 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-
-PAGE = Path(__file__).with_name("reference.md")
 
 HEAD = """# Reference
 
@@ -31,15 +29,58 @@ def reference() -> str:
     for kind, entries in catalog.items():
         parts.append(f"## {kind.capitalize()}\n")
         group = None
-        for entry in filter(lambda entry: entry["built"], entries):
-            if entry.get("group") != group:
-                group = entry["group"]
+        for same in _alike(entries):
+            if same[0].get("group") != group:
+                group = same[0]["group"]
                 parts.append(f"### {group.capitalize()}\n")
-            parts.append(_component(entry))
+            parts.append(_component(same))
         later = ", ".join(f"`{entry['name']}`" for entry in entries if not entry["built"])
         if later:
             parts.append(f"Not built yet: {later}.\n")
     return "\n".join(parts)
+
+
+METRICS_HEAD = """# Metrics of answers
+
+Generated from the code by `make generated`; do not edit. What each option means is in the
+[reference](reference.md); `docs/conformance.md` says how retrieval measures are checked.
+
+Every metric is between 0 and 1 unless its range says otherwise. Several references: each metric
+takes them as its reference implementation does. An answer that is empty scores 0 (TER: what
+sacrebleu gives); an item without a reference has no score, and is counted; a system that has no
+answer has failed, and is counted by cause. The signature is what two numbers must share to be
+compared; `gold` stands for a fingerprint of the references.
+"""
+
+
+def metrics() -> str:
+    """Return the page on the metrics of answers."""
+    entries = json.loads(_printed_by("list", "metrics", "--json"))["metrics"]
+    parts = [METRICS_HEAD]
+    for same in _alike(entries):
+        entry, names = same[0], ", ".join(f"`{each['name']}`" for each in same)
+        rows = [
+            ("parts", ", ".join(f"`.{part}`" for part in entry["parts"]) or "none"),
+            ("range", _range(entry)),
+            ("equal to", entry["equals"]),
+            ("not for", entry["not_for"]),
+            ("signature", f"`{_cell(_signature(entry['name']))}`"),
+        ]
+        table = "".join(f"| {key} | {value} |\n" for key, value in rows)
+        parts.append(f"## {names}\n\n{entry['help']}.\n\n| | |\n|---|---|\n{table}")
+    return "\n".join(parts)
+
+
+def _range(entry: dict[str, Any]) -> str:
+    low, high = (f"{end:g}" if end is not None else "unbounded" for end in entry["range"])
+    return f"{low} to {high}, {entry['direction']} is better"
+
+
+def _signature(name: str) -> str:
+    """What the values of a metric depend on, the references' fingerprint left out."""
+    from ragbench.score.text.columns import signature_of
+
+    return signature_of(name)
 
 
 def _printed_by(*arguments: str) -> str:
@@ -65,8 +106,19 @@ def _commands() -> list[str]:
     ]
 
 
-def _component(entry: dict[str, Any]) -> str:
-    text = f"**`{entry['name']}`** {entry['help']}\n"
+def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The entries that are built; those that differ in nothing but their name together."""
+    shared: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        if entry["built"]:
+            rest = {key: value for key, value in entry.items() if key != "name"}
+            shared.setdefault(str(rest), []).append(entry)
+    return list(shared.values())
+
+
+def _component(same: list[dict[str, Any]]) -> str:
+    entry, names = same[0], ", ".join(f"**`{each['name']}`**" for each in same)
+    text = f"{names} {entry['help']}\n"
     if not entry["options"]:
         return text
     rows = "".join(
@@ -84,5 +136,8 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+PAGES = {"reference.md": reference, "metrics.md": metrics}
+
 if __name__ == "__main__":
-    PAGE.write_text(reference(), encoding="utf-8", newline="\n")
+    for name, page in PAGES.items():
+        Path(__file__).with_name(name).write_text(page(), encoding="utf-8", newline="\n")

@@ -6,6 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is; a test never asserts a time.
+settings.register_profile("untimed", deadline=None)
+if settings.get_current_profile_name() == "default":
+    settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"

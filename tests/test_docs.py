@@ -69,14 +69,13 @@ def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, tmp_
     assert shown in done.stdout
 
 
-def test_the_reference_is_not_stale(repository):
+@pytest.mark.parametrize("name", ["reference.md", "metrics.md"])
+def test_generated_pages_are_not_stale(repository, name):
     import runpy
 
-    made = runpy.run_path(str(repository / "docs" / "generate.py"))["reference"]()
+    made = runpy.run_path(str(repository / "docs" / "generate.py"))["PAGES"][name]()
 
-    assert made == (repository / "docs" / "reference.md").read_text(encoding="utf-8"), (
-        "run `make generated`"
-    )
+    assert made == (repository / "docs" / name).read_text(encoding="utf-8"), "run `make generated`"
 
 
 def test_linked_pages_exist(readme, repository):

@@ -97,7 +97,7 @@ def _exit_code() -> int:
     except RagbenchError as error:
         click.echo(str(error), err=True)
         return error.exit_code
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click makes the first into the second
         # the reader went away, as in `ragbench list | head`: no error of ours
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -29,19 +29,29 @@ def command(kind: str | None, as_json: bool) -> None:
             click.echo()
         click.secho(name, bold=True)
         group = None
-        for entry in entries:
+        for names, entry in _alike(entries):
             if entry.get("group") != group:
                 group = entry["group"]
                 click.secho(f" {group}", bold=True)
-            _show(entry)
+            _show(names, entry)
 
 
-def _show(entry: dict[str, Any]) -> None:
-    """Print one name with its options; colour repeats what the words say."""
+def _alike(entries: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """The entries with their names; those that differ in nothing else are one."""
+    shared: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        rest = {key: value for key, value in entry.items() if key != "name"}
+        key = str(rest) if entry["options"] else entry["name"]
+        shared.setdefault(key, []).append(entry)
+    return [(", ".join(each["name"] for each in same), same[0]) for same in shared.values()]
+
+
+def _show(names: str, entry: dict[str, Any]) -> None:
+    """Print names with their options; colour repeats what the words say."""
     if not entry["built"]:
-        click.secho(f"  {entry['name']}  (not built yet)", dim=True)
+        click.secho(f"  {names}  (not built yet)", dim=True)
         return
-    click.echo(f"  {entry['name']}  {entry['help']}".rstrip())
+    click.echo(f"  {names}  {entry['help']}".rstrip())
     for option in entry["options"]:
         default = "required" if option["required"] else f"default {_word(option['default'])}"
         click.echo(f"      {option['name']}: {option['allowed']}; {default}. {option['help']}")
@@ -66,10 +76,8 @@ def _components(kind: str) -> list[dict[str, Any]]:
         except DataError as error:  # a package that is installed but broken
             found.append({"name": name, "help": str(error), "built": True, "options": []})
             continue
-        entry = {"name": name, "help": summary_line(component), "built": True}
-        # a metric's options are arguments of the Python functions: a config names metrics only
-        options = [] if kind == "metrics" else _options(component)
-        found.append({**entry, "options": options})
+        entry = {"name": name, "help": summary_line(component) + _needs(component), "built": True}
+        found.append({**entry, "options": _options(component), **_facts(component)})
     names = {entry["name"] for entry in found}
     planned = sorted(family.planned - names)
     found += [{"name": name, "help": "", "built": False, "options": []} for name in planned]
@@ -84,6 +92,26 @@ def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = [{**entry, "group": group_of.get(entry["name"], "others")} for entry in entries]
     order = [*GROUPS, "others"]
     return sorted(found, key=lambda entry: (order.index(entry["group"]), not entry["built"]))
+
+
+def _facts(component: Any) -> dict[str, Any]:
+    """What a metric says about itself, for the docs."""
+    declared = getattr(component, "declaration", None)
+    if declared is None:
+        return {}
+    low, high = declared.range
+    return {
+        "parts": list(declared.parts),
+        "range": [_limit(low), _limit(high)],
+        "direction": declared.direction,
+        "equals": declared.equals,
+        "not_for": declared.not_for,
+    }
+
+
+def _limit(value: float) -> float | None:
+    """An end of a range; null where it is open."""
+    return value if abs(value) != float("inf") else None
 
 
 def _rubrics() -> list[dict[str, Any]]:
@@ -132,6 +160,12 @@ def _options(component: Any) -> list[dict[str, Any]]:
         }
         for option in declared_options(component).values()
     ]
+
+
+def _needs(component: Any) -> str:
+    """What a measure needs where judgements are not it."""
+    spec = getattr(component, "measure_spec", None)
+    return "" if spec is None or spec.reads == "grades" else f" (needs {spec.needs})"
 
 
 def _plain(value: Any) -> Any:

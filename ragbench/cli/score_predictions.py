@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,11 +33,22 @@ def score_predictions(
     """
     from ragbench.comparison.evaluate import evaluate_texts
     from ragbench.data.pairs import read_pairs
+    from ragbench.report.progress import Progress
+    from ragbench.score.text.columns import TextScorer
     from ragbench.score.text.notes import text_notes
 
     metrics = list(dict.fromkeys(measures))
     pairs = read_pairs(predictions, references)
-    evaluation = evaluate_texts(pairs.predictions, pairs.references, metrics)
+    # a bar for people who wait; without a terminal, silence
+    bars = Progress(quiet=not sys.stderr.isatty())
+    steps = TextScorer(metrics).steps(len(pairs.ids))
+    with bars.stage(f"score {predictions}", steps, "scores") as stage:
+        evaluation = evaluate_texts(
+            pairs.predictions,
+            pairs.references,
+            metrics,
+            progress=lambda done, _: stage.advance(done - stage.done),
+        )
     scored = Scored(
         Path(predictions).name, predictions, replace(evaluation, query_ids=tuple(pairs.ids))
     )

@@ -160,9 +160,9 @@ def score_run_file(
     """
     from ragbench.comparison.evaluate_files import evaluate_ranked_file, rank_run_file
 
-    found = rank_run_file(run, qrels, rules)
     named = [replace(measure, written=name) for name, measure in measures.items()]
-    evaluation = evaluate_ranked_file(found, qrels, named, rules)
+    found = rank_run_file(run, qrels, named, rules)
+    evaluation = evaluate_ranked_file(found, named, rules)
     counts = dict(evaluation.counts)
     tag = str(counts.pop("tag"))
     query_ids = evaluation.query_ids
@@ -176,18 +176,16 @@ def score_run_file(
         tag,
         run,
         replace(evaluation, counts=counts),
-        {} if length is None else _relevance(found.ranked, rules, length),
-        frozenset(query_ids[position] for position in found.ranked.missing),
+        {} if length is None else _relevance(found.evidence.grades, length),
+        frozenset(query_ids[position] for position in found.evidence.grades.missing),
     )
 
 
-def _relevance(ranked: RankedGrades, rules: Rules, length: int) -> dict[str, str]:
+def _relevance(ranked: RankedGrades, length: int) -> dict[str, str]:
     """Query -> the grades at the top of its ranking, as text."""
-    from ragbench.score.retrieval.judged_only import judged_only
     from ragbench.score.retrieval.relevance_strings import relevance_strings
 
-    shown = judged_only(ranked) if rules.judged_only else ranked
-    return dict(zip(ranked.query_ids, relevance_strings(shown, length), strict=True))
+    return dict(zip(ranked.query_ids, relevance_strings(ranked, length), strict=True))
 
 
 def _distinct(systems: Sequence[Scored]) -> list[Scored]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _WIDEST = 72
 _ROWS = 2
+_SCORES = ("measures", "metrics", "judged")
 
 
 @click.command(name="validate")
@@ -38,7 +39,7 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
         _line(f"row {number}", _parts(row))
     for label, values in plan:
         _line(label, [", ".join(values) or "none"])
-    if plan and not any(values for label, values in plan if label != "systems"):
+    if plan and not any(values for label, values in plan if label in _SCORES):
         _line("warning", ["nothing would be scored: the data have no judgements and no answers"])
 
 
@@ -59,8 +60,10 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     return [
         ("systems", [*plan.retrievers, *pairs, *plan.given]),
         ("measures", list(plan.measures)),
-        ("metrics", list(plan.metrics)),
+        *([("match", [rule])] if (rule := config.metrics.retrieval.match.rule) else []),
+        ("metrics", [metric.name for metric in plan.metrics]),
         ("judged", judged),
+        *(("warning", [warning]) for warning in plan.warnings),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -110,7 +110,8 @@ def evaluate_run(
         run: Query -> document -> score, a `Run`, or a pandas, polars or Arrow table with the
             columns `query_id`, `doc_id`, `score`.
         qrels: Query -> document -> grade, a `Qrels`, or a table with `query_id`, `doc_id`,
-            `relevance`.
+            `relevance`. For `alpha_ndcg`, `subtopic_recall` and `redundancy` query -> document ->
+            subtopic -> grade; other measures then see the best grade of each document.
         measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`.
         missing: What a judged query that the run lacks scores: 0, or nothing.
         no_relevant: What a query without a relevant document scores: nothing, or 0.
@@ -148,18 +149,21 @@ def evaluate_texts(
     metrics: Sequence[str],
     *,
     confidence: float = 0.95,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Score predictions against references, paired by position.
 
     Args:
         predictions: n generated texts; None where a system has no answer.
         references: n texts, or lists of texts where there are several; None where there is none.
-        metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu`.
+        metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu(tokenize=zh)`.
         confidence: Level of the intervals.
+        progress: Called with how many scores are done, and with how many there are.
 
     Raises:
         DataError: The two differ in length.
-        OptionError: An unknown metric.
+        OptionError: An unknown metric, or an option that is not allowed.
+        MissingExtra: A metric needs a package that is not installed.
 
     Example:
         >>> result = evaluate_texts(["a red fox"], ["the red fox"], ["rouge1"])
@@ -174,16 +178,29 @@ def evaluate_texts(
             allowed="one reference, or list of references, for each prediction",
         )
     # only here: whoever scores a run needs no text metrics
-    from ragbench.score.text.columns import score_texts
+    from ragbench.score.text.columns import TextScorer
 
     gold = [_as_list(reference) for reference in references]
-    columns = {column.name: column for column in score_texts(predictions, gold, metrics)}
+    scorer = TextScorer(metrics)
+    advance = progress and _Counted(progress, scorer.steps(len(gold)))
+    columns = {column.name: column for column in scorer.score(predictions, gold, advance)}
     counts = {
         "predictions": len(predictions),
         "without_prediction": sum(prediction is None for prediction in predictions),
         "without_reference": sum(not each for each in gold),
     }
     return Evaluation([str(i) for i in range(len(gold))], columns, counts, confidence)
+
+
+class _Counted:
+    """Adds up steps for someone who wants to know how far it is."""
+
+    def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def __call__(self, n: int) -> None:
+        self._done += n
+        self._progress(self._done, self._total)
 
 
 def _as_list(reference: str | Sequence[str] | None) -> list[str]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from ragbench.comparison.evaluate import Evaluation
 from ragbench.data.lines import standard_input
 from ragbench.data.trec_files import read_qrels
 from ragbench.data.trec_stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
 from ragbench.score.retrieval.blocks import BlockRanker
+from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.score_run import Rules, score_ranked
+from ragbench.score.retrieval.score_run import Rules, fingerprints_of, score_ranked
 from ragbench.types import Qrels
 
 if TYPE_CHECKING:
-    from ragbench.score.retrieval.base import RankedGrades
+    from ragbench.score.retrieval.base import Reads
     from ragbench.score.retrieval.notation import Measure
 
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 class RankedFile:
     """A run file in rank order, as far as it is judged, and what was noticed on the way."""
 
-    ranked: RankedGrades
-    """The judged documents in rank order."""
+    evidence: Evidence
+    """The judged documents in rank order, in each form that the measures read."""
+    fingerprints: Mapping[Reads, Mapping[str, Any]]
+    """What judged them, for the signatures."""
     unknown: int
     """Queries of the run that the qrels lack."""
     duplicates: int
@@ -84,36 +87,45 @@ def evaluate_run_file(
     rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
     judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
-    found = rank_run_file(run, judged, rules, _chunk_bytes=_chunk_bytes)
-    return evaluate_ranked_file(found, judged, parsed, rules, confidence=confidence)
+    found = rank_run_file(run, judged, parsed, rules, _chunk_bytes=_chunk_bytes)
+    return evaluate_ranked_file(found, parsed, rules, confidence=confidence)
 
 
 def rank_run_file(
     run: str | Path | BinaryIO,
     qrels: Qrels,
+    measures: Sequence[Measure],
     rules: Rules,
     *,
     _chunk_bytes: int = CHUNK_BYTES,
 ) -> RankedFile:
-    """Rank a run file block by block.
+    """Rank a run file block by block, for some measures.
 
     Raises:
         DataError: What is wrong with the file, and in which line.
+        OptionError: A measure that a run and qrels are not enough for.
     """
+    subtopics = subtopics_read_by(measures, qrels, rules.ties)
+    against = qrels if subtopics is None else numbered(subtopics)
     source = standard_input() if run == "-" else run
     with open_run_stream(source, chunk_bytes=_chunk_bytes) as stream:
-        ranker = _ranker(qrels, rules)
+        ranker = _ranker(against, rules)
         try:
             ranked = ranker.rank(stream.blocks())
         except ScatteredQueriesError:
-            ranker = _ranker(qrels, rules)
+            ranker = _ranker(against, rules)
             ranked = ranker.rank(stream.regrouped())
-        return RankedFile(ranked, ranker.unknown, ranker.duplicates, stream.tag or "run")
+        return RankedFile(
+            gather(ranked, subtopics, judged_only=rules.judged_only),
+            fingerprints_of(qrels, subtopics),
+            ranker.unknown,
+            ranker.duplicates,
+            stream.tag or "run",
+        )
 
 
 def evaluate_ranked_file(
     found: RankedFile,
-    qrels: Qrels,
     measures: Sequence[Measure],
     rules: Rules,
     *,
@@ -121,10 +133,10 @@ def evaluate_ranked_file(
 ) -> Evaluation:
     """Score what was ranked by the same rules; the scores are named as the measures are."""
     scored = score_ranked(
-        found.ranked,
+        found.evidence,
         measures,
         rules,
-        fingerprint=qrels.fingerprint(),
+        fingerprints=found.fingerprints,
         unknown=found.unknown,
         duplicates=found.duplicates,
     )

@@ -69,7 +69,7 @@ def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
     causes = Counter(Cause(int(code)) for code in column.causes)
     failed = {cause.word: n for cause, n in sorted(causes.items()) if cause.failed}
     return ScoreSummary(
-        mean=_aggregate(scored, column.aggregate),
+        mean=_number(scored, column),
         interval=_interval(scored, column, confidence),
         n=len(scored),
         failed=failed,
@@ -83,7 +83,7 @@ def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
 
 def mean_of(column: ScoreColumn) -> float:
     """Return the aggregate over the scored queries alone; NaN where none is scored."""
-    return _aggregate(column.values[column.causes == Cause.SCORED], column.aggregate)
+    return _number(column.values[column.causes == Cause.SCORED], column)
 
 
 def finite(value: float) -> float | None:
@@ -93,6 +93,10 @@ def finite(value: float) -> float | None:
 
 def _pair(limits: tuple[float, float]) -> list[float | None]:
     return [finite(limits[0]), finite(limits[1])]
+
+
+def _number(scored: FloatArray, column: ScoreColumn) -> float:
+    return _aggregate(scored, column.aggregate) if column.total is None else column.total
 
 
 def _aggregate(scored: FloatArray, aggregate: Aggregate) -> float:
@@ -112,12 +116,18 @@ def _interval(scored: FloatArray, column: ScoreColumn, confidence: float) -> tup
     found = mean_interval(scored, range=(column.low, column.high), confidence=confidence)
     if column.aggregate == "geometric_mean":  # the values are logarithms
         return (math.exp(found.lower), math.exp(found.upper))
+    if column.aggregate == "corpus":  # the values of single queries are not bounded, the number is
+        return (max(found.lower, 0.0), min(found.upper, 1.0))
     # equal texts have a BLEU of 1 + 4e-16, as sacrebleu rounds: the interval still holds the mean
     return (min(found.lower, found.mean), max(found.upper, found.mean))
 
 
 def _bounds(scored: FloatArray, n_failed: int, column: ScoreColumn) -> tuple[float, float]:
     """Worst first; equal to the mean where nothing failed."""
+    if column.aggregate == "corpus":
+        whole = _number(scored, column)
+        ends = (0.0, 1.0) if n_failed else (whole, whole)
+        return ends if column.direction == "higher" else (ends[1], ends[0])
     ends = (column.low, column.high) if column.direction == "higher" else (column.high, column.low)
     worst, best = (
         _aggregate(np.append(scored, np.full(n_failed, end)), column.aggregate) for end in ends

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -14,6 +15,9 @@ from ragbench.config.scalars import ScalarError, resolve
 from ragbench.config.schema import Component, ExperimentConfig
 from ragbench.config.tree import Quoted
 from ragbench.registry import declared_options
+
+if TYPE_CHECKING:
+    from ragbench.score.text.base import Metric
 
 _SECRET = re.compile(
     r"(?:^|[_-])(?:api_?key|access_?key|token|secret|password|passwd|authorization)$", re.I
@@ -104,7 +108,13 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
     ):
         for name, component in components.items():
             _move_options(component, resolved[block][name], folder)
-    judge = (resolved.get("metrics") or {}).get("judge") or {}
+    metrics = resolved.get("metrics") or {}
+    if config.metrics.generation is not None and "generation" in metrics:
+        metrics["generation"] = [
+            _move_metric(named.metric, written, folder)
+            for named, written in zip(config.metrics.generation, metrics["generation"], strict=True)
+        ]
+    judge = metrics.get("judge") or {}
     for name, checked in (config.metrics.judges or {}).items():
         written = judge if checked.name is None else judge[name]
         if "rubrics" in written:
@@ -112,6 +122,19 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
                 _relative(rubric, folder) if isinstance(rubric, Path) else rubric
                 for rubric in checked.rubrics
             ]
+
+
+def _move_metric(metric: Metric, written: str, folder: Path) -> str:
+    """Write a metric whose options name files; any other stays as it was written."""
+    declared = declared_options(metric.declaration.function)
+    paths = {
+        name: _relative(value, folder)
+        for name, value in metric.chosen.items()
+        if declared[name].option.refers_to and os.path.isabs(str(value))
+    }
+    if not paths or "${" in written:
+        return written
+    return replace(metric, chosen={**metric.chosen, **paths}).canonical
 
 
 def _move_options(component: Component, written: dict[str, Any], folder: Path) -> None:

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from ragbench.config.problems import Place
 from ragbench.registry import Option
+from ragbench.score.retrieval.match_texts import DEFAULT_OVERLAP
 from ragbench.score.retrieval.ranking import Ties, TrecEval
 from ragbench.score.retrieval.score_run import Missing, NoRelevant
+
+if TYPE_CHECKING:
+    from ragbench.score.text.base import Metric
 
 Words = Mapping[str, frozenset[str]]
 """Key -> words that the design has for it and this version lacks."""
@@ -133,10 +137,39 @@ class JudgeCommon:
 class Match:
     """What counts as a hit."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"id", "separator"})
-    planned_words: ClassVar[Words] = {"level": frozenset({"document", "text"})}
+    level: Annotated[
+        Literal["id", "document", "text"],
+        Option(
+            "`id`: a retrieved id is a judged one; `document`: passages are folded into their "
+            "document, so that k counts documents; `text`: gold passages are found by their words."
+        ),
+    ] = "id"
+    id: Annotated[
+        str | None, Option("document: where a passage names its document: metadata.<key>.")
+    ] = None
+    separator: Annotated[
+        str | None,
+        Option("document: a passage's id is its document's, the last separator, and the rest."),
+    ] = None
+    overlap: Annotated[
+        float | None,
+        Option(
+            "text: share of a gold passage's words that a passage must hold; default "
+            f"{DEFAULT_OVERLAP}.",
+            gt=0,
+            le=1,
+        ),
+    ] = None
 
-    level: Annotated[Literal["id"], Option("`id`: the retrieved id is a judged one.")] = "id"
+    @property
+    def rule(self) -> str | None:
+        """The rule as signatures have it; None for `level: id`, which they need not name."""
+        if self.level == "text":
+            return f"text(overlap={self.overlap or DEFAULT_OVERLAP:g})"
+        if self.level == "document":
+            how = f"separator={self.separator}" if self.id is None else f"id={self.id}"
+            return f"document({how})"
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,13 +270,23 @@ class JudgeBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedMetric:
+    """One entry of `metrics.generation`, checked."""
+
+    metric: Metric
+    """With its options; paths are absolute."""
+    place: Place = field(default_factory=Place, compare=False, repr=False)
+    """Where it stands, for errors that come later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
     """What is scored; None is the default, which depends on the data."""
 
     retrieval: RetrievalMetrics = field(default_factory=RetrievalMetrics)
     """How rankings are scored."""
-    generation: tuple[str, ...] | None = None
-    """Names of metrics."""
+    generation: tuple[NamedMetric, ...] | None = None
+    """Metrics of answers."""
     judges: Mapping[str, JudgeBlock] | None = None
     """Judges by name; a single one is named by its type."""
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ragbench.config.blocks import check_block
 from ragbench.config.check import INVALID, check_options, check_value
 from ragbench.config.judges import check_judges
 from ragbench.config.load import UNREADABLE
+from ragbench.config.matching import check_match
 from ragbench.config.problems import NOT_BUILT, Place, Report
 from ragbench.config.references import Context
-from ragbench.config.schema import Match, Metrics, RetrievalMetrics
+from ragbench.config.schema import Metrics, NamedMetric, RetrievalMetrics
 from ragbench.config.tree import Item
 from ragbench.errors import NotBuiltYet, OptionError, RagbenchError
-from ragbench.registry import DeclaredOption, Option
+from ragbench.registry import DeclaredOption, Option, declared_options
+
+if TYPE_CHECKING:
+    from ragbench.score.text.base import Metric
 
 _BLOCKS = ("retrieval", "generation", "judge")
 _PLANNED = frozenset({"verify"})
@@ -42,7 +47,7 @@ def check_metrics(item: Item | None, context: Context) -> CheckedMetrics:
     result: dict[str, Any] = {"retrieval": written}
     generation, judges = None, None
     if (names := block.get("generation")) is not None:
-        generation = _generation(names, report)
+        generation = _generation(names, context)
         result["generation"] = names.as_written()
     if (judge := block.get("judge")) is not None:
         judges, result["judge"] = check_judges(judge, block.entries["judge"].key_place, context)
@@ -59,8 +64,8 @@ def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, d
     values, written = check_block(block, RetrievalMetrics, report, others)
     match = block.get("match")
     if match is not None:
-        matching, written["match"] = check_block(match, Match, report)
-        values["match"] = Match(**matching)
+        checked, written["match"] = check_match(match, values.get("ties"), report)
+        values |= {} if checked is None else {"match": checked}
     names = block.get("measures")
     if names is not None:
         parsed = _parse_names(names, parse_measures, "measure", report)
@@ -68,12 +73,32 @@ def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, d
     return RetrievalMetrics(**values), written
 
 
-def _generation(item: Item, report: Report) -> tuple[str, ...] | None:
+def _generation(item: Item, context: Context) -> tuple[NamedMetric, ...] | None:
     from ragbench.score.text.notation import parse_metric
 
-    names = check_value(item, _NAMES, report)
-    _parse_names(item, parse_metric, "metric", report)
-    return None if names is INVALID else names
+    names = check_value(item, _NAMES, context.report)
+    parsed = _parse_names(item, parse_metric, "metric", context.report)
+    if names is INVALID:
+        return None
+    return tuple(
+        NamedMetric(metric=_with_paths(metric, context.base), place=name.place)
+        for name, metric in parsed
+    )
+
+
+def _with_paths(metric: Metric, base: Path) -> Metric:
+    """The metric with the files and folders that its options name, relative to the config."""
+    declared = declared_options(metric.declaration.function)
+    found = {}
+    for name, value in metric.chosen.items():
+        refers_to = declared[name].option.refers_to
+        is_path = isinstance(value, str) and refers_to in ("path", "path_or_name")
+        # what is nowhere there is left to the metric, which knows its names
+        if is_path and (path := base / value).exists():
+            found[name] = str(path.absolute())
+    if not found:
+        return metric
+    return replace(metric, options={**metric.options, **found}, chosen={**metric.chosen, **found})
 
 
 def _parse_names(

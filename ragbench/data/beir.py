@@ -54,7 +54,7 @@ class Beir:
             raise DataError(found, file=self._path)
         queries = read_queries(self._required("queries.jsonl"))
         documents = self._documents()
-        judgements = self._judgements(queries, documents)
+        judgements = self._judgements(queries)
         judged = queries
         if judgements is not None:
             judged = [query for query in queries if query.id in judgements.grades]
@@ -83,15 +83,11 @@ class Beir:
         found = find_file(self._path, "corpus.jsonl")
         return None if found is None else read_documents(found)
 
-    def _judgements(
-        self, queries: list[Query], documents: list[Document] | None
-    ) -> Judgements | None:
-        """The judgements of the split, every id of them checked; None where there are none."""
+    def _judgements(self, queries: list[Query]) -> Judgements | None:
+        """The judgements of the split, every query of them known; None where there are none."""
         parts = [read_judgements(path, beir=True) for path in self._qrels_files()]
         for part in parts:
             part.require_queries((query.id for query in queries), "queries.jsonl")
-            if documents is not None:
-                part.require_documents((document.id for document in documents), "corpus.jsonl")
         return merge_judgements(parts) if parts else None
 
     def _qrels_files(self) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ragbench.data.jsonl import ID_ALLOWED, id_problem
@@ -35,12 +35,20 @@ class Judgements:
     """(query, document) -> line."""
     folded: int = 0
     """Judgements of a pair under a further subtopic; the best grade of a pair counts."""
+    topics: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """(query, document, subtopic) -> grade; empty where the file has no subtopics."""
 
     def qrels(self) -> Qrels:
-        """Return the grades as qrels."""
+        """Return the grades as qrels, with their subtopics where there are any."""
         from ragbench.types import Qrels
 
-        return Qrels.from_dict(self.grades)
+        qrels = Qrels.from_dict(self.grades)
+        if not self.topics:
+            return qrels
+        nested: dict[str, dict[str, dict[str, int]]] = {}
+        for (query, document, topic), grade in self.topics.items():
+            nested.setdefault(query, {}).setdefault(document, {})[topic] = grade
+        return replace(qrels, subtopics=nested)
 
     def notes(self) -> list[str]:
         """Say what a reader of the scores should know about the judgements."""
@@ -60,13 +68,6 @@ class Judgements:
         first = [(self.lines[query, doc], query) for query, doc in missing.items()]
         if first:
             raise dangling(self.file, "query", first, known, where)
-
-    def require_documents(self, known: Iterable[str], where: str) -> None:
-        """Raise a `DataError` if a judged document is not known."""
-        known = set(known)
-        missing = [(line, doc) for (_, doc), line in self.lines.items() if doc not in known]
-        if missing:
-            raise dangling(self.file, "document", missing, known, where)
 
 
 def dangling(
@@ -108,6 +109,7 @@ def merge_judgements(parts: Sequence[Judgements]) -> Judgements:
                     line=line,
                 )
             merged.lines.setdefault((query, document), line)
+        merged.topics.update(part.topics)
     return merged
 
 
@@ -115,8 +117,9 @@ def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
     """Read TREC qrels, or the BEIR table, which its header `query-id corpus-id score` tells.
 
     TREC: `query iteration document grade` between any white space; ids are bytes, and those that
-    are not UTF-8 come back as such when written; a line that starts with '#' is a comment. BEIR:
-    tabs, UTF-8, an optional column `subtopic`. Blank lines are skipped.
+    are not UTF-8 come back as such when written; a line that starts with '#' is a comment; an
+    iteration that changes within the file is the subtopic of TREC's diversity tasks. BEIR: tabs,
+    UTF-8, an optional column `subtopic`. Blank lines are skipped.
 
     Args:
         source: The file, or an open binary stream.
@@ -127,7 +130,7 @@ def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
             no judgement at all, with the line.
     """
     found = Judgements(source_name(source))
-    subtopics: set[tuple[str, str, bytes]] = set()
+    topics: dict[tuple[str, str, bytes], int] = {}
     header = False
     for number, line in read_lines(source):
         if not line.strip() or (not beir and line.startswith(b"#")):
@@ -138,17 +141,28 @@ def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
         split = _beir_fields if beir else _trec_fields
         query, document, grade, subtopic = split(line, found.file, number)
         _add(found, (query, document), _grade(grade, found.file, number), number)
-        if (query, document, subtopic) in subtopics:
+        if (query, document, subtopic) in topics:
             raise DataError(
                 f"document '{document}' of query '{query}' is judged twice, "
                 f"first at line {found.lines[query, document]}",
                 file=found.file,
                 line=number,
             )
-        subtopics.add((query, document, subtopic))
+        topics[query, document, subtopic] = int(grade)
     if not found.lines:
         raise DataError("no judgements", file=found.file, allowed=_BEIR if beir else _TREC)
+    found.topics = _named(topics, beir)
     return found
+
+
+def _named(
+    topics: dict[tuple[str, str, bytes], int], beir: bool
+) -> dict[tuple[str, str, str], int]:
+    """Return the judgements under subtopics: a column that never changes names none."""
+    names = {topic for _, _, topic in topics}
+    if names == {b""} or (len(names) == 1 and not beir):
+        return {}
+    return {(q, d, trec_id(topic)): grade for (q, d, topic), grade in topics.items() if topic}
 
 
 def _add(found: Judgements, pair: tuple[str, str], grade: int, line: int) -> None:

@@ -176,17 +176,15 @@ def _answers(value: Any, owner: str) -> dict[str, list[str]]:
 def _check(collection: Collection, owner: str) -> None:
     """Check ids: well-formed, unique, and referring to something."""
     queries = _checked_ids(collection.queries, "queries", owner)
-    documents = collection.documents
-    known = None if documents is None else _checked_ids(documents, "documents", owner)
-    for query, judged in (collection.qrels.to_dict() if collection.qrels else {}).items():
-        _require(query, queries, "query", f"qrels[{query!r}]", owner)
-        for document in judged if known is not None else ():
-            _require(document, known or {}, "document", f"qrels[{query!r}]", owner)
+    if collection.documents is not None:
+        _checked_ids(collection.documents, "documents", owner)
+    for query in collection.qrels.query_ids if collection.qrels else ():
+        _require_query(query, queries, f"qrels[{query!r}]", owner)
     for query in collection.answers:
-        _require(query, queries, "query", f"answers[{query!r}]", owner)
+        _require_query(query, queries, f"answers[{query!r}]", owner)
     for name, answers in collection.given.items():
         for answered in answers:
-            _require(answered.query_id, queries, "query", f"given[{name!r}]", owner)
+            _require_query(answered.query_id, queries, f"given[{name!r}]", owner)
 
 
 def _checked_ids(records: Sequence[Query | Document], part: str, owner: str) -> dict[str, Entry]:
@@ -201,9 +199,8 @@ def _checked_ids(records: Sequence[Query | Document], part: str, owner: str) -> 
     return seen
 
 
-def _require(name: str, known: Mapping[str, Entry], noun: str, place: str, owner: str) -> None:
+def _require_query(name: str, known: Mapping[str, Entry], place: str, owner: str) -> None:
     if name not in known:
-        where = "the queries" if noun == "query" else "the documents"
         close = nearest(name, known) if isinstance(name, str) else None
-        found = f"{noun} {name!r} is not in {where}"
+        found = f"query {name!r} is not in the queries"
         raise DataError(found, file=owner, record=place, nearest=close)

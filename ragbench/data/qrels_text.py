@@ -24,8 +24,8 @@ def read_regular_qrels(path: str | os.PathLike[str]) -> Qrels | None:
     """Read TREC qrels with one space or tab between four columns; some 0.2 s a million lines.
 
     Returns:
-        None where anything is not regular, and where a pair is judged twice: what reads line by
-        line can tell what it is, and whether it is wrong.
+        None where anything is not regular, where a pair is judged twice, and where the second
+        column changes: what reads line by line can tell what it is, and whether it is wrong.
     """
     columns = _Columns()
     try:
@@ -49,6 +49,7 @@ class _Columns:
         self._grades: list[IntArray] = []
         self._keys: list[HashArray] = []
         self._n_rows = 0
+        self._iteration = b""
 
     def add(self, text: bytes) -> bool:
         """Add whole lines; return whether they are regular."""
@@ -62,6 +63,9 @@ class _Columns:
         grades = read_integers(data, table[:, 2] + 1, table[:, 3])
         if grades is None or (data[starts] == _HASH).any():
             return False
+        second = table[:, 0] + 1
+        if not self._same_iteration(ByteIds(data, second, table[:, 1] - second)):
+            return False
         query = self._add_queries(ByteIds(data, starts, table[:, 0] - starts))
         first = table[:, 1] + 1
         ids = ByteIds(data, first, table[:, 2] - first)
@@ -70,6 +74,11 @@ class _Columns:
         self._grades.append(grades)
         self._n_rows += len(grades)
         return True
+
+    def _same_iteration(self, ids: ByteIds) -> bool:
+        """Whether the second column is the same everywhere; else it may name subtopics."""
+        self._iteration = self._iteration or ids[0]
+        return ids[0] == self._iteration and not ids.differ_from_last().any()
 
     def _add_queries(self, ids: ByteIds) -> NDArray[np.int64]:
         """Note where queries start; return the number of each row's query."""

@@ -9,7 +9,7 @@ from typing import Any
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
 from ragbench.signature import fingerprint
-from ragbench.types import Collection, Qrels
+from ragbench.types import Collection
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 
@@ -66,10 +66,6 @@ def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str
 
 def keep_queries(collection: Collection, wanted: frozenset[str], note: str) -> Collection:
     """Return a data set cut down to some queries, with a note; the corpus stays whole."""
-    qrels = collection.qrels
-    if qrels is not None:
-        judged = {query: docs for query, docs in qrels.to_dict().items() if query in wanted}
-        qrels = Qrels.from_dict(judged)
     given = {
         name: [answered for answered in answers if answered.query_id in wanted]
         for name, answers in collection.given.items()
@@ -77,7 +73,7 @@ def keep_queries(collection: Collection, wanted: frozenset[str], note: str) -> C
     return replace(
         collection,
         queries=[query for query in collection.queries if query.id in wanted],
-        qrels=qrels,
+        qrels=None if collection.qrels is None else collection.qrels.of_queries(wanted),
         answers={query: gold for query, gold in collection.answers.items() if query in wanted},
         given={name: answers for name, answers in given.items() if answers},
         notes=[*collection.notes, note],

@@ -64,8 +64,6 @@ class Trec:
         judgements = read_judgements(self._qrels)
         judgements.require_queries((topic.id for topic in topics), self._topics.name)
         documents = None if self._corpus is None else read_trec_corpus(self._corpus)
-        if documents is not None:
-            judgements.require_documents((document.id for document in documents), "the corpus")
         judged = [topic for topic in topics if topic.id in judgements.grades]
         collection = Collection(
             queries=judged,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock
+from ragbench.config.problems import Place
+from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
 from ragbench.errors import ConfigError, OptionError, Problem
 from ragbench.experiment.calls import Calls
 from ragbench.generate.python import as_generator
@@ -15,6 +16,7 @@ from ragbench.retrieve.python import as_retriever
 from ragbench.score.judge.base import Judge
 from ragbench.score.judge.judge import load_rubrics, make_judge
 from ragbench.score.judge.rubric import Rubric
+from ragbench.score.text.base import Metric
 
 DEFAULT_JUDGE = "lexical"
 """The judge of a config that names none."""
@@ -45,19 +47,32 @@ def _make(component: Component) -> Any:
     try:
         return component.cls(**component.options)
     except OptionError as error:
-        place = component.place
-        problem = Problem(
-            found=f"found {error.found!r}",
-            file=place.file,
-            line=place.line,
-            column=place.column,
-            path=f"{component.name}.{error.option}",
-            allowed=error.allowed,
-            nearest=error.nearest,
-            source=place.source,
-            width=place.width,
-        )
-        raise ConfigError([problem], place.file or "the config") from error
+        raise _at(error, component.place, component.name) from error
+
+
+def checked_metric(named: NamedMetric) -> Metric:
+    """Return a metric that can be computed here; what is in the way is an error at its entry."""
+    try:
+        named.metric.check()
+    except OptionError as error:
+        raise _at(error, named.place, named.metric.name) from error
+    return named.metric
+
+
+def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
+    """An option that its component refuses, as an error of the config."""
+    problem = Problem(
+        found=f"found {error.found!r}",
+        file=place.file,
+        line=place.line,
+        column=place.column,
+        path=f"{owner}.{error.option}",
+        allowed=error.allowed,
+        nearest=error.nearest,
+        source=place.source,
+        width=place.width,
+    )
+    return ConfigError([problem], place.file or "the config")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragbench.config.schema import ExperimentConfig
+from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
-from ragbench.experiment.components import DEFAULT_JUDGE, PlannedJudge, build_judge
-from ragbench.score.retrieval.notation import parse_measures
+from ragbench.experiment.components import DEFAULT_JUDGE, PlannedJudge, build_judge, checked_metric
+from ragbench.score.retrieval.base import no_average
+from ragbench.score.retrieval.evidence import SUBTOPICS_ALLOWED
+from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
+from ragbench.score.text.base import Metric
+from ragbench.score.text.notation import parse_metric
 from ragbench.types import Collection
 
 DEFAULT_MEASURES = (
@@ -23,6 +27,9 @@ DEFAULT_MEASURES = (
 """Measures of a config that names none; the first one makes the headline. Those with k above
 `top_k` are left out."""
 
+DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
+"""The same where the data have gold answers and no judgements; a generator gets 5 passages."""
+
 DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 """Metrics of a config that names none: all that need neither model nor extra, but exact match."""
 
@@ -37,34 +44,61 @@ def choose_measures(
     rules = config.metrics.retrieval
     if not retrievers:
         return ()
-    if collection.qrels is None:
-        if rules.measures:
-            raise DataError(
-                f"{rules.measures[0]} needs relevance judgements, and the data set has none",
-                file=config.path,
-                record="metrics.retrieval.measures",
-                allowed="qrels in the data set (answer_hit@k and relevance judged by a model are "
-                "not built yet in this version), or `measures: []`",
-            )
-        return ()
     if rules.measures is not None:
+        for measure in parse_measures(rules.measures):
+            _check_data(measure, config, collection)
         return rules.measures
-    return tuple(
-        name
-        for name in DEFAULT_MEASURES
-        if all(m.k is None or m.k <= rules.top_k for m in parse_measures(name))
-    )
+    of_answers = DEFAULT_ANSWER_MEASURES if collection.answers else ()
+    names = of_answers if collection.qrels is None else DEFAULT_MEASURES
+    return tuple(name for name in names if _fits(parse_measure(name), rules))
+
+
+def _fits(measure: Measure, rules: RetrievalMetrics) -> bool:
+    """Whether a measure that nobody named goes with the rules."""
+    deep_enough = measure.k is None or measure.k <= rules.top_k
+    return deep_enough and (rules.ties != "average" or measure.spec.averages_ties)
+
+
+def _check_data(measure: Measure, config: ExperimentConfig, collection: Collection) -> None:
+    """Refuse a named measure whose data are not there, or that the tie rule does not go with."""
+    rules, reads = config.metrics.retrieval, measure.spec.reads
+    if rules.ties == "average" and not measure.spec.averages_ties:
+        raise no_average(measure.spec.name)
+    needs = allowed = ""
+    if reads == "passages" and not collection.answers:
+        needs, allowed = "gold answers", "answers in the data set, or measures of judgements"
+    elif reads != "passages" and collection.qrels is None:
+        needs = "relevance judgements"
+        allowed = (
+            "answer_hit@k, which needs gold answers only, qrels in the data set, or `measures: []` "
+            "(relevance judged by a model is not built yet in this version)"
+        )
+    elif reads == "subtopics" and collection.qrels and collection.qrels.subtopics is None:
+        needs, allowed = "subtopics", SUBTOPICS_ALLOWED
+    if needs:
+        raise DataError(
+            f"{measure.written} needs {needs}, and the data set has none",
+            file=config.path,
+            record="metrics.retrieval.measures",
+            allowed=allowed,
+        )
 
 
 def choose_answer_scores(
     config: ExperimentConfig, collection: Collection, *, judge: bool, has_answers: bool
-) -> tuple[tuple[str, ...], dict[str, PlannedJudge]]:
-    """Metrics and judges, the defaults being those that the data allow."""
+) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge]]:
+    """Metrics and judges, the defaults being those that the data allow.
+
+    Raises:
+        MissingExtra: A named metric needs a package that is not installed.
+        ConfigError: A named metric has an option that cannot be met here.
+    """
     if not has_answers:
         return (), {}
-    metrics = config.metrics.generation
-    if metrics is None:
-        metrics = DEFAULT_METRICS if collection.answers else ()
+    if config.metrics.generation is not None:
+        metrics = tuple(map(checked_metric, config.metrics.generation))
+    else:
+        metrics = tuple(map(parse_metric, DEFAULT_METRICS)) if collection.answers else ()
     if not judge:
         return metrics, {}
     if config.metrics.judges is None:

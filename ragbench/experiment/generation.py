@@ -9,7 +9,7 @@ from typing import Any
 from ragbench.experiment.calls import Calls, Outcome, call_each
 from ragbench.generate.base import MissingPrediction
 from ragbench.generate.python import read_answer
-from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved
+from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,15 @@ def passages_of(
 
 
 def _documents(retrieved: Retrieved, corpus: Mapping[str, Document]) -> list[Document]:
-    found = []
-    for hit in retrieved.documents:
-        if hit.text is not None:
-            found.append(Document(hit.id, hit.text, hit.title or "", hit.metadata))
-        elif hit.id in corpus:
-            found.append(corpus[hit.id])
-    return found
+    found = (document_of(hit, corpus) for hit in retrieved.documents)
+    return [document for document in found if document is not None]
+
+
+def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document | None:
+    """Return a hit as a document with text: its own, else the corpus document's, else None."""
+    if hit.text is not None:
+        return Document(hit.id, hit.text, hit.title or "", hit.metadata)
+    return corpus.get(hit.id)
 
 
 def generate(

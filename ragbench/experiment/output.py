@@ -58,6 +58,8 @@ def write_run(plan: Plan, results: Results, started: float) -> Experiment:
     }
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
+        if ranking.unmatched is not None:
+            contents[f"passages/{file_name(name)}.trec"] = format_run(ranking.unmatched)
     for name, answers in results.answers.items():
         contents[f"predictions/{file_name(name)}.jsonl"] = to_jsonl(_predictions(plan, answers))
     for name, rows in results.judgements.items():

@@ -15,8 +15,11 @@ from ragbench.experiment.choices import Choices, narrow, sample
 from ragbench.experiment.components import PlannedJudge, build_generator, build_retriever
 from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import choose_answer_scores, choose_measures
+from ragbench.experiment.stale import check_judgements
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Indexing
+from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Qrels, Query
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -51,7 +54,7 @@ class Plan:
     given: list[str]
     """Systems that the records came with."""
     measures: tuple[str, ...]
-    metrics: tuple[str, ...]
+    metrics: tuple[Metric, ...]
     judges: dict[str, PlannedJudge]
     """Name -> judge with its rubrics, ready."""
     baseline: str | None
@@ -86,6 +89,10 @@ def make_plan(
         row.answer is not None for name in given for row in collection.given[name]
     )
     measures = choose_measures(config, collection, retrievers)
+    qrels = _subset(collection.qrels, queries)
+    if qrels is not None and collection.documents is not None and _reads_ids(measures):
+        match = config.metrics.retrieval.match
+        warnings += check_judgements(qrels, collection.documents, match, config.path)
     metrics, judges = choose_answer_scores(
         config, collection, judge=choices.judge, has_answers=has_answers
     )
@@ -101,7 +108,7 @@ def make_plan(
         config=config,
         collection=collection,
         queries=queries,
-        qrels=_subset(collection.qrels, queries),
+        qrels=qrels,
         retrievers=built,
         generators=generators,
         pairs=pairs,
@@ -113,6 +120,10 @@ def make_plan(
         baseline=_baseline(config, list(collection.given), retrievers, given),
         warnings=warnings,
     )
+
+
+def _reads_ids(measures: Sequence[str]) -> bool:
+    return any(measure.spec.reads != "passages" for measure in parse_measures(measures))
 
 
 def _check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
@@ -168,7 +179,7 @@ def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
     asked = {query.id for query in queries}
     if asked.issuperset(qrels.query_ids):
         return qrels
-    return Qrels.from_dict({q: docs for q, docs in qrels.to_dict().items() if q in asked})
+    return qrels.of_queries(asked)
 
 
 def _pairs(

@@ -20,10 +20,14 @@ class Ranked:
 
     name: str
     """The retriever's name."""
+    queries: Sequence[Query]
+    """The queries that it was asked."""
     outcomes: list[Outcome[Retrieved]]
     """One per query, in their order."""
     run: Run
     """The rankings as they are scored; a query that failed or is missing is absent."""
+    unmatched: Run | None = None
+    """The rankings of passages, where `run` has what they were matched with in their place."""
     notes: list[str] = field(default_factory=list)
     """What the reader of the numbers should know about this run."""
     warnings: list[str] = field(default_factory=list)
@@ -111,10 +115,11 @@ def ranked(
         (warnings if strange > len(run) / 2 else notes).append(remark)
     return Ranked(
         name,
+        queries,
         outcomes,
         run,
-        [f"{name}: {note}" for note in notes],
-        [f"{name}: {warning}" for warning in warnings],
+        notes=[f"{name}: {note}" for note in notes],
+        warnings=[f"{name}: {warning}" for warning in warnings],
     )
 
 

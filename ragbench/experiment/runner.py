@@ -19,20 +19,18 @@ from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import calls_of
 from ragbench.experiment.generation import Answers, generate, given_answers, passages_of
 from ragbench.experiment.load import load_collection
+from ragbench.experiment.matching import match_hits
 from ragbench.experiment.output import write_run
 from ragbench.experiment.plan import LiveComponents, Plan, make_plan
 from ragbench.experiment.progress import Progress, Silent, Stage
+from ragbench.experiment.ranking_scores import Gold, score_ranking
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
 from ragbench.experiment.retrieval import Ranked, ranked, retrieve
-from ragbench.experiment.scoring import (
-    judge_answers,
-    notes_on_answers,
-    score_answers,
-    score_ranking,
-)
+from ragbench.experiment.scoring import judge_answers, notes_on_answers, score_answers
 from ragbench.retrieve.base import Indexing
 from ragbench.score.base import ScoreColumn
+from ragbench.score.text.columns import TextScorer
 from ragbench.types import Document
 
 
@@ -101,6 +99,7 @@ class _Runner:
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self.plan, self.progress, self.results = plan, progress, Results()
+        self._texts = TextScorer(plan.metrics)
 
     def run(self) -> Results:
         for name in list(self.plan.retrievers):
@@ -124,18 +123,18 @@ class _Runner:
     def _run_retriever(self, name: str) -> None:
         """One retriever and all its pairs, so that only one index is held at a time."""
         plan = self.plan
-        ranking = self.results.rankings[name] = self._retrieve(name)
-        self.results.notes += ranking.notes
-        self.results.warnings += ranking.warnings
-        columns: dict[str, ScoreColumn] = {}
-        counts: dict[str, Any] = {}
-        if plan.qrels is not None and plan.measures:
-            rules = plan.config.metrics.retrieval
-            found, read = score_ranking(ranking, plan.qrels, plan.queries, plan.measures, rules)
-            columns, counts = {column.name: column for column in found}, read.to_dict()
-        kinds: dict[str, Kind] = dict.fromkeys(columns, "retrieval")
-        self.results.systems.append(SystemScores(name, name, None, columns, kinds, counts))
+        rules = plan.config.metrics.retrieval
         corpus = {document.id: document for document in plan.collection.documents or []}
+        ranking = match_hits(self._retrieve(name), rules, plan.measures, plan.qrels, corpus)
+        self.results.rankings[name] = ranking
+        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, corpus)
+        scored = score_ranking(ranking, gold, plan.measures, rules)
+        self.results.notes += ranking.notes
+        self.results.warnings += [*ranking.warnings, *scored.warnings]
+        kinds: dict[str, Kind] = dict.fromkeys(scored.columns, "retrieval")
+        self.results.systems.append(
+            SystemScores(name, name, None, scored.columns, kinds, scored.counts)
+        )
         for retriever, generator in plan.pairs:
             if retriever == name:
                 self._run_pair(ranking, generator, corpus)
@@ -151,7 +150,9 @@ class _Runner:
         with self._stage(f"retrieve {name}", len(plan.queries)) as stage:
             top_k = plan.config.metrics.retrieval.top_k
             outcomes = retrieve(retriever, plan.queries, top_k, calls, stage.advance)
-        return ranked(name, retriever, plan.queries, outcomes, corpus)
+        # other chunks of the same texts have ids of their own
+        known = None if plan.config.metrics.retrieval.match.level == "text" else corpus
+        return ranked(name, retriever, plan.queries, outcomes, known)
 
     def _run_pair(self, ranking: Ranked, generator: str, corpus: Mapping[str, Document]) -> None:
         plan, component = self.plan, self.plan.components.get(generator)
@@ -172,7 +173,11 @@ class _Runner:
         self, answers: Answers, retriever: str | None, generator: str | None
     ) -> None:
         plan, references = self.plan, self.plan.collection.answers
-        found = score_answers(answers, plan.queries, references, plan.metrics)
+        found: list[ScoreColumn] = []
+        if plan.metrics:
+            steps = self._texts.steps(len(plan.queries))
+            with self._stage(f"score {answers.name}", steps, "scores") as stage:
+                found = score_answers(answers, plan.queries, references, self._texts, stage.advance)
         self.results.notes += notes_on_answers(answers, plan.queries, references, plan.metrics)
         columns = {column.name: column for column in found}
         kinds: dict[str, Kind] = dict.fromkeys(columns, "generation")

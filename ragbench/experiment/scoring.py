@@ -1,26 +1,22 @@
-"""The score and judge stages: what each system's rankings and answers are worth."""
+"""The score and judge stages: what each system's answers are worth."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any
 
-import numpy as np
-
-from ragbench.config.schema import RetrievalMetrics
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.generation import Answers
-from ragbench.experiment.retrieval import Ranked
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.columns import Judged, judge_items
-from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.score_run import RunCounts, score_run
-from ragbench.score.text.columns import score_texts
+from ragbench.score.text.base import Advance, Metric
+from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notes import text_notes
-from ragbench.types import Cause, Qrels, Query
+from ragbench.types import Cause, Query
 
 _OF_THE_QUERY = (Cause.NO_RELEVANT, Cause.NO_JUDGEMENTS, Cause.NO_REFERENCE, Cause.NO_QUESTION)
 """Causes that lie in the data, not in what a system made of them."""
@@ -53,77 +49,31 @@ def with_failures(column: ScoreColumn, failed: Mapping[int, Failure]) -> ScoreCo
         return column
     values, causes = column.values.copy(), column.causes.copy()
     for row, failure in failed.items():
-        values[row], causes[row] = np.nan, failure.cause
+        values[row], causes[row] = nan, failure.cause
     details = {row: failure.detail for row, failure in failed.items() if failure.detail}
     return replace(column, values=values, causes=causes, details={**column.details, **details})
-
-
-def score_ranking(
-    ranked: Ranked,
-    qrels: Qrels,
-    queries: Sequence[Query],
-    measures: Sequence[str],
-    rules: RetrievalMetrics,
-) -> tuple[list[ScoreColumn], RunCounts]:
-    """Score a retriever's run.
-
-    Returns:
-        A column per measure, one row per query in the order of the queries, and how the run was
-        read: missing queries, judged share and the like.
-    """
-    scored = score_run(
-        ranked.run,
-        qrels,
-        measures,
-        missing=rules.missing,
-        no_relevant=rules.no_relevant,
-        ties=rules.ties,
-        trec_eval=rules.trec_eval,
-    )
-    row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
-    rows = np.array([row_of.get(query.id, -1) for query in queries], dtype=np.int64)
-    failed = failures(ranked.outcomes)
-    columns = [
-        with_failures(_aligned(_with_depth(column, rules.top_k), rows), failed)
-        for column in scored.columns
-    ]
-    return columns, scored.counts
-
-
-def _with_depth(column: ScoreColumn, top_k: int) -> ScoreColumn:
-    """The column with `top_k` in its signature, where it has no cut-off of its own."""
-    if any(measure.k is not None for measure in parse_measures(column.name)):
-        return column
-    return replace(column, signature=column.signature.with_parts(top_k=top_k))
-
-
-def _aligned(column: ScoreColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> ScoreColumn:
-    """The column with its rows in another order; -1 is a query without judgements."""
-    values = np.append(column.values, np.nan)[rows]
-    causes = np.append(column.causes, np.uint8(Cause.NO_JUDGEMENTS))[rows]
-    return replace(column, values=values, causes=causes)
 
 
 def score_answers(
     answers: Answers,
     queries: Sequence[Query],
     references: Mapping[str, Sequence[str]],
-    metrics: Sequence[str],
+    scorer: TextScorer,
+    advance: Advance,
 ) -> list[ScoreColumn]:
     """Score a system's answers against the gold ones."""
-    if not metrics:
-        return []
     predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]
     gold = [references.get(query.id, ()) for query in queries]
     failed = failures(answers.outcomes)
-    return [with_failures(column, failed) for column in score_texts(predictions, gold, metrics)]
+    columns = scorer.score(predictions, gold, advance)
+    return [with_failures(column, failed) for column in columns]
 
 
 def notes_on_answers(
     answers: Answers,
     queries: Sequence[Query],
     references: Mapping[str, Sequence[str]],
-    metrics: Sequence[str],
+    metrics: Sequence[Metric],
 ) -> list[str]:
     """Say what the metrics cannot see in these texts; one sentence each."""
     predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]

@@ -10,8 +10,9 @@ if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored witho
     from ragbench.signature import Signature
     from ragbench.types import CauseArray, Direction, FloatArray
 
-Aggregate = Literal["mean", "sum", "geometric_mean"]
-"""How the values of the queries become one number."""
+Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
+"""How the values of the queries become one number; `corpus`: computed from all of them at once,
+and each value is what its query moves that number by, in units of a mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +35,7 @@ class ScoreColumn:
     """The largest possible value of one item; inf where unbounded."""
     aggregate: Aggregate = "mean"
     """How the values become one number."""
+    total: float | None = None
+    """That number where it is not computed from the values."""
     details: Mapping[int, str] = field(default_factory=dict)
     """Row -> what went wrong there, in words."""

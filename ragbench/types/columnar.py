@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -24,6 +24,13 @@ from ragbench.types.cells import (
     id_bytes,
 )
 from ragbench.types.qrels_digest import qrels_digest
+from ragbench.types.subtopics import (
+    Subtopics,
+    best_grades,
+    check_subtopics,
+    has_subtopics,
+    subtopics_digest,
+)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -159,6 +166,8 @@ class Qrels:
     """The document id of every row, distinct within a query."""
     grades: IntArray
     """The grade of every row: 0 and below is not relevant."""
+    subtopics: Subtopics | None = None
+    """The grades under subtopics, of which those of the rows are the best; None without any."""
 
     def __post_init__(self) -> None:
         _freeze(self.starts, self.grades)
@@ -176,16 +185,20 @@ class Qrels:
         return cls.from_dict(frames.judgements_of(frame))
 
     @classmethod
-    def from_dict(cls, qrels: Mapping[str, Mapping[str, int]]) -> Qrels:
+    def from_dict(cls, qrels: Mapping[str, Mapping[str, Any]]) -> Qrels:
         """Build qrels from {query id: {document id: grade}}.
 
-        Integral floats and NumPy integers are grades too.
+        Integral floats and NumPy integers are grades too. For diversity measures, every document
+        may have {subtopic: grade} instead; its grade is then the best of these.
 
         Raises:
             DataError: An id that is not text, or a grade that is not an integer of 32 bits; names
                 query and document.
         """
         check_ids(qrels, "qrels")
+        if has_subtopics(qrels):
+            subtopics = check_subtopics(qrels)
+            return replace(cls.from_dict(best_grades(subtopics)), subtopics=subtopics)
         starts = borders(map(len, qrels.values()), len(qrels))
         rows = chain.from_iterable(map(grade_row, qrels.values(), qrels))
         grades = np.fromiter(rows, np.int64, int(starts[-1]))
@@ -202,6 +215,14 @@ class Qrels:
     def to_dict(self) -> dict[str, dict[str, int]]:
         """Return {query id: {document id: grade}}, in the order of the rows."""
         return _nested(self.query_ids, self.starts, self.documents, self.grades)
+
+    def of_queries(self, wanted: Collection[str]) -> Qrels:
+        """Return the judgements of some queries, in the same order."""
+        kept = Qrels.from_dict({q: docs for q, docs in self.by_query.items() if q in wanted})
+        if self.subtopics is None:
+            return kept
+        topics = {query: docs for query, docs in self.subtopics.items() if query in wanted}
+        return replace(kept, subtopics=topics)
 
     @cached_property
     def document_ids(self) -> ByteIds:
@@ -220,6 +241,11 @@ class Qrels:
     def fingerprint(self) -> str:
         """Return 12 hexadecimal digits of the content, whatever the order of the rows."""
         return self._digest
+
+    @cached_property
+    def subtopics_fingerprint(self) -> str | None:
+        """The fingerprint of the subtopics, which `fingerprint` leaves out; None without any."""
+        return None if self.subtopics is None else subtopics_digest(self.subtopics)
 
 
 def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:

@@ -1,6 +1,9 @@
 """`ragbench list`."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -19,8 +22,9 @@ def invoke(*arguments):
 def test_lists_everything():
     text = invoke()
 
-    for name in ("bm25", "run_file", "extractive", "beir", "ndcg", "rouge1", "lexical"):
+    for name in ("bm25", "run_file", "extractive", "beir", "ndcg", "contains", "lexical"):
         assert f"  {name}  " in text
+    assert "  bleu, bleu1, bleu2, bleu3, bleu4  " in text, "what differs in nothing is one entry"
     for heading in ("retrievers", "generators", "loaders", "measures", "metrics", "judges"):
         assert f"{heading}\n" in text
     assert "rubrics\n" in text
@@ -82,3 +86,12 @@ def test_an_unknown_kind_is_a_usage_error():
 
     assert result.exit_code == 2
     assert "'retrievers'" in result.stderr
+
+
+def test_a_reader_that_goes_away_early_is_no_error():
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "ragbench", "list"]
+    found = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (found.returncode, found.stderr) == (0, "")

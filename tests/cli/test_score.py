@@ -259,3 +259,28 @@ def test_the_default_is_the_official_set_as_a_table(score):
     assert head.split() == ["measure", "alpha"]
     assert [row.split()[0] for row in rows[:4]] == ["num_ret", "num_rel", "num_rel_ret", "map"]
     assert len([row for row in rows if row.startswith(("precision@", "iprec_at_recall@"))]) == 20
+
+
+def test_subtopics_come_from_the_second_column(runs, score):
+    """q1: d2 covers a, d1 covers a and b; the run has d2, d3, d1."""
+    lines = ["q1 a d2 1", "q1 a d1 1", "q1 b d1 1", "q1 a d3 0", "q2 a d4 1"]
+    (runs / "diversity").write_text("\n".join([*lines, ""]))
+    names = ["subtopic_recall@1", "subtopic_recall@3", "redundancy@3", "alpha_ndcg@2", "map"]
+    asked = [part for name in names for part in ("-m", name)]
+
+    code, text, problems = score("diversity", "a.run", *asked, "--format", "trec", "-q")
+
+    assert code == 0, problems
+    values = {line.split()[0]: line.split()[2] for line in text.splitlines() if "\tq1\t" in line}
+    assert values == {
+        "map": "0.8333",
+        "subtopic_recall@1": "0.5000",
+        "subtopic_recall@3": "1.0000",
+        "redundancy@3": "0.0000",
+        # 1 / (2 + 0.5 / log2(3)): the best order has d1 first
+        "alpha_ndcg@2": "0.4319",
+    }
+    again = score(
+        "diversity", "-", *asked, "--format", "trec", "-q", stdin=(runs / "a.run").read_bytes()
+    )
+    assert again[1] == text, "a stream is read once"

@@ -107,3 +107,15 @@ def test_what_is_no_file_is_refused(source):
         rb.read_qrels(source)
     with pytest.raises(rb.DataError, match="allowed: a path, or an open binary stream"):
         rb.read_run(source)
+
+
+def test_progress_reaches_its_end():
+    calls = []
+    rb.evaluate_texts(
+        ["a", None, "b"] * 40,
+        ["a", "b", None] * 40,
+        ["rouge1", "rougeL", "bleu(lowercase=true)"],
+        progress=lambda done, total: calls.append((done, total)),
+    )
+    assert calls[-1] == (240, 240)
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)

@@ -22,7 +22,7 @@ generators:
   e: {type: extractive, retrievers: [swept], passages: 3, version: "07"}
 metrics:
   retrieval: {measures: ["ndcg(gain=exp,discount=jk)@10", map], ties: docid, match: {level: id}}
-  generation: [rouge1, bleu]
+  generation: [rouge1, bleu, rougeL(stemmer=true).recall]
   judge: {type: lexical, rubrics: [faithfulness]}
 statistics: {baseline: bm25, confidence: 0.9}
 max_failed: 0.5

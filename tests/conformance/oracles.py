@@ -70,7 +70,16 @@ IR_MEASURES = {
 }
 """Our measure -> that of ir_measures."""
 
+NDEVAL = {
+    "alpha_ndcg": "alpha-nDCG@k",
+    "subtopic_recall": "strec@k",
+}
+"""Our measure -> that of ndeval, TREC's own program for diversity."""
+
 BRUTE_FORCE = {
+    "answer_hit": "every window of words of every passage",
+    "alpha_ndcg": "the greedy ideal, document by document",
+    "redundancy": "every document against all above it",
     "err": "the cascade, document by document",
     "gmap": "the n-th root of the product of average precisions",
     "f1": "the harmonic mean of precision and recall, as fractions",

@@ -60,6 +60,7 @@ def oracles_of(name: str) -> dict[str, str]:
         "trec_eval": ", ".join(f"`{family}`" for family in trec_eval),
         "scikit-learn": oracles.SCIKIT_LEARN.get(name, ""),
         "ir_measures": oracles.IR_MEASURES.get(name, ""),
+        "ndeval": oracles.NDEVAL.get(name, ""),
         "plainly": oracles.BRUTE_FORCE.get(name, ""),
     }
     return {kind: which for kind, which in found.items() if which}
@@ -72,7 +73,7 @@ def _family(key: str) -> str:
 
 
 def _oracles() -> str:
-    kinds = ("trec_eval", "scikit-learn", "ir_measures", "plainly")
+    kinds = ("trec_eval", "scikit-learn", "ir_measures", "ndeval", "plainly")
     rows = []
     for name in MEASURES.table:
         found, spec = oracles_of(name), spec_of(MEASURES.load(name))

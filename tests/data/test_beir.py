@@ -71,9 +71,43 @@ def test_a_subtopic_column(folder, write):
 
     assert collection.qrels is not None
     assert collection.qrels.to_dict() == {"q1": {"d1": 2}}
+    assert collection.qrels.subtopics == {"q1": {"d1": {"x": 0, "y": 2}}}
     assert collection.notes[-1] == (
         "judgements of a pair under a further subtopic, of which the best grade counts: 1"
     )
+
+
+def test_judgements_without_a_subtopic_beside_others(folder, write):
+    """They count for every other measure; they cover nothing."""
+    write("qrels/test.tsv", "q1\td1\t2\nq1\td2\t1\tx\nq2\td1\t1\t\n")
+
+    qrels = Beir(path=folder).load().qrels
+
+    assert qrels.to_dict() == {"q1": {"d1": 2, "d2": 1}, "q2": {"d1": 1}}
+    assert qrels.subtopics == {"q1": {"d2": {"x": 1}}}
+
+
+def test_subtopics_of_a_random_split(folder, write):
+    (folder / "qrels" / "test.tsv").unlink()
+    write("qrels/train.tsv", "q1\td1\t1\tx\nq1\td1\t1\ty\nq2\td2\t1\tx\n")
+    write("qrels/dev.tsv", "q3\td2\t1\tz\n")
+
+    qrels = Beir(path=folder, split={"test": 0.99}).load().qrels
+
+    assert qrels.subtopics == {
+        "q1": {"d1": {"x": 1, "y": 1}}, "q2": {"d2": {"x": 1}}, "q3": {"d2": {"z": 1}},
+    }  # fmt: skip
+
+
+def test_no_subtopics_where_the_column_is_absent(folder):
+    assert Beir(path=folder).load().qrels.subtopics is None
+
+
+def test_a_document_that_the_corpus_lacks_is_kept(folder, write):
+    """Whether it can be found depends on how hits are matched, which a loader does not know."""
+    write("qrels/test.tsv", "q1\td1\t1\nq1\td99\t1\n")
+
+    assert Beir(path=folder).load().qrels.to_dict() == {"q1": {"d1": 1, "d99": 1}}
 
 
 def test_an_id_that_starts_like_a_comment(folder, write):
@@ -124,20 +158,16 @@ def test_splits_that_contradict_each_other(folder, write, problem):
     ("rows", "expected"),
     [
         (
-            "q1\td1\t1\nq1\tdd3\t1\n",
-            "qrels/test.tsv:3: document 'dd3' is not in corpus.jsonl; did you mean 'd3'?",
-        ),
-        (
             "Q-1\td1\t1\n",
             "qrels/test.tsv:2: query 'Q-1' is not in queries.jsonl; did you mean 'q1'?",
         ),
         (
-            "q1\tx1\t1\nq2\tx1\t1\nq2\tx2\t0\n",
-            "qrels/test.tsv:2: document 'x1' is not in corpus.jsonl; 1 more: 'x2' (line 4)",
+            "x1\td1\t1\nx1\td2\t1\nx2\td2\t0\n",
+            "qrels/test.tsv:2: query 'x1' is not in queries.jsonl; 1 more: 'x2' (line 4)",
         ),
         (
-            "".join(f"q1\tx{n}\t1\n" for n in range(10)),
-            "qrels/test.tsv:2: document 'x0' is not in corpus.jsonl; 9 more: "
+            "".join(f"x{n}\td1\t1\n" for n in range(10)),
+            "qrels/test.tsv:2: query 'x0' is not in queries.jsonl; 9 more: "
             "'x1' (line 3), 'x2' (line 4), 'x3' (line 5), 'x4' (line 6) and 5 others",
         ),
         ("q1\td1\tx\n", "qrels/test.tsv:2: grade 'x'; allowed: an integer from"),

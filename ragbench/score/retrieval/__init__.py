@@ -52,8 +52,11 @@ MEASURES = Family(
         "num_rel_ret": f"{_HERE}.counts:num_rel_ret",
         "num_nonrel_judged_ret": f"{_HERE}.counts:num_nonrel_judged_ret",
         "num_q": f"{_HERE}.counts:num_q",
+        "answer_hit": f"{_HERE}.answer_hit:answer_hit",
+        "alpha_ndcg": f"{_HERE}.diversity:alpha_ndcg",
+        "subtopic_recall": f"{_HERE}.diversity:subtopic_recall",
+        "redundancy": f"{_HERE}.diversity:redundancy",
     },
-    planned=frozenset({"alpha_ndcg", "answer_hit", "redundancy", "subtopic_recall"}),
 )
 """Every measure that can be named, loaded on first use."""
 

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from ragbench.errors import DataError
 from ragbench.score.retrieval.base import Cutoff, measure
+from ragbench.score.retrieval.passages import RetrievedPassages
 from ragbench.text.normalize import normalize_answer
 from ragbench.types import Cause, FloatArray
 
 
-@dataclass(frozen=True)
-class RetrievedPassages:
-    """What n queries retrieved, as texts, and the answers that they should have found."""
-
-    passages: Sequence[Sequence[str]]
-    """Query -> the texts of its passages, best first."""
-    answers: Sequence[Sequence[str]]
-    """Query -> its gold answers; none where it has no reference."""
-
-    def __post_init__(self) -> None:
-        if len(self.passages) != len(self.answers):
-            raise DataError(
-                f"passages of {len(self.passages)} queries, answers of {len(self.answers)}",
-                allowed="one list of answers for each list of passages",
-            )
-
-
-@measure("answer_hit", range=(0.0, 1.0), cutoff="required", nan_means=Cause.NO_REFERENCE)
+@measure(
+    "answer_hit",
+    range=(0.0, 1.0),
+    reads="passages",
+    cutoff="required",
+    nan_means=Cause.NO_REFERENCE,
+)
 def answer_hit(retrieved: RetrievedPassages, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query 1 if one of its first k passages contains a gold answer, else 0.
 

@@ -1,4 +1,4 @@
-"""What every retrieval measure is: a function of `RankedGrades` that `@measure` declares."""
+"""What every retrieval measure is: a function of a record, which `@measure` declares."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ Cutoff = Annotated[int, Option("Look at the first k ranks only.", ge=1)]
 """A number of ranks."""
 Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
 """A smallest grade."""
+
+Reads = Literal["grades", "subtopics", "passages"]
+"""The record that a measure is a function of: `RankedGrades`, a `RankedSubtopics` for each query,
+or `RetrievedPassages`."""
+
+_NEEDS: Mapping[Reads, str] = {
+    "grades": "judgements",
+    "subtopics": "judgements with subtopics",
+    "passages": "gold answers and the texts of the passages",
+}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,6 +166,8 @@ class MeasureSpec:
     """The largest possible value of one query; inf where unbounded."""
     aliases: tuple[str, ...] = ()
     """Further names of the same thing."""
+    reads: Reads = "grades"
+    """The record that it is a function of."""
     direction: Direction = "higher"
     """Which way is better."""
     aggregate: Aggregate = "mean"
@@ -175,6 +187,11 @@ class MeasureSpec:
     from_qrels: Mapping[str, Callable[[RankedGrades], Any]] = field(default_factory=dict)
     """Options whose default is read off the qrels."""
 
+    @property
+    def needs(self) -> str:
+        """What the data must have for its record, in words."""
+        return _NEEDS[self.reads]
+
 
 def measure(
     name: str,
@@ -182,14 +199,14 @@ def measure(
     range: tuple[float, float],
     **declared: Any,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a function of `RankedGrades` and options to be a retrieval measure.
+    """Declare a function of a record and options to be a retrieval measure.
 
     A bad option raises an `OptionError` before the function runs.
 
     Args:
         name: The canonical name.
         range: The smallest and the largest possible value of one query.
-        **declared: Further fields of `MeasureSpec`.
+        **declared: Further fields of `MeasureSpec`, such as the record that it `reads`.
     """
     spec = MeasureSpec(name, *range, **declared)
 

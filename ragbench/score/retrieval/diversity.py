@@ -19,7 +19,7 @@ Alpha = Annotated[
 ]
 
 
-@measure("alpha_ndcg", range=(0.0, 1.0), cutoff="required")
+@measure("alpha_ndcg", range=(0.0, 1.0), reads="subtopics", cutoff="required")
 def alpha_ndcg(
     queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None, alpha: Alpha = 0.5
 ) -> FloatArray:
@@ -60,7 +60,7 @@ def alpha_ndcg(
     return scores
 
 
-@measure("subtopic_recall", range=(0.0, 1.0), cutoff="required")
+@measure("subtopic_recall", range=(0.0, 1.0), reads="subtopics", cutoff="required")
 def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its subtopics that its first k documents cover.
 
@@ -93,6 +93,7 @@ def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = No
 @measure(
     "redundancy",
     range=(0.0, 1.0),
+    reads="subtopics",
     cutoff="required",
     direction="lower",
     nan_means=Cause.EMPTY_RANKING,

@@ -8,23 +8,29 @@ import numpy as np
 
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.tie_groups import TieGroups
+from ragbench.types import IntArray
 from ragbench.types.columnar import borders
 
 
-def judged_only(ranked: RankedGrades) -> RankedGrades:
+def without_unjudged(ranked: RankedGrades, grades: IntArray | None = None) -> RankedGrades:
     """Take the documents out of each ranking that have no grade, or a negative one.
 
     Those that are left close up. A ranking may be empty then.
+
+    Args:
+        ranked: The judged documents in rank order.
+        grades: Their grades, where `ranked` has something else in their place.
 
     Example:
         `new` is not judged, so `b` stands at rank 2.
 
         >>> from ragbench.score.retrieval.ranking import rank
-        >>> found = judged_only(rank({"q": {"a": 0, "b": 1}}, {"q": {"a": 9, "new": 8, "b": 7}}))
+        >>> ranked = rank({"q": {"a": 0, "b": 1}}, {"q": {"a": 9, "new": 8, "b": 7}})
+        >>> found = without_unjudged(ranked)
         >>> found.rank, found.n_retrieved
         (array([1, 2]), array([2]))
     """
-    kept = np.flatnonzero(ranked.grades >= 0)
+    kept = np.flatnonzero((ranked.grades if grades is None else grades) >= 0)
     query = ranked.query[kept]
     counts = np.bincount(query, minlength=ranked.n_queries)
     starts = borders(counts.tolist(), ranked.n_queries)

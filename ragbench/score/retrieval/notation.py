@@ -14,8 +14,16 @@ import numpy as np
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, nearest
 from ragbench.score.base import Aggregate
+from ragbench.score.options import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES
-from ragbench.score.retrieval.base import MeasureSpec, RankedGrades, options_of, spec_of
+from ragbench.score.retrieval.base import (
+    MeasureSpec,
+    RankedGrades,
+    Reads,
+    options_of,
+    spec_of,
+)
+from ragbench.score.retrieval.passages import RetrievedPassages
 from ragbench.score.retrieval.spellings import (
     FALSE_FRIENDS,
     OPTION_SPELLINGS,
@@ -27,12 +35,14 @@ from ragbench.score.retrieval.trec_eval_parameters import read_parameters
 from ragbench.types import Direction, FloatArray
 
 _FORM = re.compile(r"(?P<name>[^()@]+)(?:\((?P<options>[^()]*)\)\s*)?(?:@(?P<k>.*))?")
-_COMMA = re.compile(r",(?![^{]*\})")  # not the one in gains={1:3,2:9}
 _NO_ROWS = np.zeros(0, np.int64)
-_NO_QUERIES = RankedGrades(
+_NO_GRADES = RankedGrades(
     (), _NO_ROWS, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64), _NO_ROWS, _NO_ROWS,
     np.zeros(1, np.int64),
 )  # fmt: skip
+_NO_QUERIES: Mapping[Reads, Any] = {
+    "grades": _NO_GRADES, "subtopics": (), "passages": RetrievedPassages((), ()),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ class Measure:
     spec: MeasureSpec
     """What the implementation declares."""
     kernel: Callable[..., FloatArray]
-    """The function of `RankedGrades`."""
+    """The function of the record that `spec.reads` names."""
     options: Mapping[str, Any]
     """The options that differ from their default, without the cut-off."""
     k: int | None = None
@@ -77,10 +87,14 @@ class Measure:
         """What a query without a relevant document gets where those count."""
         return self.low if self.spec.of_nothing is None else self.spec.of_nothing
 
-    def score(self, ranked: RankedGrades) -> FloatArray:
-        """Return one value per query; NaN where the measure does not apply."""
+    def score(self, record: Any) -> FloatArray:
+        """Return one value per query; NaN where the measure does not apply.
+
+        Args:
+            record: What the measure reads; see `MeasureSpec.reads`.
+        """
         cutoff = {} if self.k is None else {"k": self.k}
-        return self.kernel(ranked, **self.options, **cutoff)
+        return self.kernel(record, **self.options, **cutoff)
 
     def signature_parts(self, ranked: RankedGrades | None = None) -> dict[str, Any]:
         """Return every option with its value, defaults included.
@@ -218,11 +232,11 @@ def _measure(
     spec = spec_of(kernel)
     if spec is None:
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
-    given = _options(spec, kernel, [*_split(spelt), *_split(options)], implied)
+    given = _options(spec, kernel, [*split_options(spelt), *split_options(options)], implied)
     cutoff = _cutoff(spec, kernel, k)
     at = {} if cutoff is None else {spec.at: cutoff}
     # a measure over no queries costs nothing and checks what the options demand of each other
-    kernel(_NO_QUERIES, **given, **at)
+    kernel(_NO_QUERIES[spec.reads], **given, **at)
     inside = ",".join(f"{option}={value}" for option, value in given.items())
     shown = f"{spec.name}({inside})" if inside else spec.name
     canonical = shown if cutoff is None else f"{shown}@{cutoff}"
@@ -250,42 +264,18 @@ def _forms() -> list[str]:
     ]
 
 
-def _split(options: str) -> list[str]:
-    return [part.strip() for part in _COMMA.split(options)] if options.strip() else []
-
-
 def _options(
     spec: MeasureSpec, kernel: Callable[..., Any], parts: list[str], implied: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Read `gain=exp`, `p=0.5`; those at their default are left out, the others in their order."""
-    owner = spec.name
     declared = {name: option for name, option in options_of(kernel).items() if name != spec.at}
-    allowed = ", ".join(f"{name}={option.allowed}" for name, option in declared.items())
-    given: dict[str, Any] = {}
-    for part in parts:
-        key, equals, text = (piece.strip() for piece in part.partition("="))
-        key, text = OPTION_SPELLINGS.get((key, text.strip("'\"")), (key, text.strip("'\"")))
-        if not equals or key not in declared:
-            wanted = f"options in the form name=value: {allowed}" if allowed else "no options"
-            raise OptionError(owner, "options", part, wanted, nearest(key, declared))
-        if key in given:
-            raise OptionError(owner, key, f"{given[key]} and {text}", "one value")
-        given[key] = declared[key].check(owner, _value(text))
-    given = {**implied, **given}
-    return {
-        name: given[name]
-        for name, option in declared.items()
-        if name in given and given[name] != option.default
-    }
+    return read_options(spec.name, parts, declared, _respell, implied)
 
 
-def _value(text: str) -> Any:
-    """Read an integer, a number, or a word; 2.0 is the integer 2, so that names are unique."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text.replace(" ", "") if text.startswith("{") else text
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+def _respell(key: str, text: str) -> tuple[str, str]:
+    bare = text.strip("'\"")
+    bare = bare.replace(" ", "") if bare.startswith("{") else bare
+    return OPTION_SPELLINGS.get((key, bare), (key, bare))
 
 
 def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any:
@@ -299,7 +289,7 @@ def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any
         raise OptionError(spec.name, "k", k, f"no cut-off: {spec.name}")
     digits = k.strip()
     if spec.at != "k":
-        return options_of(kernel)[spec.at].check(spec.name, _value(digits))
+        return read_value(spec.name, options_of(kernel)[spec.at], digits)
     if not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
         found: object = int(k) if re.fullmatch(r"-?\d+", k) else k
         raise OptionError(spec.name, "k", found, "an integer >= 1")

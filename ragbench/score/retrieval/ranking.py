@@ -79,6 +79,23 @@ def rank_judged(
     return replace(ranked, find_ties=find_ties, averaged=ties == "average", trec_eval=trec_eval)
 
 
+def ranked_documents(
+    run: Run, *, ties: Ties = "docid", trec_eval: TrecEval = 10
+) -> dict[str, list[str]]:
+    """Return query id -> its documents in the order that the rules give.
+
+    Example:
+        >>> ranked_documents(Run.from_dict({"q": {"d1": 1.0, "d2": 1.0, "d3": 2.0}}))
+        {'q': ['d3', 'd2', 'd1']}
+    """
+    # as if every document were judged, its grade being the number of its row
+    every = Qrels(run.query_ids, run.starts, run.documents, np.arange(1, len(run) + 1))
+    ranked = rank(every, run, ties=ties, trec_eval=trec_eval)
+    documents = [run.documents[row] for row in (ranked.grades - 1).tolist()]
+    spans_of = zip(run.query_ids, ranked.starts.tolist(), ranked.starts[1:].tolist(), strict=False)
+    return {query: documents[start:end] for query, start, end in spans_of}
+
+
 def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
     """Refuse tie rules that do not exist, and a depth that would cut through an average."""
     if ties not in get_args(Ties):
@@ -146,9 +163,6 @@ def in_rank_order(
     order = rank_order(hits.query, hits.rank)
     query = hits.query[order]
     n = len(judged.starts) - 1
-    # sorted as one number: the query, and below it the grade, the largest first
-    judged_query = np.repeat(np.arange(n, dtype=np.int64) << _GRADE_BITS, np.diff(judged.starts))
-    ideal = np.sort(judged_query + (LARGEST_GRADE - judged.grades))
     return RankedGrades(
         query_ids=judged.query_ids,
         query=query,
@@ -156,10 +170,18 @@ def in_rank_order(
         grades=hits.grades[order],
         starts=borders(np.bincount(query, minlength=n).tolist(), n),
         n_retrieved=n_retrieved,
-        judged_grades=LARGEST_GRADE - (ideal & ((1 << _GRADE_BITS) - 1)),
+        judged_grades=ideal_order(judged.grades, judged.starts),
         judged_starts=judged.starts,
         missing=missing,
     )
+
+
+def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
+    """Sort the grades of each query, the best first."""
+    # sorted as one number: the query, and below it the grade, the largest first
+    query = np.repeat(np.arange(len(starts) - 1, dtype=np.int64) << _GRADE_BITS, np.diff(starts))
+    ideal: IntArray = np.sort(query + (LARGEST_GRADE - grades))
+    return LARGEST_GRADE - (ideal & ((1 << _GRADE_BITS) - 1))
 
 
 def rank_order(query: IntArray, rank: IntArray) -> IntArray:

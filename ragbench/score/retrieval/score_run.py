@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.score.base import ScoreColumn
-from ragbench.score.retrieval.base import RankedGrades
-from ragbench.score.retrieval.judged_only import judged_only as without_unjudged
+from ragbench.score.retrieval.base import Reads
+from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.judgements import Judgements
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank_judged
@@ -90,6 +90,10 @@ class Rules:
             if value not in get_args(words):
                 raise OptionError("score_run", name, value, ", ".join(get_args(words)))
 
+    def signature_parts(self) -> dict[str, Any]:
+        """Return every rule; one that most calls do without only where it is used."""
+        return {**asdict(self), "judged_only": self.judged_only or None}
+
 
 def score_run(
     run: Run | Mapping[str, Mapping[str, float]],
@@ -110,7 +114,8 @@ def score_run(
 
     Args:
         run: {query id: {document id: score}}, or `Run`.
-        qrels: {query id: {document id: grade}}, or `Qrels`.
+        qrels: {query id: {document id: grade}}, or `Qrels`; for measures of subtopics
+            {query id: {document id: {subtopic: grade}}}.
         measures: Names or `Measure` objects, in any spelling that `parse_measures` reads.
         missing: What a judged query that the run lacks gets: `zero`, the value of an empty
             ranking, or `skip`, no value.
@@ -122,7 +127,8 @@ def score_run(
 
     Raises:
         OptionError: No such measure, option or rule.
-        DataError: Ids that are not text, scores that are NaN, grades that are not integers.
+        DataError: Ids that are not text, scores that are NaN, grades that are not integers; a
+            measure of subtopics, and qrels without them.
         NotBuiltYet: A measure or rule that this version lacks.
 
     Example:
@@ -134,64 +140,69 @@ def score_run(
     rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
     judged = Judgements.read(qrels)
-    ranked = rank_judged(judged, run, ties=ties, trec_eval=trec_eval, depth=depth)
+    subtopics = subtopics_read_by(parsed, judged.source, ties)
+    against = judged if subtopics is None else Judgements.read(numbered(subtopics))
+    ranked = rank_judged(against, run, ties=ties, trec_eval=trec_eval, depth=depth)
     queries = run.query_ids if isinstance(run, Run) else run
     return score_ranked(
-        ranked,
+        gather(ranked, subtopics, judged_only=judged_only),
         parsed,
         rules,
-        fingerprint=judged.fingerprint(),
+        fingerprints=fingerprints_of(judged, subtopics),
         unknown=len(set(queries) - set(ranked.query_ids)),
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
     )
 
 
+def fingerprints_of(judged: Judgements | Qrels, subtopics: Qrels | None) -> dict[Reads, Any]:
+    """Return, for each record that a measure may read, the parts of its signature."""
+    grades = {"qrels": judged.fingerprint()}
+    if subtopics is None:
+        return {"grades": grades}
+    topics = {"subtopics": subtopics.subtopics_fingerprint}
+    return {"grades": grades, "subtopics": {**grades, **topics}}
+
+
 def score_ranked(
-    ranked: RankedGrades,
+    evidence: Evidence,
     measures: Sequence[Measure],
     rules: Rules,
     *,
-    fingerprint: str,
+    fingerprints: Mapping[Reads, Mapping[str, Any]],
     unknown: int,
     duplicates: int,
 ) -> ScoredRun:
     """Score what has been ranked already.
 
     Args:
-        ranked: The judged documents in rank order; `rules.judged_only` is applied here.
+        evidence: The judged documents in rank order.
         measures: What to score by.
         rules: The rules that it was ranked by, and those for what has no value.
-        fingerprint: That of the qrels, for the signatures.
+        fingerprints: What `fingerprints_of` returns for the qrels.
         unknown: How many queries of the run are not in the qrels.
         duplicates: How many hits were dropped because their query had the document already.
     """
-    counts = _counts(ranked, rules, unknown, duplicates)
-    if rules.judged_only:
-        ranked = without_unjudged(ranked)
-    columns = [_column(measure, ranked, rules, fingerprint) for measure in measures]
-    return ScoredRun(columns, ranked.query_ids, counts)
+    ranked = evidence.grades
+    columns = []
+    for measure in measures:
+        values, causes = _values(measure, evidence, rules)
+        options = measure.signature_parts(ranked)
+        prints = fingerprints[measure.spec.reads]
+        parts = {**options, **rules.signature_parts(), **prints}
+        columns.append(column_of(measure, values, causes, **parts))
+    return ScoredRun(columns, ranked.query_ids, _counts(evidence, rules, unknown, duplicates))
 
 
-def _column(measure: Measure, ranked: RankedGrades, rules: Rules, fingerprint: str) -> ScoreColumn:
-    values, causes = _values(measure, ranked, rules)
-    name = measure.spec.name
-    signature = Signature.of(
-        name if measure.k is None else f"{name}@{measure.k}",
-        **measure.signature_parts(ranked),
-        ties=rules.ties,
-        trec_eval=rules.trec_eval,
-        missing=rules.missing,
-        no_relevant=rules.no_relevant,
-        depth=rules.depth,
-        judged_only=rules.judged_only or None,  # a rule that most calls do without
-        qrels=fingerprint,
-        v=measure.spec.version,
-    )
+def column_of(
+    measure: Measure, values: FloatArray, causes: CauseArray, **parts: Any
+) -> ScoreColumn:
+    """Return what a measure says, with everything that it depends on in the signature."""
+    name = measure.spec.name if measure.k is None else f"{measure.spec.name}@{measure.k}"
     return ScoreColumn(
         measure.written,
         values,
         causes,
-        signature,
+        Signature.of(name, **parts, v=measure.spec.version),
         measure.direction,
         measure.low,
         measure.high,
@@ -199,9 +210,10 @@ def _column(measure: Measure, ranked: RankedGrades, rules: Rules, fingerprint: s
     )
 
 
-def _values(measure: Measure, ranked: RankedGrades, rules: Rules) -> tuple[FloatArray, CauseArray]:
+def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
     """Apply the rules to what a measure says: a value or a cause for every query."""
-    values = np.array(measure.score(ranked), np.float64)
+    ranked = evidence.grades
+    values = np.array(measure.score(evidence.read_by(measure)), np.float64)
     causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT
@@ -217,7 +229,8 @@ def _values(measure: Measure, ranked: RankedGrades, rules: Rules) -> tuple[Float
     return values, causes
 
 
-def _counts(ranked: RankedGrades, rules: Rules, unknown: int, duplicates: int) -> RunCounts:
+def _counts(evidence: Evidence, rules: Rules, unknown: int, duplicates: int) -> RunCounts:
+    ranked = evidence.grades
     judged = np.diff(ranked.judged_starts) > 0
     relevant = ranked.count_relevant(1) > 0
     missing = np.zeros(ranked.n_queries, bool)
@@ -225,7 +238,6 @@ def _counts(ranked: RankedGrades, rules: Rules, unknown: int, duplicates: int) -
     has_value = judged & (relevant | (rules.no_relevant == "zero"))
     if rules.missing == "skip":
         has_value &= ~missing
-    n_retrieved = int(ranked.n_retrieved.sum())
     return RunCounts(
         queries=ranked.n_queries,
         scored=int(has_value.sum()),
@@ -233,5 +245,5 @@ def _counts(ranked: RankedGrades, rules: Rules, unknown: int, duplicates: int) -
         without_judgements=unknown + int((~judged).sum()),
         without_relevant=int((judged & ~relevant).sum()),
         duplicates=duplicates,
-        judged_share=len(ranked.grades) / n_retrieved if n_retrieved else None,
+        judged_share=evidence.judged_share,
     )

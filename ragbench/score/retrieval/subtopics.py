@@ -32,14 +32,24 @@ class RankedSubtopics:
             >>> [sorted(covered) for covered in ranked.retrieved]
             [['a', 'b'], []]
         """
-        nothing: Subtopics = frozenset()
+        return cls.at_ranks(dict(enumerate(dict.fromkeys(retrieved), 1)), judged)
+
+    @classmethod
+    def at_ranks(
+        cls, retrieved: Mapping[int, str], judged: Mapping[str, Collection[Hashable]]
+    ) -> RankedSubtopics:
+        """Join judgements with the documents whose ranks are known; the others cover nothing.
+
+        Args:
+            retrieved: Rank, from 1, -> document id.
+            judged: Document id -> the subtopics that it is relevant to.
+        """
         covers = {document: frozenset(topics) for document, topics in judged.items()}
-        return cls(
-            tuple(covers.get(document, nothing) for document in dict.fromkeys(retrieved)),
-            tuple(
-                covers[document] for document in sorted(covers, reverse=True) if covers[document]
-            ),
-        )
+        by_rank: list[Subtopics] = [frozenset()] * max(retrieved, default=0)
+        for rank, document in retrieved.items():
+            by_rank[rank - 1] = covers.get(document, frozenset())
+        falling = sorted(covers, reverse=True)
+        return cls(tuple(by_rank), tuple(covers[doc] for doc in falling if covers[doc]))
 
     @property
     def all(self) -> Subtopics:

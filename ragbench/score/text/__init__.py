@@ -10,12 +10,12 @@ METRICS = Family(
     table={
         **{f"rouge{n}": f"{_HERE}.rouge:rouge" for n in (*range(1, 10), "L", "Lsum")},
         **{f"bleu{n}": f"{_HERE}.bleu:bleu" for n in ("", 1, 2, 3, 4)},
+        "bleu.corpus": f"{_HERE}.corpus_bleu:corpus_bleu",
         **{name: f"{_HERE}.{name}:{name}" for name in ("exact_match", "token_f1", "contains")},
     },
     planned=frozenset(
         {
             "bertscore",
-            "bleu.corpus",
             "chrf",
             "chrf++",
             "meteor",

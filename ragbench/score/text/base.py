@@ -3,7 +3,9 @@
     @metric("ends_politely", version=1, needs_reference=False)
     def ends_politely(prediction: str, references: Sequence[str]) -> float: ...
 
-Options are keyword parameters annotated with `Option`. A third party names the function in the
+Options are keyword parameters annotated with `Option`; whoever names the metric sets them in
+parentheses: `ends_politely(words=3)`. A metric that is faster on many rows at once, or keeps a
+model, declares `open` as well. A third party names the function in the
 entry point group `ragbench.metrics`.
 """
 
@@ -11,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ragbench.errors import OptionError
+from ragbench.score.base import Aggregate
+from ragbench.score.options import write_options
 from ragbench.types.scores import Direction
 
 
@@ -45,9 +49,44 @@ class BleuScore(NamedTuple):
 
 Row = tuple[str, Sequence[str]]
 """A prediction and its references."""
-Batch = Callable[[Sequence[Row], Sequence["Metric"], Mapping[str, Any]], list[list[float]]]
-"""Rows, metrics of one declaration, options -> the values of each metric, row by row."""
+Options = Mapping[str, Any]
+"""Option -> value, defaults included."""
+Advance = Callable[[int], None]
+"""Is told how many further rows are done."""
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The values of one metric, row by row."""
+
+    values: list[float]
+    """One value per row."""
+    total: float | None = None
+    """The value of all rows together, where that is not the mean of the values."""
+
+
+class Scorer(Protocol):
+    """Scores rows by the metrics of one declaration; lives as long as the run.
+
+    What it computes of a REFERENCE it may keep from call to call: every system is scored against
+    the same ones. Predictions come once.
+    """
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        """Return a column per metric; `advance` has been told of every row by then."""
+        ...
+
+
+def nothing_missing(options: Options) -> None:
+    """Nothing has to be there before a metric can be computed."""
+
+
+def nothing_to_say(texts: Sequence[str], options: Options) -> list[str]:
+    """No notes."""
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,70 +96,89 @@ class Declaration:
     names: tuple[str, ...]
     """The metrics that the function computes."""
     function: Callable[..., Any]
-    """The function for one prediction; its keyword parameters are the options."""
-    parts: tuple[str, ...]
+    """The function for one prediction; its annotated keyword parameters are the options."""
+    parts: tuple[str, ...] = ()
     """Fields of the result that can be named after a dot; the first is the default."""
-    direction: Direction
+    direction: Direction = "higher"
     """Which way is better."""
-    low: float
-    """Smallest possible value."""
-    high: float
-    """Largest possible value."""
-    version: int
+    range: tuple[float, float] = (0.0, 1.0)
+    """Smallest and largest possible value."""
+    aggregate: Aggregate = "mean"
+    """How the values become one number."""
+    equals: str = ""
+    """The reference implementation, and how closely its values are met."""
+    not_for: str = ""
+    """When another metric says more."""
+    version: int = 1
     """Version of the definition; moves only when numbers move."""
-    needs_reference: bool
+    needs_reference: bool = True
     """Whether an item without a reference has no score."""
-    batch: Batch | None
-    """Computes many rows at once; None calls the function row by row."""
-    facts: Mapping[str, str] = field(default_factory=dict)
-    """What else the numbers depend on and no option changes; goes into the signature."""
+    open: Callable[[Options], Scorer] | None = None
+    """Makes what scores many rows at once; None calls the function row by row."""
+    facts: Mapping[str, str] | Callable[[Options], Mapping[str, str]] = field(default_factory=dict)
+    """What else the numbers depend on; goes into the signature."""
+    unsigned: frozenset[str] = frozenset()
+    """Options that no number depends on, or that `facts` has in a better form."""
+    check: Callable[[Options], None] = nothing_missing
+    """Raises MissingExtra or OptionError where the metric cannot be computed here."""
+    notes: Callable[[Sequence[str], Options], list[str]] = nothing_to_say
+    """What readers should know about how the metric sees these texts, in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric as a caller names it: `rouge1`, `rouge1.precision`."""
+    """A metric as a caller names it: `rouge1`, `rouge1(stemmer=true).precision`."""
 
     name: str
     """As the caller wrote it."""
     base: str
-    """The name without its part: `rouge1`."""
+    """The name without its part and options: `rouge1`."""
     part: str
     """The field of the result; empty where the result is a number."""
+    options: Options
+    """Every option of the declaration with its value."""
+    chosen: Options
+    """Those that differ from their default."""
     declaration: Declaration
     """Where it comes from."""
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.canonical))
+
     @property
     def canonical(self) -> str:
-        """The one spelling that goes into signatures."""
-        parts = self.declaration.parts
-        return self.base if self.part in ("", *parts[:1]) else f"{self.base}.{self.part}"
+        """The one spelling of this score: equal for equal scores."""
+        return f"{self.base}{write_options(self.chosen)}{self._part}"
+
+    @property
+    def signed_name(self) -> str:
+        """The name that goes into signatures; the options follow there as parts of their own."""
+        return f"{self.base}{self._part}"
+
+    @property
+    def _part(self) -> str:
+        return "" if self.part in ("", *self.declaration.parts[:1]) else f".{self.part}"
+
+    def check(self) -> None:
+        """See whether the metric can be computed here.
+
+        Raises:
+            MissingExtra: A package is not installed.
+            OptionError: A model or file that an option names is not there.
+        """
+        self.declaration.check(self.options)
 
 
-def metric(
-    *names: str,
-    parts: tuple[str, ...] = (),
-    direction: Direction = "higher",
-    range: tuple[float, float] = (0.0, 1.0),
-    version: int = 1,
-    needs_reference: bool = True,
-    batch: Batch | None = None,
-    facts: Mapping[str, str] | None = None,
-) -> Callable[[Function], Function]:
-    """Declare a function as a metric; the function itself stays as it is."""
+def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
+    """Declare a function as a metric; the function itself stays as it is.
+
+    Args:
+        *names: The metrics that it computes.
+        **declared: Further fields of `Declaration`.
+    """
 
     def declare(function: Function) -> Function:
-        function.__dict__["declaration"] = Declaration(
-            names=names,
-            function=function,
-            parts=parts,
-            direction=direction,
-            low=range[0],
-            high=range[1],
-            version=version,
-            needs_reference=needs_reference,
-            batch=batch,
-            facts=facts or {},
-        )
+        function.__dict__["declaration"] = Declaration(names, function, **declared)
         return function
 
     return declare

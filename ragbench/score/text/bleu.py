@@ -2,59 +2,65 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
 from ragbench.errors import OptionError
-from ragbench.registry import Option, nearest
-from ragbench.score.text.base import BleuScore, Metric, Row, metric, reference_list
-from ragbench.score.text.mteval import tokenize_13a
-from ragbench.score.text.ngrams import Counts, TokenizedText, TokenizedTexts, overlap
-
-Smoothing = Literal["exp", "floor", "add-k", "none"]
-MaxOrder = Annotated[int, Option("Longest n-grams that count.", ge=1, le=20)]
-Smooth = Annotated[Smoothing, Option("What stands in for n-grams without a match.")]
-SmoothValue = Annotated[
-    float | None, Option("The value of floor (default 0.1) or add-k (default 1).", ge=0)
-]
-Tokenizer = Annotated[str, Option("13a, or another tokenizer of sacrebleu by its name.")]
-Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
-
-_SMOOTH_VALUES = {"floor": 0.1, "add-k": 1.0}
-_LOG_OF_ZERO = -9999999999.0  # sacrebleu's: exp of any mean with it in is 0
-
-
-class Statistics(NamedTuple):
-    """What BLEU is computed from; those of many predictions add up to a corpus."""
-
-    correct: tuple[int, ...]
-    """Clipped matches, by order."""
-    total: tuple[int, ...]
-    """N-grams of the prediction, by order."""
-    prediction_length: int
-    """Tokens of the prediction."""
-    reference_length: int
-    """Tokens of the closest reference."""
+from ragbench.score.text.base import (
+    Advance,
+    BleuScore,
+    Column,
+    Metric,
+    Options,
+    Row,
+    metric,
+    reference_list,
+)
+from ragbench.score.text.bleu_statistics import (
+    Lowercase,
+    MaxOrder,
+    Smooth,
+    SmoothValue,
+    Statistics,
+    Tokenizer,
+    bleu_of,
+    count,
+    smoothing_of,
+    tokenizer_of,
+)
+from ragbench.score.text.ngrams import TokenizedText, TokenizedTexts
 
 
-def _score_rows(
-    rows: Sequence[Row], metrics: Sequence[Metric], options: Mapping[str, Any]
-) -> list[list[float]]:
-    """Score many predictions; each distinct text is tokenised and counted once."""
-    smooth, value = _smoothing(options.get("smooth", "exp"), options.get("smooth_value"))
-    max_order = options.get("max_order", 4)
-    tokenize = _tokenizer(options.get("tokenize", "13a"), options.get("lowercase", False))
-    texts = TokenizedTexts(tokenize, (text for row in rows for text in (row[0], *row[1])))
-    readers = [_reader(metric, max_order) for metric in metrics]
-    longest = max(order for order, _ in readers)
-    columns: list[list[float]] = [[] for _ in metrics]
-    for prediction, references in rows:
-        counted = count(texts(prediction), [texts(text) for text in references], longest)
-        for column, (order, read) in zip(columns, readers, strict=True):
-            column.append(read(bleu_of(counted, order, smooth, value)))
-    return columns
+class BleuRows:
+    """Scores many predictions; each distinct text is tokenised and counted once."""
+
+    def __init__(self, options: Options) -> None:
+        self.smoothing = smoothing_of(options["smooth"], options["smooth_value"])
+        self.max_order = options["max_order"]
+        self._texts = TokenizedTexts(tokenizer_of(options["tokenize"], options["lowercase"]))
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        """Score the rows by each metric."""
+        readers = [_reader(metric, self.max_order) for metric in metrics]
+        longest = max(order for order, _ in readers)
+        columns: list[list[float]] = [[] for _ in metrics]
+        for counted in self.count(rows, longest, advance):
+            for column, (order, read) in zip(columns, readers, strict=True):
+                column.append(read(bleu_of(counted, order, *self.smoothing)))
+        return [Column(values) for values in columns]
+
+    def count(self, rows: Sequence[Row], order: int, advance: Advance) -> Iterator[Statistics]:
+        """Count the matches of each row."""
+        self._texts.expect(rows)
+        for prediction, references in rows:
+            yield count(self._texts(prediction), [self._texts(t) for t in references], order)
+            advance(1)
+
+
+def check_tokenizer(options: Options) -> None:
+    """See whether the tokenizer is installed."""
+    tokenizer_of(options["tokenize"], options["lowercase"])
 
 
 def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], float]]:
@@ -73,8 +79,12 @@ def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], 
     "bleu3",
     "bleu4",
     parts=("score", "precision1", "precision2", "precision3", "precision4"),
-    batch=_score_rows,
+    open=BleuRows,
+    check=check_tokenizer,
     facts={"order": "effective"},
+    equals="sacrebleu's sentence BLEU with effective order, divided by 100, bit for bit",
+    not_for="short answers (one changed word of four leaves little); text without spaces, unless "
+    "`tokenize` fits it",
 )
 def bleu(
     prediction: str,
@@ -117,98 +127,11 @@ def bleu(
     if type(max_order) is not int or not 1 <= max_order <= 20:
         raise OptionError("bleu", "max_order", max_order, "an integer from 1 to 20")
     references = reference_list("bleu", references)
-    smooth, value = _smoothing(smooth, smooth_value)
-    split = _tokenizer(tokenize, lowercase)
+    smooth, value = smoothing_of(smooth, smooth_value)
+    split = tokenizer_of(tokenize, lowercase)
     counted = count(
         TokenizedText(split(prediction)),
         [TokenizedText(split(reference)) for reference in references],
         max_order,
     )
     return bleu_of(counted, max_order, smooth, value)
-
-
-def count(prediction: TokenizedText, references: Sequence[TokenizedText], order: int) -> Statistics:
-    """Count the clipped matches of a prediction for n = 1 to `order`."""
-    length = len(prediction.tokens)
-    correct = [0] * order
-    for n in range(1, order + 1):
-        matches = overlap(prediction.tokens, _most(references, n), n) if n <= length else 0
-        if not matches:  # then no longer n-gram matches either
-            break
-        correct[n - 1] = matches
-    lengths = (len(reference.tokens) for reference in references)
-    return Statistics(
-        tuple(correct),
-        tuple(max(length - n, 0) for n in range(order)),
-        length,
-        min(lengths, key=lambda other: (abs(length - other), other)),
-    )
-
-
-def _most(references: Sequence[TokenizedText], n: int) -> Counts:
-    """For each n-gram, its count in the reference that has it most often."""
-    if len(references) == 1:
-        return references[0].counts(n)
-    most = dict(references[0].counts(n))
-    for reference in references[1:]:
-        for gram, number in reference.counts(n).items():
-            if number > most.get(gram, 0):
-                most[gram] = number
-    return most
-
-
-def bleu_of(counted: Statistics, order: int, smooth: Smoothing, value: float) -> BleuScore:
-    """Compute BLEU with effective order from statistics, in sacrebleu's order of operations."""
-    correct, total, length, reference_length = counted
-    penalty = 1.0
-    if length < reference_length:
-        penalty = math.exp(1 - reference_length / length) if length > 0 else 0.0
-    precisions = tuple(c / t if t else 0.0 for c, t in zip(correct[:order], total, strict=False))
-    if not correct[0]:
-        return BleuScore(0.0, precisions, penalty, length, reference_length)
-    logs: list[float] = []
-    halved = 1.0
-    for n, (matches, possible) in enumerate(zip(correct[:order], total, strict=False)):
-        top, bottom, percent = float(matches), float(possible), 0.0
-        if smooth == "add-k" and n > 0:
-            top, bottom = top + value, bottom + value
-        if bottom == 0:
-            break
-        if top > 0:
-            percent = 100.0 * top / bottom
-        elif smooth == "exp":
-            halved *= 2
-            percent = 100.0 / (halved * bottom)
-        elif smooth == "floor":
-            percent = 100.0 * value / bottom
-        logs.append(math.log(percent) if percent else _LOG_OF_ZERO)
-    score = penalty * math.exp(sum(logs) / len(logs))
-    return BleuScore(score / 100, precisions, penalty, length, reference_length)
-
-
-def _smoothing(smooth: Smoothing, value: float | None) -> tuple[Smoothing, float]:
-    if smooth not in ("exp", "floor", "add-k", "none"):
-        raise OptionError("bleu", "smooth", smooth, "exp, floor, add-k, none")
-    if value is not None and value < 0:
-        raise OptionError("bleu", "smooth_value", value, "a number >= 0")
-    return smooth, _SMOOTH_VALUES.get(smooth, 0.0) if value is None else value
-
-
-def _tokenizer(name: str, lowercase: bool) -> Callable[[str], list[str]]:
-    split = tokenize_13a if name == "13a" else _sacrebleu_tokenizer(name)
-    return (lambda text: split(text.lower())) if lowercase else split
-
-
-@functools.cache
-def _sacrebleu_tokenizer(name: str) -> Callable[[str], list[str]]:
-    from sacrebleu.metrics.bleu import BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        allowed = ", ".join(BLEU.TOKENIZERS)
-        raise OptionError("bleu", "tokenize", name, allowed, nearest(name, BLEU.TOKENIZERS))
-    try:
-        tokenizer = BLEU(tokenize=name).tokenizer
-    except (ImportError, RuntimeError) as error:  # ja-mecab, ko-mecab, spm: a package is missing
-        allowed = f"13a, or what is installed ({' '.join(str(error).split())})"
-        raise OptionError("bleu", "tokenize", name, allowed) from error
-    return lambda text: str(tokenizer(text.rstrip())).split()

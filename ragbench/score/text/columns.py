@@ -2,79 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.registry import declared_options, nearest
+from ragbench.errors import AdapterError, DataError
 from ragbench.score.base import ScoreColumn
-from ragbench.score.text.base import Declaration, Metric, Row
+from ragbench.score.text.base import (
+    Advance,
+    Column,
+    Declaration,
+    Metric,
+    Options,
+    Row,
+    Scorer,
+)
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint
 from ragbench.types.scores import Cause
 
 if TYPE_CHECKING:
-    from ragbench.types import CauseArray, FloatArray
+    from ragbench.types import CauseArray
+
+
+_TOLD_AT_ONCE = 50  # rows
+
+
+class TextScorer:
+    """Scores texts by some metrics, one system after the other.
+
+    Metrics that read the same tokens share them: each distinct text is tokenised once. What is
+    computed of the references is kept for the next system; a model stays loaded.
+    """
+
+    def __init__(self, metrics: Sequence[str | Metric]) -> None:
+        """Read the names of the metrics, as `parse_metric` does.
+
+        Raises:
+            OptionError: An unknown metric, or an option that it lacks or that is out of range.
+            NotBuiltYet: A metric that this version lacks.
+            MissingExtra: A package that a metric needs is not installed.
+        """
+        self.metrics = [parse_metric(name) for name in metrics]
+        groups: dict[tuple[int, str], list[Metric]] = {}
+        for metric in self.metrics:
+            key = (id(metric.declaration), repr(metric.options))
+            groups.setdefault(key, []).append(metric)
+        self._groups = [(group, _open(group[0])) for group in groups.values()]
+
+    def steps(self, n_rows: int) -> int:
+        """How often `advance` of `score` will have counted for so many rows."""
+        return n_rows * len(self._groups)
+
+    def score(
+        self,
+        predictions: Sequence[str | None],
+        references: Sequence[Sequence[str]],
+        advance: Advance | None = None,
+    ) -> list[ScoreColumn]:
+        """Score predictions against their references.
+
+        Args:
+            predictions: One text per item; None where the system has no answer, which is not
+                scored. An empty text is an answer, and scores 0.
+            references: The gold texts of each item; an item without any is not scored by metrics
+                that need one. A text may stand for a list of one.
+            advance: Is told how many steps are done, `steps(len(predictions))` in all.
+
+        Returns:
+            A column per metric, in their order, named as the caller wrote them.
+
+        Raises:
+            DataError: The two sequences differ in length, or hold something else than text.
+
+        Example:
+            >>> scorer = TextScorer(["rouge1", "rouge1(stemmer=true)"])
+            >>> columns = scorer.score(["a cat", None], [["the cats"], ["a dog"]])
+            >>> [(column.name, column.values.tolist()) for column in columns]
+            [('rouge1', [0.0, nan]), ('rouge1(stemmer=true)', [0.5, nan])]
+        """
+        gold = [_as_texts(row, item) for row, item in enumerate(references)]
+        _check_predictions(predictions, len(gold))
+        print_of_gold = fingerprint(piece for texts in gold for piece in (str(len(texts)), *texts))
+        columns: dict[Metric, ScoreColumn] = {}
+        for group, scorer in self._groups:
+            signed = _signed(group[0], print_of_gold)
+            rows, causes = _rows(predictions, gold, group[0].declaration)
+            skipped = len(gold) - len(rows)
+            told = _Told(advance)
+            found = scorer(rows, group, told)
+            told.flush(skipped)
+            for metric, column in zip(group, found, strict=True):
+                columns[metric] = _score_column(metric, column, causes, signed)
+        return [columns[metric] for metric in self.metrics]
 
 
 def score_texts(
     predictions: Sequence[str | None],
     references: Sequence[Sequence[str]],
-    metrics: Sequence[str],
-    **options: Any,
+    metrics: Sequence[str | Metric],
+    advance: Advance | None = None,
 ) -> list[ScoreColumn]:
-    """Score predictions against their references.
-
-    Metrics that read the same tokens share them: each distinct text is tokenised once.
-
-    Args:
-        predictions: One text per item; None where the system has no answer, which is not scored.
-            An empty text is an answer, and scores 0.
-        references: The gold texts of each item; an item without any is not scored by metrics
-            that need one. A text may stand for a list of one.
-        metrics: Names, as `parse_metric` reads them.
-        **options: Options of these metrics (`stemmer`, `tokenize`, `smooth`, ...); each metric
-            gets those that it declares.
-
-    Returns:
-        A column per metric, in their order, named as the caller wrote them.
-
-    Raises:
-        DataError: The two sequences differ in length, or hold something else than text.
-        OptionError: An unknown metric, or an option that none of them has or that is out of range.
-        NotBuiltYet: A metric that this version lacks.
+    """Score the predictions of one system; see `TextScorer`, which serves several.
 
     Example:
         >>> columns = score_texts(["a cat", None], [["the cat"], ["a dog"]], ["rouge1", "contains"])
         >>> [(column.name, column.values.tolist()) for column in columns]
         [('rouge1', [0.5, nan]), ('contains', [1.0, nan])]
     """
-    gold = [_as_texts(row, item) for row, item in enumerate(references)]
-    _check_predictions(predictions, len(gold))
-    parsed = [parse_metric(name) for name in metrics]
-    chosen = _options_of(parsed, options)
-    print_of_gold = fingerprint(piece for texts in gold for piece in (str(len(texts)), *texts))
-    groups: dict[int, list[Metric]] = {}
-    for metric in parsed:
-        groups.setdefault(id(metric.declaration), []).append(metric)
-    columns: dict[str, ScoreColumn] = {}
-    for group in groups.values():
-        declaration = group[0].declaration
-        own = chosen[id(declaration)]
-        signed = _signed(declaration, own, print_of_gold)
-        for metric, (values, causes) in zip(
-            group, _columns(predictions, gold, group, own), strict=True
-        ):
-            columns[metric.name] = ScoreColumn(
-                name=metric.name,
-                values=values,
-                causes=causes,
-                signature=Signature(metric.canonical, signed.parts),
-                direction=declaration.direction,
-                low=declaration.low,
-                high=declaration.high,
-            )
-    return [columns[name] for name in metrics]
+    return TextScorer(metrics).score(predictions, references, advance)
+
+
+def signature_of(metric: str | Metric) -> str:
+    """Return the signature of a metric as the docs show it.
+
+    `gold` stands for the fingerprint of the references, `...` for what depends on a model.
+
+    Example:
+        >>> signature_of("exact_match")
+        'exact_match|normalize:squad|references:best|gold:...|v:1'
+    """
+    parsed = parse_metric(metric)
+    if not callable(parsed.declaration.facts):
+        return str(Signature(parsed.signed_name, _signed(parsed, "...").parts))
+    fixed = replace(parsed, declaration=replace(parsed.declaration, facts={}))
+    return str(Signature(f"{parsed.signed_name}|...", _signed(fixed, "...").parts))
+
+
+class _Told:
+    """Tells how many rows are done, not row by row: a progress bar may be slower than a score."""
+
+    def __init__(self, advance: Advance | None) -> None:
+        self._advance, self._untold = advance, 0
+
+    def __call__(self, n: int) -> None:
+        self._untold += n
+        if self._untold >= _TOLD_AT_ONCE:
+            self.flush(0)
+
+    def flush(self, n: int) -> None:
+        """Tell of n more, and of all that was not told yet."""
+        if self._advance is not None:
+            self._advance(self._untold + n)
+        self._untold = 0
+
+
+def _open(metric: Metric) -> Scorer:
+    metric.check()
+    declaration = metric.declaration
+    return declaration.open(metric.options) if declaration.open else _RowByRow(metric.options)
 
 
 def _as_texts(row: int, item: Sequence[str] | None) -> Sequence[str]:
@@ -94,41 +170,25 @@ def _check_predictions(predictions: Sequence[str | None], n_references: int) -> 
             raise DataError(f"predictions[{row}]: found {text!r}", allowed="a text, or None")
 
 
-def _options_of(metrics: Sequence[Metric], options: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """Every declared option of every declaration, as given or by default, checked."""
-    chosen: dict[int, dict[str, Any]] = {}
-    known: dict[str, None] = {}
-    for metric in metrics:
-        declared = declared_options(metric.declaration.function)
-        known.update(dict.fromkeys(declared))
-        chosen[id(metric.declaration)] = {
-            name: option.check(metric.base, options.get(name, option.default))
-            for name, option in declared.items()
-        }
-    for name in options:
-        if name not in known:
-            allowed = ", ".join(known) or "no options for these metrics"
-            raise OptionError("metrics", "options", name, allowed, nearest(name, known))
-    return chosen
-
-
-def _signed(declaration: Declaration, options: Mapping[str, Any], gold: str) -> Signature:
-    parts = {**declaration.facts, **options}
+def _signed(metric: Metric, gold: str) -> Signature:
+    """The parts of a signature that the metrics of one declaration and its options share."""
+    declaration = metric.declaration
+    facts = declaration.facts
+    parts = dict(facts(metric.options) if callable(facts) else facts)
+    parts |= {k: v for k, v in metric.options.items() if k not in declaration.unsigned}
     if declaration.needs_reference:
         parts["gold"] = gold
     return Signature.of("", **parts, v=declaration.version)
 
 
-def _columns(
+def _rows(
     predictions: Sequence[str | None],
     references: Sequence[Sequence[str]],
-    metrics: Sequence[Metric],
-    options: Mapping[str, Any],
-) -> list[tuple[FloatArray, CauseArray]]:
-    """Values and causes of each metric of one declaration."""
+    declaration: Declaration,
+) -> tuple[list[Row], CauseArray]:
+    """The items that can be scored, and the causes for those that cannot."""
     import numpy as np
 
-    declaration = metrics[0].declaration
     causes = np.zeros(len(predictions), dtype=np.uint8)
     rows: list[Row] = []
     for index, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
@@ -138,26 +198,50 @@ def _columns(
             causes[index] = Cause.NO_ANSWER
         else:
             rows.append((prediction, texts))
-    batch = declaration.batch or _score_row_by_row
-    found = []
-    for scores in batch(rows, metrics, options):
-        values = np.full(len(predictions), np.nan)
-        values[causes == Cause.SCORED] = scores
-        found.append((values, causes))
-    return found
+    return rows, causes
 
 
-def _score_row_by_row(
-    rows: Sequence[Row], metrics: Sequence[Metric], options: Mapping[str, Any]
-) -> list[list[float]]:
-    function = metrics[0].declaration.function
-    results = [function(prediction, references, **options) for prediction, references in rows]
-    columns = [
-        [getattr(result, metric.part) if metric.part else result for result in results]
-        for metric in metrics
-    ]
-    for metric, column in zip(metrics, columns, strict=True):
-        for value in column:
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise AdapterError(f"metric '{metric.name}': found {value!r}, allowed: a number")
-    return columns
+def _score_column(
+    metric: Metric, column: Column, causes: CauseArray, signed: Signature
+) -> ScoreColumn:
+    import numpy as np
+
+    values = np.full(len(causes), np.nan)
+    values[causes == Cause.SCORED] = column.values
+    declaration = metric.declaration
+    # a query may move the number of a corpus by any amount
+    low, high = (-np.inf, np.inf) if declaration.aggregate == "corpus" else declaration.range
+    return ScoreColumn(
+        name=metric.name,
+        values=values,
+        causes=causes,
+        signature=Signature(metric.signed_name, signed.parts),
+        direction=declaration.direction,
+        low=low,
+        high=high,
+        aggregate=declaration.aggregate,
+        total=column.total,
+    )
+
+
+class _RowByRow:
+    """Calls the function of a metric for each row."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        columns: list[list[float]] = [[] for _ in metrics]
+        function = metrics[0].declaration.function
+        for prediction, references in rows:
+            result = function(prediction, references, **self._options)
+            for metric, column in zip(metrics, columns, strict=True):
+                value = getattr(result, metric.part) if metric.part else result
+                if isinstance(value, bool) or not isinstance(value, (int, float)):
+                    found = f"metric '{metric.name}': found {value!r}"
+                    raise AdapterError(f"{found}, allowed: a number")
+                column.append(value)
+            advance(1)
+        return [Column(values) for values in columns]

@@ -8,7 +8,12 @@ from ragbench.score.text.answers import normalized
 from ragbench.score.text.base import metric, reference_list
 
 
-@metric("contains", facts={"normalize": "squad", "references": "any"})
+@metric(
+    "contains",
+    facts={"normalize": "squad", "references": "any"},
+    equals="its definition, by brute force",
+    not_for="long answers that name everything; references of one common word",
+)
 def contains(prediction: str, references: str | Sequence[str]) -> float:
     """Return 1 where the words of a reference stand in the prediction, in a row, else 0.
 

@@ -8,7 +8,12 @@ from ragbench.score.text.answers import normalized
 from ragbench.score.text.base import metric, reference_list
 
 
-@metric("exact_match", facts={"normalize": "squad", "references": "best"})
+@metric(
+    "exact_match",
+    facts={"normalize": "squad", "references": "best"},
+    equals="the SQuAD script on ASCII; beyond it, Unicode punctuation and accents are normalised",
+    not_for="answers in whole sentences",
+)
 def exact_match(prediction: str, references: str | Sequence[str]) -> float:
     """Return 1 where a prediction equals a reference after normalisation, else 0.
 

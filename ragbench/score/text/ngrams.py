@@ -7,7 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 Counts = Mapping[Hashable, int]
 
-_REMEMBERED = 2_000  # texts; at 1,000 tokens each, a few hundred MB
+_ROOM = 5_000_000  # tokens of references: at 8 bytes and their texts, a few hundred MB
+_REMEMBERED = 2_000  # repeated texts; at 1,000 tokens each, a few hundred MB
+_UNKNOWN: list[str] = []  # a reference that was not met yet
 
 
 class TokenizedText:
@@ -28,24 +30,54 @@ class TokenizedText:
 
 
 class TokenizedTexts:
-    """Tokenises texts, and remembers those that come again."""
+    """Tokenises texts, and remembers those that come again.
 
-    def __init__(self, tokenize: Callable[[str], list[str]], texts: Iterable[str]) -> None:
-        """Look which of the texts to come are repeated: only they are worth their memory."""
+    References come again with the next system: their tokens are kept. Texts that are repeated
+    among the rows at hand keep their n-gram counts as well. (Keeping all counts would make every
+    score slower: they are so many objects that Python's garbage collection has to look at.)
+    """
+
+    def __init__(self, tokenize: Callable[[str], list[str]]) -> None:
+        """Remember nothing until `expect` says what comes again."""
         self._tokenize = tokenize
-        self._repeated = {text for text, count in Counter(texts).items() if count > 1}
-        self._seen: dict[str, TokenizedText] = {}
+        self._references: dict[str, list[str]] = {}
+        self._repeated: set[str] = set()
+        self._counted: dict[str, TokenizedText] = {}
+        self._room = _ROOM
+
+    def expect(self, rows: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Look at the rows to come."""
+        times = Counter(
+            text for prediction, references in rows for text in (prediction, *references)
+        )
+        self._repeated = {text for text, count in times.items() if count > 1}
+        self._counted = {}
+        references = {text for _, references in rows for text in references}
+        kept = self._references
+        self._references = {text: kept.get(text, _UNKNOWN) for text in references}
+        self._room = _ROOM - sum(map(len, self._references.values()))
 
     def __call__(self, text: str) -> TokenizedText:
         """Return the tokens of a text."""
-        known = self._seen.get(text)
+        known = self._counted.get(text)
         if known is None:
-            known = TokenizedText(self._tokenize(text))
+            known = TokenizedText(self._tokens(text))
             if text in self._repeated:
-                if len(self._seen) >= _REMEMBERED:
-                    del self._seen[next(iter(self._seen))]
-                self._seen[text] = known
+                if len(self._counted) >= _REMEMBERED:
+                    del self._counted[next(iter(self._counted))]
+                self._counted[text] = known
         return known
+
+    def _tokens(self, text: str) -> list[str]:
+        tokens = self._references.get(text)
+        if tokens is None:
+            return self._tokenize(text)
+        if tokens is _UNKNOWN:
+            tokens = self._tokenize(text)
+            if self._room >= len(tokens):
+                self._room -= len(tokens)
+                self._references[text] = tokens
+        return tokens
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterable[Hashable]:

@@ -1,53 +1,86 @@
-"""Names of metrics: `rouge1`, `rouge1.precision`, `bleu.precision2`, a plug-in's."""
+"""Names of metrics: `rouge1`, `rouge1(stemmer=true).recall`, `bleu.precision2`, a plug-in's."""
 
 from __future__ import annotations
 
 import functools
+import re
 
 from ragbench.errors import AdapterError, NotBuiltYet, OptionError
-from ragbench.registry import PYTHON, nearest
+from ragbench.registry import PYTHON, declared_options, nearest
+from ragbench.score.options import read_options, split_options
 from ragbench.score.text import METRICS
 from ragbench.score.text.base import Declaration, Metric
 
-ALIASES = {"em": "exact_match", "f1": "token_f1", "rougeLSum": "rougeLsum"}
+ALIASES = {
+    "em": "exact_match",
+    "f1": "token_f1",
+    "rougeLSum": "rougeLsum",
+    "chrfpp": "chrf++",
+    "corpus_bleu": "bleu.corpus",
+}
 """Other spellings of a name."""
+
+_FORM = re.compile(r"(?P<name>[^()]*?)\s*(?:\((?P<options>.*)\)(?:\.(?P<part>\w+))?)?", re.DOTALL)
 
 
 @functools.lru_cache(maxsize=1024)
-def parse_metric(name: str) -> Metric:
+def parse_metric(name: str | Metric) -> Metric:
     """Read the name of a metric.
 
     Args:
-        name: A metric, an alias, or `python:module:name`; where its result has several fields,
-            one of them may follow after a dot.
+        name: A metric, an alias, or `python:module:name`, then options in parentheses; where its
+            result has several fields, one of them may follow after a dot. Text with a comma or a
+            parenthesis stands in quotes: `bertscore(model="models/a, b")`.
 
     Raises:
-        OptionError: No such metric or part; names the nearest one.
+        OptionError: No such metric, option or part; names the nearest one.
         NotBuiltYet: The design has it, this version does not.
         AdapterError: A third party's metric that is not declared with `@metric`.
 
     Example:
         >>> parse_metric("rouge1.recall").part, parse_metric("rouge1").part
         ('recall', 'fmeasure')
+        >>> parse_metric("bleu( smooth=floor, max_order=4 )").canonical
+        'bleu(smooth=floor)'
     """
-    if name in METRICS.planned:
-        raise NotBuiltYet(f"metric '{name}' is not built yet in this version")
-    base, _, part = (name, "", "") if name.startswith(PYTHON) else name.partition(".")
-    base = ALIASES.get(base, base)
+    if isinstance(name, Metric):
+        return name
+    match = _FORM.fullmatch(name.strip())
+    if match is None:
+        raise OptionError("metric", "name", name, "a name such as rouge1(stemmer=true).recall")
+    base, dotted = _split_part(match["name"])
+    if match["part"] and dotted:
+        raise OptionError("metric", "name", name, "one part, after the options")
+    part = match["part"] or dotted
+    declaration = _load(base, name)
+    declared = declared_options(declaration.function)
+    chosen = read_options(base, split_options(match["options"] or ""), declared)
+    options = {option.name: option.default for option in declared.values()} | chosen
+    parts = declaration.parts
+    if part and part not in parts:
+        allowed = ", ".join(f"{base}.{known}" for known in parts) or base
+        close = nearest(part, parts)
+        raise OptionError("metric", "name", name, allowed, close and f"{base}.{close}")
+    return Metric(name, base, part or (parts[0] if parts else ""), options, chosen, declaration)
+
+
+def _split_part(written: str) -> tuple[str, str]:
+    """Our name for the metric, and its part; `bleu.corpus` is a name of its own."""
+    name, _, part = (written, "", "") if written.startswith(PYTHON) else written.partition(".")
+    for whole in (ALIASES.get(written, written), written):
+        if whole in METRICS.table or whole in METRICS.planned:
+            return whole, ""
+    return ALIASES.get(name, name), part
+
+
+def _load(base: str, written: str) -> Declaration:
     if base in METRICS.planned:
         raise NotBuiltYet(f"metric '{base}' is not built yet in this version")
     if not base.startswith(PYTHON) and base not in METRICS.names():
         names = METRICS.names()
-        raise OptionError("metric", "name", name, ", ".join(names), nearest(base, names))
+        raise OptionError("metric", "name", written, ", ".join(names), nearest(base, names))
     function = METRICS.load(base)
     declaration = getattr(function, "declaration", None)
     if not isinstance(declaration, Declaration):
-        raise AdapterError(f"metric '{name}': {function!r} is not declared with @metric")
-    parts = declaration.parts
-    if not part:
-        return Metric(name, base, parts[0] if parts else "", declaration)
-    if part not in parts:
-        allowed = ", ".join(f"{base}.{known}" for known in parts) or base
-        close = nearest(part, parts)
-        raise OptionError("metric", "name", name, allowed, close and f"{base}.{close}")
-    return Metric(name, base, part, declaration)
+        raise AdapterError(f"metric '{written}': {function!r} is not declared with @metric")
+    return declaration

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
-from ragbench.score.text.rouge import tokenize_rouge
 
 
 def text_notes(
-    predictions: Sequence[str | None], references: Sequence[Sequence[str]], metrics: Sequence[str]
+    predictions: Sequence[str | None],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str | Metric],
 ) -> list[str]:
-    """Say how many texts ROUGE is blind to: letters, but none from a to z and no digit.
-
-    Returns:
-        One sentence if a ROUGE metric is named and there are such texts, else none.
+    """Say what the metrics cannot see in these texts: each metric's own notes, each once.
 
     Example:
         >>> len(text_notes(["東京です"], [["東京"]], ["rouge1"])), text_notes(["a"], [], ["bleu"])
         (1, [])
     """
-    if not any(parse_metric(name).base.startswith("rouge") for name in metrics):
-        return []
     texts = [text for text in predictions if text]
     texts += [text for gold in references for text in gold if text]
-    blind = sum(1 for text in texts if not text.isascii() and _unseen(text))
-    if not blind:
-        return []
-    return [
-        f"rouge: {blind} of {len(texts)} texts have no letter a-z and no digit, so that "
-        "rouge-score counts no word in them; bleu with tokenize: char sees them"
-    ]
-
-
-def _unseen(text: str) -> bool:
-    return any(character.isalpha() for character in text) and not tokenize_rouge(text)
+    parsed = [parse_metric(name) for name in metrics]
+    asked = {(id(m.declaration), repr(m.options)): m for m in parsed}
+    notes = [note for m in asked.values() for note in m.declaration.notes(texts, m.options)]
+    return list(dict.fromkeys(notes))

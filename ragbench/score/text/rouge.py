@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
-from ragbench.score.text.base import Metric, RougeScore, Row, metric, reference_list
+from ragbench.score.text.base import (
+    Advance,
+    Column,
+    Metric,
+    Options,
+    RougeScore,
+    Row,
+    metric,
+    reference_list,
+)
 from ragbench.score.text.lcs import lcs_length, lcs_positions
 from ragbench.score.text.ngrams import TokenizedText, TokenizedTexts, overlap
 from ragbench.text.stem import stemmer as load_stemmer
@@ -41,27 +50,51 @@ def tokenize_rouge(text: str, stemmer: bool = False) -> list[str]:
     return [stem(token) if len(token) > 3 else token for token in tokens]
 
 
-def _score_rows(
-    rows: Sequence[Row], metrics: Sequence[Metric], options: Mapping[str, Any]
-) -> list[list[float]]:
-    """Score many predictions; each distinct text is tokenised and counted once."""
-    tokenize = _tokenizer(options.get("stemmer", False))
-    texts = TokenizedTexts(tokenize, (text for row in rows for text in (row[0], *row[1])))
-    types = tuple(dict.fromkeys(metric.base for metric in metrics))
-    fields = [(metric.base, RougeScore._fields.index(metric.part)) for metric in metrics]
-    columns: list[list[float]] = [[] for _ in metrics]
-    for prediction, references in rows:
-        scores = _score(prediction, references, types, texts, tokenize)
-        for column, (base, index) in zip(columns, fields, strict=True):
-            column.append(scores[base][index])
-    return columns
+class _Rows:
+    """Scores many predictions; each distinct text is tokenised and counted once."""
+
+    def __init__(self, options: Options) -> None:
+        self._tokenize = _tokenizer(options["stemmer"])
+        self._texts = TokenizedTexts(self._tokenize)
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        self._texts.expect(rows)
+        types = tuple(dict.fromkeys(metric.base for metric in metrics))
+        fields = [(metric.base, RougeScore._fields.index(metric.part)) for metric in metrics]
+        columns: list[list[float]] = [[] for _ in metrics]
+        for prediction, references in rows:
+            scores = _score(prediction, references, types, self._texts, self._tokenize)
+            for column, (base, index) in zip(columns, fields, strict=True):
+                column.append(scores[base][index])
+            advance(1)
+        return [Column(values) for values in columns]
+
+
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    """Say how many texts ROUGE is blind to: letters, but none from a to z and no digit."""
+    blind = sum(1 for text in texts if not text.isascii() and _unseen(text))
+    if not blind:
+        return []
+    return [
+        f"rouge: {blind} of {len(texts)} texts have no letter a-z and no digit, so that "
+        "rouge-score counts no word in them; bleu(tokenize=char) sees them"
+    ]
+
+
+def _unseen(text: str) -> bool:
+    return any(character.isalpha() for character in text) and not tokenize_rouge(text)
 
 
 @metric(
     *TYPES,
     parts=("fmeasure", "precision", "recall"),
-    batch=_score_rows,
+    open=_Rows,
     facts={"tokenize": "a-z0-9", "references": "best"},
+    notes=_notes,
+    equals="rouge-score, bit for bit",
+    not_for="texts without letters a-z (it sees no word); answers that may be worded otherwise",
 )
 def rouge(
     prediction: str,
@@ -100,8 +133,8 @@ def rouge(
         if name not in TYPES:
             raise OptionError("rouge", "types", name, ", ".join(TYPES), nearest(name, TYPES))
     tokenize = _tokenizer(stemmer)
-    texts = TokenizedTexts(tokenize, ())
-    return _score(prediction, reference_list("rouge", reference), types, texts, tokenize)
+    references = reference_list("rouge", reference)
+    return _score(prediction, references, types, TokenizedTexts(tokenize), tokenize)
 
 
 def _tokenizer(stemmer: bool) -> Callable[[str], list[str]]:

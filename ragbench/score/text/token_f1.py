@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ragbench.score.text.answers import normalized
-from ragbench.score.text.base import Metric, RougeScore, Row, metric, reference_list
+from ragbench.score.text.base import (
+    Advance,
+    Column,
+    Metric,
+    Options,
+    RougeScore,
+    Row,
+    metric,
+    reference_list,
+)
 from ragbench.score.text.ngrams import overlap
 
 
-def _score_rows(
-    rows: Sequence[Row], metrics: Sequence[Metric], options: Mapping[str, Any]
-) -> list[list[float]]:
-    fields = [RougeScore._fields.index(metric.part) for metric in metrics]
-    best = [_best(prediction, references) for prediction, references in rows]
-    return [[score[index] for score in best] for index in fields]
+class _Rows:
+    """Scores many predictions by several parts at once."""
+
+    def __init__(self, options: Options) -> None:
+        """There are no options."""
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        best = []
+        for prediction, references in rows:
+            best.append(_best(prediction, references))
+            advance(1)
+        return [Column([getattr(score, metric.part) for score in best]) for metric in metrics]
 
 
 @metric(
     "token_f1",
     parts=("fmeasure", "precision", "recall"),
-    batch=_score_rows,
+    open=_Rows,
     facts={"normalize": "squad", "references": "best"},
+    equals="the SQuAD script on ASCII; beyond it, Unicode punctuation and accents are normalised",
+    not_for="long answers, whose words overlap by chance; text without spaces",
 )
 def token_f1(prediction: str, references: str | Sequence[str]) -> float:
     """Return the F1 of the words that a prediction shares with its best reference.

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.retrieval.answer_hit import RetrievedPassages, answer_hit
+from ragbench.score.retrieval.answer_hit import answer_hit
+from ragbench.score.retrieval.passages import RetrievedPassages
 from ragbench.text.normalize import answer_tokens
 
 

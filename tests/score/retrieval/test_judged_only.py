@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ragbench.comparison.evaluate import evaluate_run
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import spec_of
-from ragbench.score.retrieval.judged_only import judged_only
+from ragbench.score.retrieval.judged_only import without_unjudged
 from ragbench.score.retrieval.ranking import rank
 from ragbench.score.retrieval.relevance_strings import relevance_strings
 from ragbench.score.retrieval.running_sums import running_sums
@@ -28,7 +28,7 @@ def cleaned(qrels, run):
 def test_is_a_run_without_them(case, ties):
     qrels, run = case
 
-    found = judged_only(rank(qrels, run, ties=ties))
+    found = without_unjudged(rank(qrels, run, ties=ties))
     expected = rank(qrels, cleaned(qrels, run), ties=ties)
 
     for field in ("query", "rank", "grades", "starts", "n_retrieved"):
@@ -45,7 +45,7 @@ def test_every_measure_with_ties_averaged(case):
     names = [
         f"{name}@{3 if spec.at == 'k' else 0.5}" if spec.cutoff == "required" else name
         for name, spec in ((name, spec_of(MEASURES.load(name))) for name in MEASURES.table)
-        if spec.averages_ties
+        if spec.averages_ties and spec.reads == "grades"
     ]
 
     found = evaluate_run(run, qrels, names, ties="average", judged_only=True)

@@ -9,7 +9,7 @@ import pytest
 from ragbench.errors import AdapterError, DataError, NotBuiltYet, OptionError
 from ragbench.score.text import METRICS
 from ragbench.score.text.base import metric
-from ragbench.score.text.columns import score_texts
+from ragbench.score.text.columns import TextScorer, score_texts
 from ragbench.score.text.notation import parse_metric
 from ragbench.score.text.notes import text_notes
 from ragbench.types import Cause
@@ -37,13 +37,22 @@ def test_every_metric_keeps_the_common_rules(name):
     (column,) = score_texts(predictions, references, [name])
 
     values = column.values.tolist()
-    assert values[1] == 0.0, "an empty prediction is an answer"
-    assert values[0] == (0.0 if name in ("rouge7", "rouge8", "rouge9") else pytest.approx(1.0))
+    if column.aggregate == "mean":
+        assert values[1] == 0.0, "an empty prediction is an answer"
+        assert values[0] == (0.0 if name in ("rouge7", "rouge8", "rouge9") else pytest.approx(1.0))
     assert np.isnan(values[2:]).all()
     causes = [Cause.NO_ANSWER, Cause.NO_REFERENCE, Cause.NO_REFERENCE]
     assert column.causes.tolist() == [Cause.SCORED, Cause.SCORED, *causes]
-    assert (column.low, column.high, column.direction) == (0.0, 1.0, "higher")
+    bounds = (-np.inf, np.inf) if name == "bleu.corpus" else (0.0, 1.0)
+    assert (column.low, column.high, column.direction) == (*bounds, "higher")
     assert column.signature.name == name
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_every_metric_says_what_it_equals_and_what_it_is_not_for(name):
+    declaration = parse_metric(name).declaration
+    assert len(declaration.equals) > 10
+    assert len(declaration.not_for) > 10
 
 
 def test_columns_come_in_order_under_the_callers_names():
@@ -71,8 +80,8 @@ def test_the_order_of_metrics_and_repeated_texts_changes_nothing():
         np.testing.assert_array_equal(alone.values[::-1], column.values)
 
 
-def signature(references=(["a"], ["b", "c"]), name="bleu", **options):
-    (column,) = score_texts(["x"] * len(references), references, [name], **options)
+def signature(references=(["a"], ["b", "c"]), name="bleu"):
+    (column,) = score_texts(["x"] * len(references), references, [name])
     return str(column.signature)
 
 
@@ -82,13 +91,14 @@ def test_a_signature_tells_apart_what_numbers_depend_on():
     assert signature().endswith("|v:1")
     different = [
         signature(),
-        signature(tokenize="char"),
-        signature(smooth="floor"),
-        signature(max_order=2),
+        signature(name="bleu(tokenize=char)"),
+        signature(name="bleu(smooth=floor)"),
+        signature(name="bleu(max_order=2)"),
+        signature(name="bleu.corpus"),
         signature(references=(["b", "c"], ["a"])),
         signature(references=(["a", "b"], ["c"])),
         signature(name="rouge1"),
-        signature(name="rouge1", stemmer=True),
+        signature(name="rouge1(stemmer=true)"),
     ]
     assert len(set(different)) == len(different)
     assert signature(["a", "b"]) == signature([["a"], ["b"]]), "one text stands for a list of one"
@@ -114,26 +124,68 @@ def test_what_is_planned_says_so(name):
         score_texts(["a"], [["a"]], [name])
 
 
-def test_options_reach_the_metrics_that_have_them():
-    names = ["rouge1", "contains"]
-    plain = score_texts(["running"], [["runs"]], names)
-    stemmed = score_texts(["running"], [["runs"]], names, stemmer=True)
-    assert [column.values.tolist() for column in plain] == [[0.0], [0.0]]
-    assert [column.values.tolist() for column in stemmed] == [[1.0], [0.0]]
+def test_one_call_may_have_a_metric_with_several_options():
+    names = ["rouge1", "rouge1(stemmer=true)", "rouge2(stemmer=true).recall", "contains"]
+    columns = score_texts(["running far"], [["runs far"]], names)
+    assert [column.values.tolist() for column in columns] == [[0.5], [1.0], [1.0], [0.0]]
+    assert [column.name for column in columns] == names
+    signatures = [str(column.signature).split("|gold")[0] for column in columns]
+    assert signatures[1] == "rouge1|tokenize:a-z0-9|references:best|stemmer:yes"
+    assert signatures[2].startswith("rouge2.recall|")
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("name", "canonical"),
     [
-        ({"stemer": True}, "found 'stemer', allowed: .*did you mean 'stemmer'"),
-        ({"stemmer": 1}, "rouge1: stemmer: found 1, allowed: true or false"),
-        ({"smooth": "no"}, "bleu: smooth: found 'no', allowed: exp, floor, add-k, none"),
-        ({"max_order": True}, "bleu: max_order: found True"),
+        ("rouge1(stemmer=false)", "rouge1"),
+        ("rouge1.fmeasure", "rouge1"),
+        ("rouge1.recall( stemmer = true )", "rouge1(stemmer=true).recall"),
+        ("bleu(smooth_value=0.5, smooth=floor)", "bleu(smooth=floor,smooth_value=0.5)"),
+        ("bleu(smooth_value=null)", "bleu"),
+        ("bleu(tokenize='zh')", "bleu(tokenize=zh)"),
+        ("bleu.precision2(lowercase=true)", "bleu(lowercase=true).precision2"),
+        ("bleu.corpus(max_order=2)", "bleu.corpus(max_order=2)"),
+        ("corpus_bleu", "bleu.corpus"),
+        ("em", "exact_match"),
     ],
 )
-def test_bad_options_say_what_is_allowed(options, message):
+def test_spellings_of_a_metric_have_one_canonical_name(name, canonical):
+    assert parse_metric(name).canonical == canonical
+    assert parse_metric(canonical).canonical == canonical
+    assert parse_metric(parse_metric(name)).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rouge1(stemer=true)", "found 'stemer=true', allowed: .*did you mean 'stemmer'"),
+        ("rouge1(stemmer=1)", "rouge1: stemmer: found 1, allowed: true or false"),
+        ("rouge1(stemmer)", "options in the form name=value: stemmer=true or false"),
+        ("rouge1(stemmer=true,stemmer=false)", "rouge1: stemmer: found .* allowed: one value"),
+        ("bleu(smooth=no)", "bleu: smooth: found 'no', allowed: exp, floor, add-k, none"),
+        ("bleu(max_order=true)", "bleu: max_order: found 'true', allowed: an integer"),
+        ("bleu(tokenize=13b)", "bleu: tokenize: found '13b', allowed: .*did you mean '13a'"),
+        ("contains(x=1)", "allowed: no options"),
+        ("rouge1(stemmer=true", "found 'rouge1.stemmer=true', allowed: a name such as"),
+        ("rouge1.recall(stemmer=true).precision", "allowed: one part, after the options"),
+    ],
+)
+def test_bad_options_say_what_is_allowed(name, message):
     with pytest.raises(OptionError, match=message):
-        score_texts(["a"], [["a"]], ["rouge1", "bleu"], **options)
+        score_texts(["a"], [["a"]], [name])
+
+
+def test_a_scorer_serves_one_system_after_the_other():
+    scorer = TextScorer(["rouge1", "bleu", "bleu.corpus"])
+    gold = [["the cat sat"], ["a dog", "the dog"], []]
+    done = []
+    for predictions in (["the cat", "dog", "x"], ["a cat sat", None, "y"]):
+        columns = scorer.score(predictions, gold, done.append)
+        for column, alone in zip(
+            columns, score_texts(predictions, gold, scorer.metrics), strict=True
+        ):
+            np.testing.assert_array_equal(column.values, alone.values)
+    assert sum(done) == 2 * scorer.steps(3) == 18
 
 
 def test_bad_inputs_say_where():

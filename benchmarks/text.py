@@ -1,0 +1,309 @@
+"""Text metrics against the packages that define them: CPU time, growth, and values on real answers.
+
+    python benchmarks/text.py [--pairs 1000] [--collections FOLDER]
+
+Each tool scores the same pairs, taking turns; each turn has new texts, since sacrebleu remembers
+lines, and the fastest of three turns counts. Values must be equal to the last bit. Then how the
+time per pair grows with the length of the texts and with their number. With `--collections`, a
+folder of public collections (see `collections` below for the files it looks for), every metric is
+compared on each of their predictions instead.
+
+Bars: ROUGE-1/2/L 20 times rouge-score at 100 tokens and 120 times at 1,000; BLEU 2.3 times
+sacrebleu. Time grows with the number of pairs; ROUGE-L with the product of the two lengths over 64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragbench.errors import RagbenchError
+from ragbench.score.text.columns import TextScorer
+from ragbench.score.text.notation import parse_metric
+
+Pairs = list[tuple[str, list[str]]]
+Peer = Callable[[Pairs], list[list[float]]]
+
+TURNS = 3
+MEASURED_TOKENS = 100_000  # at each length, so that every line costs about the same
+
+
+class Contest(NamedTuple):
+    """Some metrics, and who defines them."""
+
+    title: str
+    metrics: list[str]
+    peer: Peer
+
+
+def rouge_score(types: Sequence[str], *, stemmer: bool = False) -> Peer:
+    """ROUGE by rouge-score."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer = RougeScorer(types, use_stemmer=stemmer)
+
+    def score(pairs: Pairs) -> list[list[float]]:
+        found = [scorer.score_multi(gold, text) for text, gold in pairs]
+        return [[float(each[name].fmeasure) for each in found] for name in types]
+
+    return score
+
+
+def sacrebleu(make: Callable[[], Any]) -> Peer:
+    """A metric of sacrebleu, one prediction at a time."""
+    scorer = make()
+    return lambda pairs: [[scorer.sentence_score(text, gold).score / 100 for text, gold in pairs]]
+
+
+def corpus_bleu(pairs: Pairs) -> list[list[float]]:
+    """BLEU of all predictions by sacrebleu."""
+    from sacrebleu import BLEU
+
+    most = max(len(gold) for _, gold in pairs)
+    streams = [[gold[i] if i < len(gold) else None for _, gold in pairs] for i in range(most)]
+    return [[BLEU(force=True).corpus_score([text for text, _ in pairs], streams).score / 100]]
+
+
+def meteor(pairs: Pairs) -> list[list[float]]:
+    """METEOR by nltk, on the tokens that ours reads."""
+    from nltk.translate.meteor_score import meteor_score
+    from ragbench.text.wordnet import load_wordnet
+
+    from ragbench.score.text.mteval import tokenize_13a as tokens
+
+    wordnet = load_wordnet()
+    return [
+        [
+            float(meteor_score([tokens(t) for t in gold], tokens(text), wordnet=wordnet))
+            for text, gold in pairs
+        ]
+    ]
+
+
+def contests() -> list[Contest]:
+    """What is compared: all that can be computed here."""
+    from sacrebleu import BLEU, CHRF, TER
+
+    rouge = ["rouge1", "rouge2", "rougeL"]
+    found = [
+        Contest("ROUGE-1/2/L", rouge, rouge_score(rouge)),
+        Contest(
+            "with stems",
+            [f"{name}(stemmer=true)" for name in rouge],
+            rouge_score(rouge, stemmer=True),
+        ),
+        Contest("ROUGE-Lsum", ["rougeLsum"], rouge_score(["rougeLsum"])),
+        Contest("BLEU", ["bleu"], sacrebleu(lambda: BLEU(effective_order=True))),
+        Contest("BLEU of a corpus", ["bleu.corpus"], corpus_bleu),
+        Contest("chrF", ["chrf"], sacrebleu(CHRF)),
+        Contest("chrF++", ["chrf++"], sacrebleu(lambda: CHRF(word_order=2))),
+        Contest("TER", ["ter"], sacrebleu(TER)),
+        Contest("METEOR", ["meteor"], meteor),
+    ]
+    possible = []
+    for contest in found:
+        try:
+            for name in contest.metrics:
+                parse_metric(name).check()
+        except RagbenchError as error:
+            print(f"left out: {contest.title}: {error}")
+        else:
+            possible.append(contest)
+    return possible
+
+
+def ours(contest: Contest, pairs: Pairs) -> list[list[float]]:
+    """The same by ragbench."""
+    scorer = TextScorer(contest.metrics)
+    columns = scorer.score([text for text, _ in pairs], [gold for _, gold in pairs])
+    return [
+        column.values.tolist() if column.total is None else [column.total] for column in columns
+    ]
+
+
+def made(number: int, length: int, seed: int = 7) -> Pairs:
+    """Predictions that share half of their words with the reference, in its order."""
+    rng = random.Random(seed)
+    vocabulary = [f"{stem}{end}" for stem in _STEMS for end in ("", "s", "ing", ",", ".")]
+    vocabulary += [f"word{number}" for number in range(1500)]
+    pairs = []
+    for _ in range(number):
+        gold = rng.choices(vocabulary, k=length)
+        text = [word if rng.random() < 0.5 else rng.choice(vocabulary) for word in gold]
+        pairs.append((" ".join(text), [" ".join(gold)]))
+    return pairs
+
+
+_STEMS = ("river", "answer", "retriev", "café", "U.S", "3.14", "isn't", "e-mail", "東京", "planet")
+
+
+def compare(contest: Contest, number: int, length: int) -> tuple[float, float]:
+    """Milliseconds of CPU per pair for ragbench and the peer; stops where a value differs."""
+    mine, theirs = [], []
+    for turn in range(TURNS):
+        pairs = made(number, length, seed=1000 * length + turn)
+        start = time.process_time()
+        values = ours(contest, pairs)
+        mine.append(time.process_time() - start)
+        _forget()
+        start = time.process_time()
+        expected = contest.peer(pairs)
+        theirs.append(time.process_time() - start)
+        if values != expected:
+            raise SystemExit(f"{contest.title}: the values differ")
+    return 1000 * min(mine) / number, 1000 * min(theirs) / number
+
+
+def _forget() -> None:
+    """Empty the memory of sacrebleu's tokenizers: the contests before had the same texts."""
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+    from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
+
+    for tokenizer in (Tokenizer13a, TokenizerRegexp):
+        tokenizer.__call__.cache_clear()
+
+
+def show_ratios(every: list[Contest], n_pairs: int) -> None:
+    """Print how many times faster, at two lengths."""
+    bars = {("ROUGE-1/2/L", 100): 20.0, ("ROUGE-1/2/L", 1000): 120.0, ("BLEU", 100): 2.3}
+    print(f"{'':<18}{'tokens':>8}{'ms/pair':>10}{'peer':>10}{'ratio':>8}   bar")
+    for contest, length in [*((contest, 100) for contest in every), (every[0], 1000)]:
+        mine, theirs = compare(contest, max(n_pairs * 100 // length, 10), length)
+        line = f"{contest.title:<18}{length:>8}{mine:>10.3f}{theirs:>10.3f}{theirs / mine:>7.1f}x"
+        if bar := bars.get((contest.title, length)):
+            line += f"   {bar:g}: {'ok' if theirs / mine >= bar else 'MISSED'}"
+        print(line)
+
+
+def show_growth(every: list[Contest]) -> None:
+    """Print the time per pair for texts of different lengths, and for different numbers."""
+    chosen = [contest for contest in every if contest.title in ("ROUGE-1/2/L", "BLEU", "chrF")]
+    print(f"\n{'ms per pair':<18}" + "".join(f"{contest.title:>14}" for contest in chosen))
+    sizes = [(MEASURED_TOKENS // length, length) for length in (10, 100, 1000, 10_000)]
+    for number, length in [*sizes, (100, 100), (10_000, 100)]:
+        pairs = made(number, length)
+        line = f"{f'{number:,} x {length:,}':<18}"
+        for contest in chosen:
+            start = time.process_time()
+            ours(contest, pairs)
+            line += f"{1000 * (time.process_time() - start) / number:>14.3f}"
+        print(line)
+
+
+def collections(folder: Path) -> Iterator[tuple[str, Pairs]]:
+    """Predictions with their references from public collections, where they lie in a folder."""
+    example = folder / "bert-score-example"
+    yield (
+        "bert-score, long",
+        list(
+            zip(
+                _lines(example / "hyps_long.txt.gz"),
+                _gold(example / "refs_long.txt.gz"),
+                strict=True,
+            )
+        ),
+    )
+    yield (
+        "bert-score, two references",
+        list(
+            zip(
+                _lines(example / "hyps.txt"),
+                _gold(example / "refs.txt", example / "refs2.txt"),
+                strict=True,
+            )
+        ),
+    )
+    sources = {row["doc_id"]: row for row in _rows(folder / "summeval" / "documents.jsonl.gz")}
+    summaries = list(_rows(folder / "summeval" / "ratings.jsonl.gz"))
+    gold = [sources[row["doc_id"]]["references"] for row in summaries]
+    yield (
+        "SummEval, 11 references",
+        [(row["summary"], texts) for row, texts in zip(summaries, gold, strict=True)],
+    )
+    yield (
+        "SummEval, one reference",
+        [(row["summary"], texts[:1]) for row, texts in zip(summaries, gold, strict=True)],
+    )
+    for path in sorted((folder / "aragog-rag-runs").glob("*.jsonl.gz")):
+        yield (
+            f"ARAGOG, {path.name.removesuffix('.jsonl.gz')}",
+            [(row["answer"], [row["reference"]]) for row in _rows(path)],
+        )
+    yield (
+        "RAGTruth, against passages",
+        [
+            (row["response"], row["passages"])
+            for row in _rows(folder / "ragtruth-qa" / "test.jsonl.gz")
+        ],
+    )
+    yield (
+        "XQuAD, the paragraph for the answer",
+        [
+            (row["context"], [answer["text"] for answer in row["answers"]])
+            for row in _rows(folder / "xquad-en" / "test.jsonl.gz")
+        ],
+    )
+    yield (
+        "XSum, each summary against another",
+        _neighbours(folder / "xsum-factuality" / "annotations.csv.gz"),
+    )
+
+
+def _neighbours(path: Path) -> Pairs:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
+        texts = list(dict.fromkeys(row["summary"] for row in csv.DictReader(stream)))
+    return [(text, [texts[number - 1]]) for number, text in enumerate(texts)]
+
+
+def _lines(path: Path) -> list[str]:
+    packed = path.read_bytes()
+    text = (gzip.decompress(packed) if path.suffix == ".gz" else packed).decode("utf-8")
+    return text.removesuffix("\n").split("\n")
+
+
+def _gold(*paths: Path) -> list[list[str]]:
+    return [list(texts) for texts in zip(*map(_lines, paths), strict=True)]
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        yield from map(json.loads, stream)
+
+
+def show_collections(every: list[Contest], folder: Path) -> None:
+    """Compare every metric on every prediction; stops at the first value that differs."""
+    total = 0
+    for title, pairs in collections(folder):
+        start = time.process_time()
+        for contest in every:
+            if ours(contest, pairs) != contest.peer(pairs):
+                raise SystemExit(f"{title}: {contest.title} differs")
+        total += len(pairs)
+        print(f"{title:<50}{len(pairs):>8,} predictions, {time.process_time() - start:.0f} s")
+    metrics = ", ".join(contest.title for contest in every)
+    print(f"{total:,} predictions, every value equal: {metrics}")
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--pairs", type=int, default=1000, help="pairs of 100 tokens")
+    parser.add_argument("--collections", type=Path, help="a folder of public collections")
+    arguments = parser.parse_args()
+    every = contests()
+    if arguments.collections is not None:
+        show_collections(every, arguments.collections)
+        return
+    show_ratios(every, arguments.pairs)
+    show_growth(every)
+
+
+if __name__ == "__main__":
+    main()

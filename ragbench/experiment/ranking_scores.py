@@ -1,0 +1,153 @@
+"""The score stage of a retriever: its rankings by the judgements, its passages by gold answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ragbench.config.schema import RetrievalMetrics
+from ragbench.errors import DataError
+from ragbench.experiment.generation import document_of
+from ragbench.experiment.retrieval import Ranked
+from ragbench.experiment.scoring import failures, with_failures
+from ragbench.score.base import ScoreColumn
+from ragbench.score.retrieval.notation import Measure, parse_measures
+from ragbench.score.retrieval.passages import RetrievedPassages
+from ragbench.score.retrieval.ranking import ranked_documents
+from ragbench.score.retrieval.score_passages import score_passages
+from ragbench.score.retrieval.score_run import Rules, score_run
+from ragbench.types import Cause, Document, Qrels, Query
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What rankings are held against."""
+
+    queries: Sequence[Query]
+    """The queries that were asked: the rows of every column."""
+    qrels: Qrels | None
+    """Their judgements."""
+    answers: Mapping[str, Sequence[str]]
+    """Query -> gold answers."""
+    corpus: Mapping[str, Document]
+    """The documents whose text a hit without one has."""
+
+
+@dataclass(slots=True)
+class ScoredRanking:
+    """What a retriever's rankings are worth."""
+
+    columns: dict[str, ScoreColumn] = field(default_factory=dict)
+    """Measure -> its column, one row per query in the order of the queries."""
+    counts: dict[str, Any] = field(default_factory=dict)
+    """How the run was read: missing queries, judged share and the like; empty without qrels."""
+    warnings: list[str] = field(default_factory=list)
+    """What makes the numbers doubtful."""
+
+
+def score_ranking(
+    ranked: Ranked, gold: Gold, measures: Sequence[str], rules: RetrievalMetrics
+) -> ScoredRanking:
+    """Score a retriever's run by each measure, in their order.
+
+    Raises:
+        DataError: A measure reads passages, and none of the hits has a text.
+    """
+    parsed = parse_measures(measures)
+    of_texts = [measure for measure in parsed if measure.spec.reads == "passages"]
+    of_ids = [measure for measure in parsed if measure.spec.reads != "passages"]
+    found = ScoredRanking()
+    if of_ids and gold.qrels is not None:
+        _score_ids(ranked, gold.qrels, gold.queries, of_ids, rules, found)
+    if of_texts:
+        _score_texts(ranked, gold, of_texts, rules, found)
+    failed = failures(ranked.outcomes)
+    found.columns = {
+        measure.written: with_failures(
+            _with_depth(found.columns[measure.written], measure, rules.top_k), failed
+        )
+        for measure in parsed
+    }
+    return found
+
+
+def _score_ids(
+    ranked: Ranked,
+    qrels: Qrels,
+    queries: Sequence[Query],
+    measures: Sequence[Measure],
+    rules: RetrievalMetrics,
+    found: ScoredRanking,
+) -> None:
+    scored = score_run(
+        ranked.run,
+        qrels,
+        measures,
+        missing=rules.missing,
+        no_relevant=rules.no_relevant,
+        ties=rules.ties,
+        trec_eval=rules.trec_eval,
+    )
+    row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
+    rows = np.array([row_of.get(query.id, -1) for query in queries], dtype=np.int64)
+    for column in scored.columns:
+        signature = column.signature.with_parts(match=rules.match.rule)
+        found.columns[column.name] = replace(_aligned(column, rows), signature=signature)
+    found.counts = scored.counts.to_dict()
+
+
+def _aligned(column: ScoreColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> ScoreColumn:
+    """The column with its rows in another order; -1 is a query without judgements."""
+    values = np.append(column.values, np.nan)[rows]
+    causes = np.append(column.causes, np.uint8(Cause.NO_JUDGEMENTS))[rows]
+    return replace(column, values=values, causes=causes)
+
+
+def _with_depth(column: ScoreColumn, measure: Measure, top_k: int) -> ScoreColumn:
+    """The column with `top_k` in its signature, where it has no cut-off of its own."""
+    if measure.k is not None:
+        return column
+    return replace(column, signature=column.signature.with_parts(top_k=top_k))
+
+
+def _score_texts(
+    ranked: Ranked,
+    gold: Gold,
+    measures: Sequence[Measure],
+    rules: RetrievalMetrics,
+    found: ScoredRanking,
+) -> None:
+    """Look into the passages as they were retrieved, whatever the judgements call a document."""
+    run = ranked.run if ranked.unmatched is None else ranked.unmatched
+    order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
+    passages = [
+        [texts.get(document) for document in order.get(query.id, ())]
+        for query, texts in zip(gold.queries, _texts(ranked, gold.corpus), strict=True)
+    ]
+    deepest = max((measure.k or rules.top_k) for measure in measures)
+    looked_at = [text for texts in passages for text in texts[:deepest]]
+    if unknown := sum(text is None for text in looked_at):
+        what = f"{ranked.name}: {unknown} of {len(looked_at)} passages have no text"
+        if unknown == len(looked_at):
+            allowed = "a retriever that returns texts, or a data set with these documents"
+            raise DataError(f"{what} for {measures[0].written}", allowed=allowed)
+        found.warnings.append(f"{what}: {measures[0].written} cannot find an answer in them")
+    retrieved = RetrievedPassages(
+        [[text or "" for text in texts] for texts in passages],
+        [gold.answers.get(query.id, ()) for query in gold.queries],
+    )
+    missing = [row for row, query in enumerate(gold.queries) if query.id not in order]
+    kept = Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
+    for column in score_passages(retrieved, measures, kept, missing=missing):
+        found.columns[column.name] = column
+
+
+def _texts(ranked: Ranked, corpus: Mapping[str, Document]) -> Iterator[dict[str, str]]:
+    """Yield for each query: id of a hit -> its text, as a generator reads it."""
+    for outcome in ranked.outcomes:
+        hits = [] if outcome.value is None else outcome.value.documents
+        found = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
+        yield {name: doc.full_text for name, doc in found.items() if doc is not None}

@@ -1,0 +1,78 @@
+"""Judgements that look stale: of documents that the corpus does not have any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from ragbench.config.schema import Match
+from ragbench.errors import DataError
+from ragbench.experiment.matching import document_id
+from ragbench.registry import nearest
+from ragbench.types import Document, Qrels
+
+_NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
+_LACKING = {
+    "id": "are not in the corpus",
+    "document": "have no passage in the corpus",
+    "text": "have no text in the corpus",
+}
+
+
+def check_judgements(
+    qrels: Qrels, documents: Sequence[Document], match: Match, path: Path | None = None
+) -> list[str]:
+    """Warn where judged documents can never be found.
+
+    Args:
+        qrels: The judgements that are scored by.
+        documents: The corpus.
+        match: How hits are matched with judgements.
+        path: The config, for the error.
+
+    Returns:
+        One sentence with the counts, or none.
+
+    Raises:
+        DataError: No judged document can be found: corpus and judgements do not belong together.
+    """
+    known = _findable(documents, match)
+    if known is None:
+        return []
+    judged = dict.fromkeys(qrels.documents)
+    missing = [document for document in judged if document not in known]
+    if not missing:
+        return []
+    close = nearest(missing[0], sorted(known)) if len(known) <= _NEAREST_LIMIT else None
+    lacking = _LACKING[match.level]
+    if len(missing) == len(judged):
+        raise DataError(
+            f"all {len(judged)} judged documents {lacking}, such as '{missing[0]}'",
+            file=path,
+            record="metrics.retrieval.match",
+            allowed=_allowed(known, match),
+            nearest=close,
+        )
+    example = f"'{missing[0]}'" + (f" (did you mean '{close}'?)" if close else "")
+    return [
+        f"{len(missing)} of {len(judged)} judged documents {lacking}, such as {example}; no system "
+        "can find them: the judgements look stale"
+    ]
+
+
+def _findable(documents: Sequence[Document], match: Match) -> Collection[str] | None:
+    """The ids under which something can be found; None where only the retrievers know."""
+    if match.level == "id":
+        return {document.id for document in documents}
+    if match.level == "text":
+        return {document.id for document in documents if document.full_text.strip()}
+    found = {document_id(document, match) for document in documents} - {None}
+    return {name for name in found if name is not None} or None
+
+
+def _allowed(known: Collection[str], match: Match) -> str:
+    example = min(known, default="")
+    if match.level != "id":
+        return f"ids of documents, such as '{example}'"
+    how = 'match: {level: document, separator: "#"} where the corpus has parts of documents'
+    return f"ids of the corpus, such as '{example}'; or {how}"

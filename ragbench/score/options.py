@@ -1,0 +1,135 @@
+"""Options in the names of scores: `rbp(p=0.5)@10`, `bertscore(model="a, b",idf=true).recall`."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ragbench.errors import OptionError
+from ragbench.registry import DeclaredOption, nearest
+
+_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|\{[^}]*\}|[^,"'])+""")
+_QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
+_NEEDS_QUOTES = re.compile(r"""[,()"'\s]|^$""")
+_WORDS = {"true": True, "false": False, "null": None}
+
+Respell = Callable[[str, str], "tuple[str, str]"]
+"""Key and value as written -> ours."""
+
+
+def split_options(text: str) -> list[str]:
+    """Split what stands between the parentheses at its commas, but not inside quotes or braces.
+
+    Example:
+        >>> split_options('model="a, b", idf=true')
+        ['model="a, b"', 'idf=true']
+        >>> split_options("gains={1:3,2:9},base=2")
+        ['gains={1:3,2:9}', 'base=2']
+    """
+    return [part.strip() for part in _PART.findall(text)] if text.strip() else []
+
+
+def read_options(
+    owner: str,
+    parts: Iterable[str],
+    declared: Mapping[str, DeclaredOption],
+    respell: Respell | None = None,
+    implied: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Read options in the form `name=value`.
+
+    Args:
+        owner: The score, for messages.
+        parts: What `split_options` found.
+        declared: The options that the score has.
+        respell: Turns other spellings of an option into ours.
+        implied: Values of options that the name does not say.
+
+    Returns:
+        The values that differ from the default, in the order of the declaration, so that two
+        spellings of the same options give the same mapping.
+
+    Raises:
+        OptionError: No such option, a value outside what is allowed, or an option given twice.
+
+    Example:
+        >>> from ragbench.registry import declared_options
+        >>> from ragbench.score.text.rouge import rouge
+        >>> read_options("rouge1", ["stemmer=true"], declared_options(rouge))
+        {'stemmer': True}
+    """
+    allowed = ", ".join(f"{name}={option.allowed}" for name, option in declared.items())
+    given: dict[str, Any] = {}
+    for part in parts:
+        key, equals, text = (piece.strip() for piece in part.partition("="))
+        if respell is not None:
+            key, text = respell(key, text)
+        if not equals or key not in declared:
+            wanted = f"options in the form name=value: {allowed}" if allowed else "no options"
+            raise OptionError(owner, "options", part, wanted, nearest(key, declared))
+        if key in given:
+            raise OptionError(owner, key, f"{given[key]} and {text}", "one value")
+        given[key] = read_value(owner, declared[key], text)
+    given = {**(implied or {}), **given}
+    return {
+        name: given[name]
+        for name, option in declared.items()
+        if name in given and given[name] != option.default
+    }
+
+
+def write_options(options: Mapping[str, Any]) -> str:
+    """Write options as `read_options` reads them; empty where there are none.
+
+    Example:
+        >>> write_options({"model": "my models/a", "idf": True})
+        '(model="my models/a",idf=true)'
+    """
+    written = ",".join(f"{name}={_written(value)}" for name, value in options.items())
+    return f"({written})" if written else ""
+
+
+def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
+    """Read an integer, a number or a word, as the option wants it; quotes make it a text.
+
+    Raises:
+        OptionError: The value is outside what is allowed.
+    """
+    if quoted := _QUOTED.fullmatch(text):
+        return option.check(owner, quoted[2] if _takes_text(option) else _number(quoted[2]))
+    if text in _WORDS and _takes(option, _WORDS[text]):
+        return _WORDS[text]
+    number = _number(text)
+    is_text = _takes_text(option) and not _takes(option, number)
+    return option.check(owner, text if is_text else number)
+
+
+def _number(text: str) -> Any:
+    """Read a number where it is one; 2.0 is the integer 2, so that names are unique."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _takes(option: DeclaredOption, value: Any) -> bool:
+    try:
+        option.check("", value)
+    except OptionError:
+        return False
+    return True
+
+
+def _takes_text(option: DeclaredOption) -> bool:
+    return str in (option.annotation, *typing.get_args(option.annotation))
+
+
+def _written(value: Any) -> str:
+    for word, meaning in _WORDS.items():
+        if value is meaning:
+            return word
+    text = str(value)
+    return f'"{text}"' if isinstance(value, str) and _NEEDS_QUOTES.search(text) else text

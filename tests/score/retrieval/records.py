@@ -1,0 +1,30 @@
+"""The record that a measure reads, made of generated qrels and a run."""
+
+from ragbench.score.retrieval.evidence import gather, numbered
+from ragbench.score.retrieval.passages import RetrievedPassages
+from ragbench.score.retrieval.ranking import rank, ranked_documents
+from ragbench.types import Qrels, Run
+
+
+def record(measure, qrels, run):
+    """Grades; or as many subtopics as the grade; or ids as texts, the relevant ones as answers."""
+    make = {"grades": rank, "subtopics": subtopics, "passages": passages}[measure.spec.reads]
+    return make(qrels, run)
+
+
+def subtopics(qrels, run):
+    judged = Qrels.from_dict(with_subtopics(qrels))
+    return gather(rank(numbered(judged), run), judged).subtopics
+
+
+def with_subtopics(qrels):
+    return {
+        query: {doc: dict.fromkeys(map(str, range(1, g + 1)), 1) for doc, g in judged.items()}
+        for query, judged in qrels.items()
+    }
+
+
+def passages(qrels, run):
+    lists = ranked_documents(Run.from_dict(run))
+    answers = [[doc for doc, g in judged.items() if g >= 1] for judged in qrels.values()]
+    return RetrievedPassages([lists.get(query, []) for query in qrels], answers)
