@@ -150,11 +150,24 @@ class MissingExtra(RagbenchError, ImportError):
     Example:
         >>> print(MissingExtra("retriever 'dense'", "sentence-transformers", "dense"))
         retriever 'dense' needs sentence-transformers: pip install 'ragbench[dense]'
+        >>> print(MissingExtra("metric", "mecab", advice="pip install mecab"))
+        metric needs mecab: pip install mecab
     """
 
-    def __init__(self, subject: str, package: str, extra: str) -> None:
+    def __init__(
+        self, subject: str, package: str, extra: str = "", *, advice: str | None = None
+    ) -> None:
+        """Name what is missing.
+
+        Args:
+            subject: What cannot be done.
+            package: What it needs.
+            extra: The extra of ragbench that installs it.
+            advice: How to get it where no extra does.
+        """
         self.subject, self.package, self.extra = subject, package, extra
-        super().__init__(f"{subject} needs {package}: pip install 'ragbench[{extra}]'")
+        self.advice = advice or f"pip install 'ragbench[{extra}]'"
+        super().__init__(f"{subject} needs {package}: {self.advice}")
 
 
 class AdapterError(RagbenchError):

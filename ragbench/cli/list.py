@@ -77,7 +77,7 @@ def _components(kind: str) -> list[dict[str, Any]]:
             found.append({"name": name, "help": str(error), "built": True, "options": []})
             continue
         entry = {"name": name, "help": summary_line(component) + _needs(component), "built": True}
-        found.append({**entry, "options": _options(component), **_facts(component)})
+        found.append({**entry, "options": _options(component), **_facts(name, component)})
     names = {entry["name"] for entry in found}
     planned = sorted(family.planned - names)
     found += [{"name": name, "help": "", "built": False, "options": []} for name in planned]
@@ -94,12 +94,14 @@ def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda entry: (order.index(entry["group"]), not entry["built"]))
 
 
-def _facts(component: Any) -> dict[str, Any]:
+def _facts(name: str, component: Any) -> dict[str, Any]:
     """What a metric says about itself, for the docs."""
     declared = getattr(component, "declaration", None)
     if declared is None:
         return {}
-    low, high = declared.range
+    from ragbench.score.text.notation import parse_metric
+
+    low, high = parse_metric(name).range
     return {
         "parts": list(declared.parts),
         "range": [_limit(low), _limit(high)],

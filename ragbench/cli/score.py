@@ -136,8 +136,8 @@ _OF_RUNS = {
 @click.option(
     "--verify",
     is_flag=True,
-    help="Compute the values again with pytrec_eval, rouge-score or sacrebleu; print the largest "
-    "difference; exit 1 if it is more than rounding.",
+    help="Compute the values again with pytrec_eval, rouge-score, sacrebleu or nltk; print the "
+    "largest difference; exit 1 if it is more than rounding.",
 )
 def command(
     files: tuple[str, ...], form: Form, per_query: bool, no_summary: bool, **options: Any

@@ -40,19 +40,20 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
         The numbers, or None where one is NaN or no number, or has `_` between its digits.
     """
     negative = data[starts] == ord("-")
-    first = starts + negative if negative.any() else starts
+    any_negative = bool(negative.any())
+    first = starts + negative if any_negative else starts
     point = _points(data, first, ends)
     n_before, n_after = point - first, np.maximum(ends - point - 1, 0)
     odd = (n_before > _MOST_BEFORE) | (n_after > _MOST_AFTER) | (n_before + n_after == 0)
-    plain_after = np.minimum(n_after, _MOST_AFTER)
+    places = _one_number(np.minimum(n_after, _MOST_AFTER))
 
-    before, wrong = _digits(data, point, np.minimum(n_before, 8))
-    after, wrong_after = _fraction(data, ends, plain_after)
+    before, wrong = _digits(data, point, np.minimum(n_before, _MOST_BEFORE))
+    after, wrong_after = _fraction(data, ends, places)
     wrong |= wrong_after
     odd |= wrong != 0
-    values, unsure = _scaled(before, after, plain_after)
+    values, unsure = _scaled(before, after, places)
     odd |= unsure
-    if negative.any():
+    if any_negative:
         values = np.where(negative, -values, values)
     for row in np.flatnonzero(odd).tolist():
         text = data[int(starts[row]) : int(ends[row])].tobytes()
@@ -90,7 +91,7 @@ def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | N
     count = ends - starts - negative
     if (count < 1).any() or (count > 8).any():
         return None
-    values, wrong = _digits(data, ends, count)
+    values, wrong = _digits(data, ends, _one_number(count))
     signed: Ints = np.where(negative, -values, values)
     return None if wrong.any() else signed
 
@@ -99,6 +100,11 @@ def _points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
     """Return where each number has its point; its end where it has none."""
     if not len(starts):
         return ends
+    # most files give all their scores as many digits after the point as the first one
+    shown = data[int(starts[0]) : int(ends[0])].tobytes()
+    guess: Ints = ends - (len(shown) - max(shown.find(b"."), 0))
+    if (guess >= starts).all() and (data[guess] == ord(".")).all():
+        return guess
     base = int(starts[0])
     points = np.flatnonzero(data[base : int(ends[-1])] == ord(".")) + base
     if len(points) == len(starts) and ((points >= starts) & (points < ends)).all():
@@ -108,7 +114,13 @@ def _points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
     return at
 
 
-def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints) -> tuple[Ints, Words]:
+def _one_number(values: Ints) -> Ints | int:
+    """Return the value that all have, if they have one."""
+    first = int(values[0]) if len(values) else 0
+    return first if (values == first).all() else values
+
+
+def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> tuple[Ints, Words]:
     """Read up to 8 digits that end somewhere; the words are 0 where all are digits."""
     at_every_byte = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
     found = at_every_byte[np.maximum(ends - 8, 0)].astype(np.uint64, copy=False)
@@ -116,8 +128,7 @@ def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints) -> tuple[Ints, Wor
         early = np.flatnonzero(ends < 8)
         found[early] <<= (8 * np.minimum(8 - ends[early], 8)).astype(np.uint64)
     found ^= _ZEROS
-    least, most = int(count.min(initial=8)), int(count.max(initial=0))
-    found &= _LAST_BYTES[most] if least == most else _LAST_BYTES[count]
+    found &= _LAST_BYTES[count]
     wrong = ((found + _ABOVE_NINE) | found) & _HIGH_BITS
     # eight digits, two at a time, then four, then all, within each word
     found = found * np.uint64(10) + (found >> np.uint64(8))
@@ -129,9 +140,11 @@ def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints) -> tuple[Ints, Wor
     return low.view(np.int64), wrong
 
 
-def _fraction(data: NDArray[np.uint8], ends: Ints, count: Ints) -> tuple[tuple[Ints, ...], Words]:
+def _fraction(
+    data: NDArray[np.uint8], ends: Ints, count: Ints | int
+) -> tuple[tuple[Ints, ...], Words]:
     """Read up to 22 digits that end somewhere, eight a column, the last ones first."""
-    most = int(count.max(initial=0))
+    most = int(np.max(count, initial=0))
     digits, wrong = _digits(data, ends, np.minimum(count, 8))
     parts = [digits]
     for skipped in range(8, most, 8):
@@ -142,7 +155,7 @@ def _fraction(data: NDArray[np.uint8], ends: Ints, count: Ints) -> tuple[tuple[I
 
 
 def _scaled(
-    before: Ints, after: tuple[Ints, ...], places: Ints
+    before: Ints, after: tuple[Ints, ...], places: Ints | int
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the numbers, and which of them may be rounded wrongly."""
     powers = _POWERS[places]
@@ -155,7 +168,7 @@ def _scaled(
         return whole / powers, unsure
     values = whole / powers
     long = np.flatnonzero((size >= _EXACT) & ~unsure)
-    values[long], unsure[long] = _divided(whole[long], powers[long])
+    values[long], unsure[long] = _divided(whole[long], np.broadcast_to(powers, size.shape)[long])
     return values, unsure
 
 

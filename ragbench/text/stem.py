@@ -8,22 +8,7 @@ from collections.abc import Callable
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
 from ragbench.text.languages import language_name
-
-_REMEMBERED = 200_000  # words; some 20 MB, more than the vocabulary of most corpora
-
-
-class _Memory(dict[str, str]):
-    """Word -> stem, stemmed when first asked for; emptied when full."""
-
-    def __init__(self, stem: Callable[[str], str]) -> None:
-        super().__init__()
-        self._stem = stem
-
-    def __missing__(self, word: str) -> str:
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        stem = self[word] = self._stem(word)
-        return stem
+from ragbench.text.memory import Memory
 
 
 def stemmer(name: str, language: str = "en") -> Callable[[str], str]:
@@ -59,7 +44,7 @@ def _no_stemmer(_: str) -> Callable[[str], str]:
 def _porter(_: str) -> Callable[[str], str]:
     from nltk.stem.porter import PorterStemmer
 
-    return _Memory(PorterStemmer().stem).__getitem__
+    return Memory(PorterStemmer().stem).__getitem__
 
 
 @functools.cache
@@ -70,7 +55,7 @@ def _snowball(language: str) -> Callable[[str], str]:
     if language not in languages:
         allowed = ", ".join(languages)
         raise OptionError("stemmer", "language", language, allowed, nearest(language, languages))
-    return _Memory(SnowballStemmer(language).stem).__getitem__
+    return Memory(SnowballStemmer(language).stem).__getitem__
 
 
 _BUILDERS: dict[str, Callable[[str], Callable[[str], str]]] = {

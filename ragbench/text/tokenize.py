@@ -23,6 +23,7 @@ _ASCII_WORD = re.compile(
     r"|[a-z0-9]+(?:'[a-z0-9]+)*"
 )
 _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]{{2}}")
 # Curly and full-width apostrophes are apostrophes; soft hyphens and joiners are not there at all.
 _CLEAN = {0x2019: "'", 0xFF07: "'", 0x00AD: None, 0x200C: None, 0x200D: None}
 _ELIDING = frozenset({"ca", "fr", "it"})
@@ -59,6 +60,16 @@ def words(text: str, language: str = "en") -> list[str]:
         if _HAS_UNSPACED.search(text):
             found = [piece for word in found for piece in _pairs(word)]
     return _split_apostrophes(found, language) if "'" in text else found
+
+
+def has_unspaced_words(text: str) -> bool:
+    """Whether a text has letters side by side of a script that parts words by no space.
+
+    Example:
+        >>> has_unspaced_words("in 東京"), has_unspaced_words("в Москве")
+        (True, False)
+    """
+    return not text.isascii() and _UNSPACED_RUN.search(text) is not None
 
 
 def _pairs(word: str) -> list[str]:

@@ -5,7 +5,7 @@ import math
 import pytest
 import pytrec_eval
 
-from ragbench import __version__
+from ragbench import __version__, read_run
 from tests.cli.run_files import made_up, write_qrels, write_trec
 
 pytestmark = pytest.mark.usefixtures("runs")
@@ -177,6 +177,7 @@ def test_the_run_is_called_by_the_tag_of_its_last_line(runs, score):
     _, text, _ = score("qrels", "t.run", "--format", "trec", "-m", "runid", "-m", "map")
 
     assert text.splitlines()[0] == f"{'runid':<22}\tall\tlast"
+    assert read_run(runs / "t.run").name == "last"
 
 
 def test_judged_documents_only(runs, means):

@@ -10,6 +10,7 @@ import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragbench.data.pairs import read_pairs
+from tests.text.wordnet_files import write_wordnet
 
 PREDICTIONS = """\
 {"query_id": "q1", "answer": "the cat sat on the mat"}
@@ -171,8 +172,10 @@ def test_texts_that_rouge_cannot_see_are_noted(here, score):
     assert "note: rouge: 2 of 2 texts have no letter a-z" in text
 
 
-def test_verify_uses_the_reference_packages(score):
+def test_verify_uses_the_reference_packages(here, score, monkeypatch):
+    monkeypatch.setenv("WNSEARCHDIR", str(write_wordnet(here / "wordnet")))
     metrics = ("rouge1", "rouge2.recall", "rougeL", "rougeLsum", "bleu", "bleu2", "bleu.precision1")
+    metrics += ("chrf", "chrf++(beta=3)", "ter(no_punct=true)", "meteor(alpha=0.5)")
 
     code, _, told = score(
         *("--predictions", "p.jsonl", "--references", "r.jsonl", "--verify"),
@@ -182,7 +185,8 @@ def test_verify_uses_the_reference_packages(score):
     assert code == 0
     assert told.splitlines() == [
         "verify: rouge-score: 8 values of 4 scores computed again, largest difference 0",
-        "verify: sacrebleu: 6 values of 3 scores computed again, largest difference 0",
+        "verify: sacrebleu: 12 values of 6 scores computed again, largest difference 0",
+        "verify: nltk: 2 values of 1 score computed again, largest difference 0",
         "verify: not checked: token_f1",
     ]
 
@@ -242,3 +246,22 @@ def test_mistakes_are_told_in_one_line_and_exit_2(here, score, arguments, proble
     assert code == 2
     assert problem in told
     assert text == ""
+
+
+def test_verify_uses_the_packages_of_models(score, minilm):
+    names = (
+        f'bertscore(model="{minilm}",num_layers=6,idf=true)',
+        f'semantic_similarity(model="{minilm}")',
+    )
+
+    code, _, told = score(
+        *("--predictions", "p.jsonl", "--references", "r.jsonl", "--verify"),
+        *(part for name in names for part in ("-m", name)),
+    )
+
+    assert code == 0, told
+    checks = [line for line in told.splitlines() if line.startswith("verify: ")]
+    assert [line.partition(", largest")[0] for line in checks] == [
+        "verify: bert-score: 1 value of 1 score computed again",
+        "verify: sentence-transformers: 1 value of 1 score computed again",
+    ]

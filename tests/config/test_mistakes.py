@@ -211,7 +211,6 @@ def _marks(text):
         ("statistics: {cluster: metadata.topic}\n", "statistics.cluster"),
         ("statistics: {test: wilcoxon}\n", "statistics.test"),
         ("metrics: {verify: true}\n", "metrics.verify"),
-        ("metrics: {generation: [bertscore]}\n", "metrics.generation.0"),
         ("metrics: {judge: {type: openai, model: m, rubrics: []}}\n", "metrics.judge.type"),
         ("metrics: {judge: {type: lexical, rubrics: [], models: []}}\n", "metrics.judge.models"),
         ("generators: {gpt: {type: openai, model: m}}\n", "generators.gpt.type"),

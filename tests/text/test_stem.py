@@ -5,7 +5,6 @@ from nltk.stem.porter import PorterStemmer
 from nltk.stem.snowball import SnowballStemmer
 
 from ragbench.errors import OptionError
-from ragbench.text import stem as module
 from ragbench.text.stem import stemmer
 
 WORDS = [
@@ -33,13 +32,6 @@ def test_agrees_with_nltk():
 
 def test_none_changes_nothing():
     assert stemmer("none", "xx")("Running") == "Running"
-
-
-def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(module, "_REMEMBERED", 3)
-    stem = module._Memory(str.upper).__getitem__
-    assert [stem(word) for word in ["a", "b", "c", "d", "e", "a"]] == list("ABCDEA")
-    assert len(stem.__self__) <= 3
 
 
 @pytest.mark.parametrize(

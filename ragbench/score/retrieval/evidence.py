@@ -46,7 +46,7 @@ class Evidence:
 
 
 def subtopics_read_by(
-    measures: Sequence[Measure], qrels: Qrels | None, ties: Ties = "docid"
+    measures: Sequence[Measure], qrels: Qrels | Mapping[str, object] | None, ties: Ties = "docid"
 ) -> Qrels | None:
     """Return the qrels whose subtopics these measures read; None where none of them does.
 
@@ -63,7 +63,7 @@ def subtopics_read_by(
     named = next((measure for measure in measures if measure.spec.reads == "subtopics"), None)
     if named is None:
         return None
-    if qrels is None or qrels.subtopics is None:
+    if not isinstance(qrels, Qrels) or qrels.subtopics is None:
         found = f"{named.written} needs subtopics, and the judgements have none"
         raise DataError(found, allowed=SUBTOPICS_ALLOWED)
     return qrels

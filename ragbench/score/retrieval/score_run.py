@@ -143,13 +143,13 @@ def score_run(
     subtopics = subtopics_read_by(parsed, judged.source, ties)
     against = judged if subtopics is None else Judgements.read(numbered(subtopics))
     ranked = rank_judged(against, run, ties=ties, trec_eval=trec_eval, depth=depth)
-    queries = run.query_ids if isinstance(run, Run) else run
+    n_queries = len(run.query_ids if isinstance(run, Run) else run)
     return score_ranked(
         gather(ranked, subtopics, judged_only=judged_only),
         parsed,
         rules,
         fingerprints=fingerprints_of(judged, subtopics),
-        unknown=len(set(queries) - set(ranked.query_ids)),
+        unknown=n_queries - ranked.n_queries + len(ranked.missing),
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
     )
 

@@ -11,18 +11,14 @@ METRICS = Family(
         **{f"rouge{n}": f"{_HERE}.rouge:rouge" for n in (*range(1, 10), "L", "Lsum")},
         **{f"bleu{n}": f"{_HERE}.bleu:bleu" for n in ("", 1, 2, 3, 4)},
         "bleu.corpus": f"{_HERE}.corpus_bleu:corpus_bleu",
+        "chrf": f"{_HERE}.chrf:chrf",
+        "chrf++": f"{_HERE}.chrf:chrf_plus_plus",
+        "ter": f"{_HERE}.ter:ter",
+        "meteor": f"{_HERE}.meteor:meteor",
         **{name: f"{_HERE}.{name}:{name}" for name in ("exact_match", "token_f1", "contains")},
+        "bertscore": f"{_HERE}.bertscore:bertscore",
+        "semantic_similarity": f"{_HERE}.semantic_similarity:semantic_similarity",
     },
-    planned=frozenset(
-        {
-            "bertscore",
-            "chrf",
-            "chrf++",
-            "meteor",
-            "semantic_similarity",
-            "ter",
-        }
-    ),
 )
 
 __all__ = ["METRICS"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from ragbench.errors import OptionError
 from ragbench.score.base import Aggregate
@@ -80,6 +80,15 @@ class Scorer(Protocol):
         ...
 
 
+@runtime_checkable
+class WeighsReferences(Protocol):
+    """A scorer whose values depend on all references of the run."""
+
+    def weigh(self, references: Sequence[Sequence[str]]) -> None:
+        """Be told the references of every item, also of those that a system did not answer."""
+        ...
+
+
 def nothing_missing(options: Options) -> None:
     """Nothing has to be there before a metric can be computed."""
 
@@ -101,7 +110,7 @@ class Declaration:
     """Fields of the result that can be named after a dot; the first is the default."""
     direction: Direction = "higher"
     """Which way is better."""
-    range: tuple[float, float] = (0.0, 1.0)
+    range: tuple[float, float] | Callable[[Options], tuple[float, float]] = (0.0, 1.0)
     """Smallest and largest possible value."""
     aggregate: Aggregate = "mean"
     """How the values become one number."""
@@ -158,6 +167,12 @@ class Metric:
     @property
     def _part(self) -> str:
         return "" if self.part in ("", *self.declaration.parts[:1]) else f".{self.part}"
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest possible value, with these options."""
+        declared = self.declaration.range
+        return declared(self.options) if callable(declared) else declared
 
     def check(self) -> None:
         """See whether the metric can be computed here.

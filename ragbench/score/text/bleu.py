@@ -21,13 +21,13 @@ from ragbench.score.text.bleu_statistics import (
     Smooth,
     SmoothValue,
     Statistics,
-    Tokenizer,
     bleu_of,
     count,
     smoothing_of,
-    tokenizer_of,
 )
 from ragbench.score.text.ngrams import TokenizedText, TokenizedTexts
+from ragbench.score.text.scripts import note_unspaced
+from ragbench.score.text.tokenizers import WORD_TOKENIZERS, Tokenizer, tokenizer
 
 
 class BleuRows:
@@ -36,7 +36,7 @@ class BleuRows:
     def __init__(self, options: Options) -> None:
         self.smoothing = smoothing_of(options["smooth"], options["smooth_value"])
         self.max_order = options["max_order"]
-        self._texts = TokenizedTexts(tokenizer_of(options["tokenize"], options["lowercase"]))
+        self._texts = TokenizedTexts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
 
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
@@ -60,7 +60,14 @@ class BleuRows:
 
 def check_tokenizer(options: Options) -> None:
     """See whether the tokenizer is installed."""
-    tokenizer_of(options["tokenize"], options["lowercase"])
+    tokenizer("bleu", options["tokenize"], options["lowercase"])
+
+
+def note_words(texts: Sequence[str], options: Options) -> list[str]:
+    """Say where the tokenizer finds no words."""
+    if options["tokenize"] not in WORD_TOKENIZERS:
+        return []
+    return note_unspaced("bleu", texts, "bleu(tokenize=char) splits them, tokenize=zh Chinese")
 
 
 def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], float]]:
@@ -82,6 +89,7 @@ def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], 
     open=BleuRows,
     check=check_tokenizer,
     facts={"order": "effective"},
+    notes=note_words,
     equals="sacrebleu's sentence BLEU with effective order, divided by 100, bit for bit",
     not_for="short answers (one changed word of four leaves little); text without spaces, unless "
     "`tokenize` fits it",
@@ -108,7 +116,7 @@ def bleu(
         max_order: Longest n-grams that count.
         smooth: What stands in for n-grams without a match.
         smooth_value: The value of floor (default 0.1) or add-k (default 1).
-        tokenize: 13a, or another tokenizer of sacrebleu by its name.
+        tokenize: 13a, intl, zh, char, none, or another of sacrebleu's that is installed.
         lowercase: Compare texts in lower case.
 
     Raises:
@@ -128,7 +136,7 @@ def bleu(
         raise OptionError("bleu", "max_order", max_order, "an integer from 1 to 20")
     references = reference_list("bleu", references)
     smooth, value = smoothing_of(smooth, smooth_value)
-    split = tokenizer_of(tokenize, lowercase)
+    split = tokenizer("bleu", tokenize, lowercase)
     counted = count(
         TokenizedText(split(prediction)),
         [TokenizedText(split(reference)) for reference in references],

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from ragbench.errors import OptionError
-from ragbench.registry import Option, nearest
+from ragbench.registry import Option
 from ragbench.score.text.base import BleuScore
-from ragbench.score.text.mteval import tokenize_13a
 from ragbench.score.text.ngrams import Counts, TokenizedText, overlap
 
 Smoothing = Literal["exp", "floor", "add-k", "none"]
@@ -20,7 +18,6 @@ Smooth = Annotated[Smoothing, Option("What stands in for n-grams without a match
 SmoothValue = Annotated[
     float | None, Option("The value of floor (default 0.1) or add-k (default 1).", ge=0)
 ]
-Tokenizer = Annotated[str, Option("13a, or another tokenizer of sacrebleu by its name.")]
 Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
 
 _SMOOTH_VALUES = {"floor": 0.1, "add-k": 1.0}
@@ -140,28 +137,3 @@ def smoothing_of(smooth: Smoothing, value: float | None) -> tuple[Smoothing, flo
     if value is not None and value < 0:
         raise OptionError("bleu", "smooth_value", value, "a number >= 0")
     return smooth, _SMOOTH_VALUES.get(smooth, 0.0) if value is None else value
-
-
-def tokenizer_of(name: str, lowercase: bool) -> Callable[[str], list[str]]:
-    """Return the tokenizer of that name.
-
-    Raises:
-        OptionError: There is none, or what it needs is not installed.
-    """
-    split = tokenize_13a if name == "13a" else _sacrebleu_tokenizer(name)
-    return (lambda text: split(text.lower())) if lowercase else split
-
-
-@functools.cache
-def _sacrebleu_tokenizer(name: str) -> Callable[[str], list[str]]:
-    from sacrebleu.metrics.bleu import BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        allowed = ", ".join(BLEU.TOKENIZERS)
-        raise OptionError("bleu", "tokenize", name, allowed, nearest(name, BLEU.TOKENIZERS))
-    try:
-        tokenizer = BLEU(tokenize=name).tokenizer
-    except (ImportError, RuntimeError) as error:  # ja-mecab, ko-mecab, spm: a package is missing
-        allowed = f"13a, or what is installed ({' '.join(str(error).split())})"
-        raise OptionError("bleu", "tokenize", name, allowed) from error
-    return lambda text: str(tokenizer(text.rstrip())).split()

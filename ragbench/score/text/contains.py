@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragbench.score.text.answers import normalized
-from ragbench.score.text.base import metric, reference_list
+from ragbench.score.text.base import Options, metric, reference_list
+from ragbench.score.text.scripts import note_unspaced
+
+
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    return note_unspaced("contains", texts, "chrf sees parts of them")
 
 
 @metric(
     "contains",
     facts={"normalize": "squad", "references": "any"},
+    notes=_notes,
     equals="its definition, by brute force",
     not_for="long answers that name everything; references of one common word",
 )

@@ -15,7 +15,7 @@ from ragbench.score.text.base import (
     metric,
     reference_list,
 )
-from ragbench.score.text.bleu import BleuRows, check_tokenizer
+from ragbench.score.text.bleu import BleuRows, check_tokenizer, note_words
 from ragbench.score.text.bleu_statistics import (
     Lowercase,
     MaxOrder,
@@ -23,13 +23,12 @@ from ragbench.score.text.bleu_statistics import (
     Smoothing,
     SmoothValue,
     Statistics,
-    Tokenizer,
     bleu_of,
     count,
     smoothing_of,
-    tokenizer_of,
 )
 from ragbench.score.text.ngrams import TokenizedTexts
+from ragbench.score.text.tokenizers import Tokenizer, tokenizer
 
 
 class _Corpus(BleuRows):
@@ -49,6 +48,7 @@ class _Corpus(BleuRows):
     open=_Corpus,
     check=check_tokenizer,
     facts={"order": "all"},
+    notes=note_words,
     equals="sacrebleu's corpus BLEU, divided by 100, bit for bit",
     not_for="single answers: it is one number of a whole set, in which long texts weigh more",
 )
@@ -76,7 +76,7 @@ def corpus_bleu(
         max_order: Longest n-grams that count.
         smooth: What stands in for n-grams without a match in the whole corpus.
         smooth_value: The value of floor (default 0.1) or add-k (default 1).
-        tokenize: 13a, or another tokenizer of sacrebleu by its name.
+        tokenize: 13a, intl, zh, char, none, or another of sacrebleu's that is installed.
         lowercase: Compare texts in lower case.
 
     Raises:
@@ -96,7 +96,7 @@ def corpus_bleu(
         found = f"{len(predictions)} predictions and {len(references)} references"
         raise OptionError("bleu.corpus", "references", found, "one for each prediction")
     smoothing = smoothing_of(smooth, smooth_value)
-    texts = TokenizedTexts(tokenizer_of(tokenize, lowercase))
+    texts = TokenizedTexts(tokenizer("bleu", tokenize, lowercase))
     counted = [
         count(texts(text), [texts(t) for t in reference_list("bleu.corpus", gold)], max_order)
         for text, gold in zip(predictions, references, strict=True)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragbench.score.text.answers import normalized
-from ragbench.score.text.base import metric, reference_list
+from ragbench.score.text.base import Options, metric, reference_list
+from ragbench.score.text.scripts import note_articles
+
+
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    return note_articles("exact_match", texts)
 
 
 @metric(
     "exact_match",
     facts={"normalize": "squad", "references": "best"},
+    notes=_notes,
     equals="the SQuAD script on ASCII; beyond it, Unicode punctuation and accents are normalised",
     not_for="answers in whole sentences",
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 
+from ragbench.text.memory import Memory
+
 _REMEMBERED = 100_000  # words
 _LONGEST = 64  # characters of a word that is worth remembering
 
@@ -24,19 +26,7 @@ def _split(word: str) -> tuple[str, ...]:
     return tuple(_DASH_AFTER_DIGIT.sub(r"\1 \2 ", word).split())
 
 
-class _Memory(dict[str, "tuple[str, ...]"]):
-    """Word -> tokens, split when first asked for; emptied when full."""
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        tokens = _split(word)
-        if len(word) <= _LONGEST:
-            if len(self) >= _REMEMBERED:
-                self.clear()
-            self[word] = tokens
-        return tokens
-
-
-_split_remembered = _Memory().__getitem__
+_split_remembered = Memory(_split, _REMEMBERED, _LONGEST).__getitem__
 
 
 def tokenize_13a(text: str) -> list[str]:

@@ -17,7 +17,7 @@ class TokenizedText:
 
     __slots__ = ("_counts", "tokens")
 
-    def __init__(self, tokens: list[str]) -> None:
+    def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens = tokens
         self._counts: dict[int, Counts] = {}
 
@@ -81,8 +81,12 @@ class TokenizedTexts:
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterable[Hashable]:
-    """Return the n-grams of a text in order: tokens themselves for n = 1, tuples above."""
-    return tokens if n == 1 else zip(*(tokens[start:] for start in range(n)), strict=False)
+    """Return the n-grams in order: tokens themselves for n = 1, above that tuples, or strings."""
+    if n == 1:
+        return tokens
+    if isinstance(tokens, str):
+        return [tokens[start : start + n] for start in range(len(tokens) - n + 1)]
+    return zip(*(tokens[start:] for start in range(n)), strict=False)
 
 
 def overlap(tokens: Sequence[str], counts: Counts, n: int, *, distinct: bool = False) -> int:

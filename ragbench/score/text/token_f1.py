@@ -17,6 +17,7 @@ from ragbench.score.text.base import (
     reference_list,
 )
 from ragbench.score.text.ngrams import overlap
+from ragbench.score.text.scripts import note_articles, note_unspaced
 
 
 class _Rows:
@@ -35,11 +36,19 @@ class _Rows:
         return [Column([getattr(score, metric.part) for score in best]) for metric in metrics]
 
 
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    return [
+        *note_unspaced("token_f1", texts, "chrf sees parts of them"),
+        *note_articles("token_f1", texts),
+    ]
+
+
 @metric(
     "token_f1",
     parts=("fmeasure", "precision", "recall"),
     open=_Rows,
     facts={"normalize": "squad", "references": "best"},
+    notes=_notes,
     equals="the SQuAD script on ASCII; beyond it, Unicode punctuation and accents are normalised",
     not_for="long answers, whose words overlap by chance; text without spaces",
 )

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from ragbench.errors import OptionError
-from ragbench.score.text import mteval
 from ragbench.score.text.bleu import bleu
 from ragbench.score.text.columns import score_texts
 from ragbench.score.text.mteval import tokenize_13a
@@ -85,18 +84,6 @@ def test_hand_worked():
     assert bleu("a", "").score == 0.0
     assert bleu("a b c", ["a", "b c d e"]).reference_length == 4, "1 and 2 away: the closer one"
     assert bleu("a b", ["a", "b c d"]).reference_length == 1, "both 1 away: the shorter one"
-
-
-def test_words_are_remembered_within_bounds(monkeypatch):
-    monkeypatch.setattr(mteval, "_REMEMBERED", 2)
-    memory = mteval._Memory()
-    assert [memory[word] for word in ("a,b", "c", "d.", "x" * 100)] == [
-        ("a", ",", "b"),
-        ("c",),
-        ("d", "."),
-        ("x" * 100,),
-    ]
-    assert set(memory) == {"d."}
 
 
 @pytest.mark.parametrize(

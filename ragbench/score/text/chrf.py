@@ -1,0 +1,259 @@
+"""Character n-gram F-score: `chrf`, and `chrf++`, which counts pairs of words as well."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Sequence
+from typing import Annotated, NamedTuple
+
+from ragbench.errors import OptionError
+from ragbench.registry import Option
+from ragbench.score.text.base import (
+    Advance,
+    Column,
+    Metric,
+    Options,
+    Row,
+    metric,
+    reference_list,
+)
+from ragbench.score.text.ngrams import TokenizedText, overlap
+from ragbench.score.text.scripts import note_unspaced
+from ragbench.score.text.shared_ngrams import shared_ngrams
+
+CharOrder = Annotated[int, Option("Longest n-grams of characters that count.", ge=1, le=20)]
+WordOrder = Annotated[int, Option("Longest n-grams of words that count.", ge=0, le=20)]
+Beta = Annotated[float, Option("How many times recall counts as much as precision.", ge=0, le=100)]
+Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
+Whitespace = Annotated[bool, Option("Count white space as characters.")]
+EpsSmoothing = Annotated[
+    bool, Option("Average the F of every order, as chrF++.py does, not only those that occur.")
+]
+
+_PUNCTUATION = frozenset(string.punctuation)
+_ROWS = 500  # that are prepared at once: bounds the memory
+_TINY = 1e-16  # sacrebleu's value of a ratio without a denominator
+
+Counts = tuple[int, int, int]
+"""Of one order: n-grams of the prediction, of the reference, and how many they share."""
+
+
+class _Text(NamedTuple):
+    characters: str
+    words: list[str]
+
+
+class _Rows:
+    """Scores many predictions; n-grams of many pairs of texts are counted at once."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        beta, eps_smoothing = self._options["beta"], self._options["eps_smoothing"]
+        values: list[float] = []
+        for start in range(0, len(rows), _ROWS):
+            block = rows[start : start + _ROWS]
+            pairs = [(prediction, text) for prediction, gold in block for text in gold]
+            counted = _count_pairs(pairs, self._options)
+            for _, references in block:
+                scores = [_f_score(next(counted), beta, eps_smoothing) for _ in references]
+                values.append(max(scores) / 100)
+            advance(len(block))
+        return [Column(values) for _ in metrics]
+
+
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    return note_unspaced("chrf++", texts, "chrf has characters alone") * bool(options["word_order"])
+
+
+@metric(
+    "chrf",
+    open=_Rows,
+    facts={"references": "best"},
+    notes=_notes,
+    equals="sacrebleu's sentence chrF, divided by 100, bit for bit",
+    not_for="answers that may be worded otherwise; unlike texts share letters and score above 0",
+)
+def chrf(
+    prediction: str,
+    references: str | Sequence[str],
+    *,
+    char_order: CharOrder = 6,
+    word_order: WordOrder = 0,
+    beta: Beta = 2,
+    lowercase: Lowercase = False,
+    whitespace: Whitespace = False,
+    eps_smoothing: EpsSmoothing = False,
+) -> float:
+    """Score how many character n-grams a prediction shares with its best reference.
+
+    Sees parts of words, so that inflected forms and compounds count in part, in every script.
+    The F of the mean precision and the mean recall over n = 1 to `char_order`, and over word
+    n-grams up to `word_order`; recall counts twice. The score is that of sacrebleu's `CHRF`
+    divided by 100, bit for bit. An empty prediction gives 0; with `eps_smoothing`, where both
+    texts lack n-grams of some length, less than 1e-15 instead.
+
+    Args:
+        prediction: The generated text.
+        references: One gold text or several; the one with the best score counts.
+        char_order: Longest n-grams of characters that count.
+        word_order: Longest n-grams of words that count: 2 gives chrF++.
+        beta: How many times recall counts as much as precision.
+        lowercase: Compare texts in lower case.
+        whitespace: Count white space as characters.
+        eps_smoothing: Average the F of every order, not only of those that occur.
+
+    Raises:
+        OptionError: No reference, or an option outside what is allowed.
+
+    Example:
+        All of `c a t`, `ca at` and `cat` is right; the reference has 4, 3 and 2 such n-grams:
+        recall r is (3/4 + 2/3 + 1/2) / 3, and chrF 5 * 1 * r / (4 * 1 + r).
+
+        >>> round(chrf("cat", "cats", char_order=3), 4)
+        0.6886
+
+    References:
+        Popovic (2015), chrF: character n-gram F-score. Popovic (2017), chrF++: words helping
+        character n-grams.
+    """
+    for name, value, least in (("char_order", char_order, 1), ("word_order", word_order, 0)):
+        if type(value) is not int or not least <= value <= 20:
+            raise OptionError("chrf", name, value, f"an integer from {least} to 20")
+    if not 0 <= beta <= 100:
+        raise OptionError("chrf", "beta", beta, "a number from 0 to 100")
+    mine = _prepare(prediction, lowercase, whitespace, word_order)
+    scores = []
+    for reference in reference_list("chrf", references):
+        theirs = _prepare(reference, lowercase, whitespace, word_order)
+        counts = _count_pair(mine, theirs, char_order, word_order)
+        scores.append(_f_score(counts, beta, eps_smoothing))
+    return max(scores) / 100
+
+
+@metric(
+    "chrf++",
+    open=_Rows,
+    facts={"references": "best"},
+    notes=_notes,
+    equals="sacrebleu's sentence chrF with word_order 2, divided by 100, bit for bit",
+    not_for="answers that may be worded otherwise; text without spaces, where chrf does as well",
+)
+def chrf_plus_plus(
+    prediction: str,
+    references: str | Sequence[str],
+    *,
+    char_order: CharOrder = 6,
+    word_order: WordOrder = 2,
+    beta: Beta = 2,
+    lowercase: Lowercase = False,
+    whitespace: Whitespace = False,
+    eps_smoothing: EpsSmoothing = False,
+) -> float:
+    """Score character n-grams as `chrf` does, and words and pairs of words besides.
+
+    The same as `chrf` with `word_order=2`, whose arguments it takes.
+
+    Example:
+        >>> chrf_plus_plus("a small cat", "a small cat"), chrf_plus_plus("", "a small cat")
+        (1.0, 0.0)
+    """
+    return chrf(
+        prediction,
+        references,
+        char_order=char_order,
+        word_order=word_order,
+        beta=beta,
+        lowercase=lowercase,
+        whitespace=whitespace,
+        eps_smoothing=eps_smoothing,
+    )
+
+
+def _prepare(text: str, lowercase: bool, whitespace: bool, word_order: int) -> _Text:
+    text = text.lower() if lowercase else text
+    pieces = text.split()
+    return _Text(text if whitespace else "".join(pieces), _words(pieces) if word_order else [])
+
+
+def _words(pieces: list[str]) -> list[str]:
+    """Split one punctuation mark off the end of each word, or else off its start."""
+    words: list[str] = []
+    for piece in pieces:
+        if len(piece) > 1 and piece[-1] in _PUNCTUATION:
+            words += (piece[:-1], piece[-1])
+        elif len(piece) > 1 and piece[0] in _PUNCTUATION:
+            words += (piece[0], piece[1:])
+        else:
+            words.append(piece)
+    return words
+
+
+def _count_pairs(pairs: Sequence[tuple[str, str]], options: Options) -> Iterator[list[Counts]]:
+    """Count the n-grams of each pair of texts, first of characters, then of words."""
+    char_order, word_order = options["char_order"], options["word_order"]
+    prepared: dict[str, _Text] = {}
+    for text in {text for pair in pairs for text in pair}:
+        prepared[text] = _prepare(text, options["lowercase"], options["whitespace"], word_order)
+    both = [(prepared[mine], prepared[theirs]) for mine, theirs in pairs]
+    of_characters = shared_ngrams([(m.characters, t.characters) for m, t in both], char_order)
+    of_words = shared_ngrams([(m.words, t.words) for m, t in both], word_order)
+    for (mine, theirs), characters, words in zip(both, of_characters, of_words, strict=True):
+        if characters is None or words is None:
+            yield _count_pair(mine, theirs, char_order, word_order)
+        else:
+            yield [
+                *_with_totals(mine.characters, theirs.characters, characters),
+                *_with_totals(mine.words, theirs.words, words),
+            ]
+
+
+def _count_pair(mine: _Text, theirs: _Text, char_order: int, word_order: int) -> list[Counts]:
+    """Count the n-grams of one pair of texts, without arrays."""
+    counts: list[Counts] = []
+    for ours, gold, order in (
+        (mine.characters, theirs.characters, char_order),
+        (mine.words, theirs.words, word_order),
+    ):
+        known = TokenizedText(gold)
+        shared = [overlap(ours, known.counts(n), n) for n in range(1, order + 1)]
+        counts += _with_totals(ours, gold, shared)
+    return counts
+
+
+def _with_totals(
+    mine: Sequence[str], theirs: Sequence[str], shared: Sequence[int]
+) -> Iterator[Counts]:
+    for n, both in enumerate(shared):
+        in_reference = max(len(theirs) - n, 0)
+        # an order that the reference lacks is not charged to the prediction
+        yield max(len(mine) - n, 0) if in_reference else 0, in_reference, both
+
+
+def _f_score(counts: Sequence[Counts], beta: float, eps_smoothing: bool) -> float:
+    """Compute chrF, 0..100, in sacrebleu's order of operations, so that the last bit is equal."""
+    factor = beta**2
+    total = mean_precision = mean_recall = 0.0
+    orders = 0
+    for n_mine, n_theirs, shared in counts:
+        precision = shared / n_mine if n_mine > 0 else _TINY
+        recall = shared / n_theirs if n_theirs > 0 else _TINY
+        if eps_smoothing:
+            below = factor * precision + recall
+            total += ((1 + factor) * precision * recall / below) if below > 0 else _TINY
+        elif n_mine > 0 and n_theirs > 0:
+            mean_precision += precision
+            mean_recall += recall
+            orders += 1
+    if eps_smoothing:
+        return 100 * total / len(counts)
+    if not orders or not mean_precision + mean_recall:
+        return 0.0
+    mean_precision /= orders
+    mean_recall /= orders
+    score = (1 + factor) * mean_precision * mean_recall
+    score /= (factor * mean_precision) + mean_recall
+    return 100 * score

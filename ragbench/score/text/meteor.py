@@ -1,0 +1,220 @@
+"""METEOR: `meteor`, for English; needs the database of WordNet."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from ragbench.errors import OptionError
+from ragbench.registry import Option
+from ragbench.score.text.base import (
+    Advance,
+    Column,
+    Metric,
+    Options,
+    Row,
+    metric,
+    reference_list,
+)
+from ragbench.score.text.ngrams import TokenizedTexts
+from ragbench.score.text.scripts import note_not_english
+from ragbench.score.text.tokenizers import Tokenize, Tokenizer, tokenizer
+from ragbench.text.stem import stemmer
+from ragbench.text.wordnet import WordNet, find_wordnet, holds_wordnet, load_wordnet
+
+Alpha = Annotated[float, Option("Weight of recall against precision, 1 is recall.", ge=0, le=1)]
+BetaPower = Annotated[float, Option("How steeply the penalty grows with the chunks.", ge=0, le=100)]
+Gamma = Annotated[float, Option("The largest penalty for words out of order.", ge=0, le=1)]
+WordNetFolder = Annotated[
+    str | None, Option("Folder with WordNet's database, where it is not found.", refers_to="path")
+]
+
+Places = list[tuple[int, str]]
+"""Words with their places in a text."""
+Pair = tuple[int, int]
+"""Place in the prediction, place in the reference."""
+
+
+class _Weights(NamedTuple):
+    alpha: float
+    beta: float
+    gamma: float
+
+
+class _Rows:
+    """Scores many predictions; each distinct reference is tokenised once."""
+
+    def __init__(self, options: Options) -> None:
+        self._split = _tokenizer(options["tokenize"])
+        self._references = TokenizedTexts(self._split)
+        self._wordnet = load_wordnet(locate_wordnet(options["wordnet"]))
+        self._weights = _Weights(options["alpha"], options["beta"], options["gamma"])
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        self._references.expect(rows)
+        values = []
+        for prediction, references in rows:
+            words = self._split(prediction)
+            gold = (self._references(text).tokens for text in references)
+            values.append(max(_score(words, g, self._wordnet, self._weights) for g in gold))
+            advance(1)
+        return [Column(values) for _ in metrics]
+
+
+def _check(options: Options) -> None:
+    """See whether WordNet and the tokenizer are there."""
+    locate_wordnet(options["wordnet"])
+    tokenizer("meteor", options["tokenize"])
+
+
+def _facts(options: Options) -> dict[str, str]:
+    """The stemmer, and the release and content of the database."""
+    wordnet = load_wordnet(locate_wordnet(options["wordnet"]))
+    return {"references": "best", "stemmer": "porter", "wordnet": wordnet.version}
+
+
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    return note_not_english("meteor", texts)
+
+
+@metric(
+    "meteor",
+    open=_Rows,
+    check=_check,
+    facts=_facts,
+    unsigned=frozenset({"wordnet"}),
+    notes=_notes,
+    equals="nltk's meteor_score on the same tokens and the same WordNet, bit for bit",
+    not_for="other languages than English; comparing with papers that use Java METEOR 1.5, which "
+    "has other weights and paraphrases",
+)
+def meteor(
+    prediction: str,
+    references: str | Sequence[str],
+    *,
+    alpha: Alpha = 0.9,
+    beta: BetaPower = 3.0,
+    gamma: Gamma = 0.5,
+    tokenize: Tokenizer = "13a",
+    wordnet: WordNetFolder = None,
+) -> float:
+    """Score how many words of a prediction its best reference has, as words, stems or synonyms.
+
+    A weighted mean of precision and recall, less up to `gamma` of it for words that stand in
+    another order. The score is that of nltk's `meteor_score` on the same tokens, bit for bit;
+    nltk leaves the tokens to the caller, here they are those of 13a unless `tokenize` says
+    otherwise. Stems and synonyms are English. Two equal texts score a little below 1: they are
+    one chunk. An empty prediction gives 0.
+
+    Args:
+        prediction: The generated text.
+        references: One gold text or several; the one with the best score counts.
+        alpha: Weight of recall against precision, 1 is recall.
+        beta: How steeply the penalty grows with the number of chunks.
+        gamma: The largest penalty for words out of order.
+        tokenize: 13a, intl, zh, char, none, or another of sacrebleu's that is installed.
+        wordnet: Folder with WordNet's database, where it is not found.
+
+    Raises:
+        OptionError: No reference, or an option outside what is allowed.
+        MissingExtra: WordNet is not on this machine; says how to get it.
+
+    References:
+        Lavie and Agarwal (2007), METEOR: An Automatic Metric for MT Evaluation with High Levels
+        of Correlation with Human Judgments.
+    """
+    for name, value, most in (("alpha", alpha, 1), ("beta", beta, 100), ("gamma", gamma, 1)):
+        if not 0 <= value <= most:
+            raise OptionError("meteor", name, value, f"a number from 0 to {most}")
+    references = reference_list("meteor", references)
+    database = load_wordnet(locate_wordnet(wordnet))
+    split, weights = _tokenizer(tokenize), _Weights(alpha, beta, gamma)
+    words = split(prediction)
+    return max(_score(words, split(text), database, weights) for text in references)
+
+
+def locate_wordnet(named: str | None) -> Path:
+    """Return the folder or archive that was named, or the one that is found.
+
+    Raises:
+        OptionError: What was named does not hold the database.
+        MissingExtra: None was named, and none is found.
+    """
+    if named is None:
+        return find_wordnet("metric 'meteor'")
+    if not holds_wordnet(Path(named)):
+        allowed = "a folder with the database files of WordNet, index.noun among them"
+        raise OptionError("meteor", "wordnet", named, allowed)
+    return Path(named)
+
+
+def _tokenizer(name: str) -> Tokenize:
+    split = tokenizer("meteor", name)
+    # nltk lowers each token, not the text: 13a treats some capitals otherwise than small letters
+    return lambda text: [token.lower() for token in split(text)]
+
+
+def _score(
+    words: Sequence[str], reference: Sequence[str], wordnet: WordNet, weights: _Weights
+) -> float:
+    """Compute METEOR in nltk's order of operations, so that the last bit is the same."""
+    pairs = _align(words, reference, wordnet)
+    if not pairs:
+        return 0.0
+    alpha, beta, gamma = weights
+    precision, recall = len(pairs) / len(words), len(pairs) / len(reference)
+    mean = (precision * recall) / (alpha * precision + (1 - alpha) * recall)
+    penalty: float = gamma * (_count_chunks(pairs) / len(pairs)) ** beta
+    return (1 - penalty) * mean
+
+
+def _align(words: Sequence[str], reference: Sequence[str], wordnet: WordNet) -> list[Pair]:
+    """Pair equal words, then equal stems of what is left, then stems that are synonyms.
+
+    That synonyms are looked up for stems, not for words, is nltk's way.
+    """
+    pairs: list[Pair] = []
+    stem = stemmer("porter")
+    mine, theirs = _pair(list(enumerate(words)), list(enumerate(reference)), pairs, _itself)
+    mine = [(place, stem(word)) for place, word in mine]
+    theirs = [(place, stem(word)) for place, word in theirs]
+    mine, theirs = _pair(mine, theirs, pairs, _itself)
+    _pair(mine, theirs, pairs, wordnet.synonyms)
+    return sorted(pairs)
+
+
+def _itself(word: str) -> tuple[str]:
+    return (word,)
+
+
+def _pair(
+    mine: Places, theirs: Places, pairs: list[Pair], alike: Callable[[str], Iterable[str]]
+) -> tuple[Places, Places]:
+    """Pair each word, the last one first, with the last that is left of those that are alike."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, word in theirs:
+        places[word].append(place)
+    left, taken = [], set()
+    for place, word in reversed(mine):
+        found = [(places[other][-1], other) for other in alike(word) if places.get(other)]
+        if found:
+            last, other = max(found)
+            places[other].pop()
+            pairs.append((place, last))
+            taken.add(last)
+        else:
+            left.append((place, word))
+    return left[::-1], [known for known in theirs if known[0] not in taken]
+
+
+def _count_chunks(pairs: Sequence[Pair]) -> int:
+    """Count the runs in which both texts have the same words side by side."""
+    return 1 + sum(
+        (mine, theirs) != (before[0] + 1, before[1] + 1)
+        for before, (mine, theirs) in itertools.pairwise(pairs)
+    )

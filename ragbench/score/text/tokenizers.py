@@ -1,0 +1,142 @@
+"""Tokenizers by name, with the tokens of sacrebleu: 13a, intl, zh, char, none, ja-mecab, ..."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from ragbench.errors import MissingExtra, OptionError
+from ragbench.registry import Option, nearest
+from ragbench.score.text.mteval import tokenize_13a
+from ragbench.text.memory import Memory
+
+Tokenize = Callable[[str], list[str]]
+"""Text -> its tokens in order."""
+Tokenizer = Annotated[
+    str,
+    Option(
+        "13a, intl (punctuation of every script), zh (Chinese), char, none (at white space), or "
+        "ja-mecab, ko-mecab, flores101, flores200, spBLEU-1K where installed."
+    ),
+]
+
+WORD_TOKENIZERS = frozenset({"13a", "intl", "none"})
+"""Those that part words at white space and punctuation alone."""
+
+_PACKAGES = {
+    "ja-mecab": ("MeCab with the IPA dictionary", "pip install 'sacrebleu[ja]'"),
+    "ko-mecab": ("MeCab-ko with its dictionary", "pip install 'sacrebleu[ko]'"),
+}
+_LONGEST = 64  # characters of a word that is worth remembering
+
+
+def tokenizer(owner: str, name: str, lowercase: bool = False) -> Tokenize:
+    """Return the tokenizer of that name.
+
+    Args:
+        owner: The metric, for messages.
+        name: As sacrebleu calls it.
+        lowercase: Whether texts become lower case first.
+
+    Raises:
+        OptionError: There is none of that name.
+        MissingExtra: It needs a package, or a model, that is not there.
+
+    Example:
+        >>> tokenizer("bleu", "zh")("我有2个梨。"), tokenizer("bleu", "char")("a b")
+        (['我', '有', '2', '个', '梨', '。'], ['a', 'b'])
+    """
+    split = _tokenizer(owner, name)
+    return (lambda text: split(text.lower())) if lowercase else split
+
+
+@functools.cache
+def _tokenizer(owner: str, name: str) -> Tokenize:
+    if name == "13a":
+        return tokenize_13a
+    if name == "none":
+        return str.split
+    if name == "char":
+        return lambda text: list("".join(text.split()))
+    from sacrebleu.metrics.bleu import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        allowed = ", ".join(BLEU.TOKENIZERS)
+        raise OptionError(owner, "tokenize", name, allowed, nearest(name, BLEU.TOKENIZERS))
+    if name == "zh":
+        return _chinese()
+    theirs = _load(f"{owner}(tokenize={name})", name, BLEU)
+    if name == "intl":
+        return _by_word(functools.partial(_substitute, rules=theirs._re))
+    return lambda text: str(theirs(text.rstrip())).split()
+
+
+def _load(owner: str, name: str, bleu: Any) -> Any:
+    """The tokenizer itself, or one sentence on what it lacks."""
+    package, advice = _PACKAGES.get(name, ("sentencepiece", "pip install sentencepiece"))
+    try:
+        return bleu(tokenize=name).tokenizer
+    except (ImportError, RuntimeError, AssertionError) as error:
+        raise MissingExtra(owner, package, advice=advice) from error
+    except (OSError, SystemExit) as error:  # the model of a sentencepiece tokenizer is fetched
+        from sacrebleu.utils import SACREBLEU_DIR
+
+        found = f"a model that cannot be fetched ({error})"
+        raise MissingExtra(owner, found, advice=f"put it into {SACREBLEU_DIR}/models") from error
+
+
+def _chinese() -> Tokenize:
+    """`zh`: Chinese characters one by one, the rest by the rules of 13a."""
+    from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+
+    theirs: Any = TokenizerZh
+    apart = _Apart(theirs._is_chinese_char)
+    rules = theirs()._post_tokenizer._re
+    split = _by_word(functools.partial(_substitute, rules=rules))
+    return lambda text: split(text.strip().translate(apart))
+
+
+class _Apart(dict[int, "str | int"]):
+    """Code point -> the character between spaces if it is a token of its own."""
+
+    def __init__(self, is_token: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._is_token = is_token
+
+    def __missing__(self, code: int) -> str | int:
+        self[code] = f" {chr(code)} " if self._is_token(chr(code)) else code
+        return self[code]
+
+
+def _substitute(text: str, rules: list[tuple[re.Pattern[str], str]]) -> list[str]:
+    for pattern, replacement in rules:
+        text = pattern.sub(replacement, text)
+    return text.split()
+
+
+def _by_word(split: Tokenize) -> Tokenize:
+    """Apply rules word by word, from memory, where none of them looks across white space.
+
+    What stands before and behind a word counts as white space, but for the first and the last
+    word, which the rules may see at the very start and end of the text.
+    """
+
+    def split_padded(word: str, before: str = " ", after: str = " ") -> tuple[str, ...]:
+        # no rule touches letters and digits alone
+        return (word,) if word.isalnum() else tuple(split(f"{before}{word}{after}"))
+
+    remembered = Memory(split_padded, longest=_LONGEST).__getitem__
+
+    def tokenize(text: str) -> list[str]:
+        words = text.split()
+        if len(words) < 3:
+            return split(text.rstrip())
+        before = " " if text[0].isspace() else ""
+        inner = itertools.chain.from_iterable(map(remembered, words[1:-1]))
+        first, last = split_padded(words[0], before), split_padded(words[-1], after="")
+        return [*first, *inner, *last]
+
+    return tokenize

@@ -1,0 +1,126 @@
+"""METEOR: equal to nltk's meteor_score to the last bit, and by hand."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nltk.translate.meteor_score import meteor_score
+
+from ragbench.errors import MissingExtra, OptionError
+from ragbench.score.text.columns import score_texts
+from ragbench.score.text.meteor import meteor
+from ragbench.score.text.tokenizers import tokenizer
+from ragbench.text import wordnet
+from tests.score.text.strategies import texts
+from tests.text.test_wordnet import read_with_nltk
+
+SYNONYMS = ["cat", "cats", "guy", "stone", "rocks", "Kids", "children", "ran", "runs", "operates"]
+words = st.lists(
+    st.sampled_from([*SYNONYMS, "purchase", "bought", "Big", "larger", "the", "a", "Paris", "."]),
+    max_size=12,
+).map(" ".join)
+either = words | texts
+weights = st.fixed_dictionaries(
+    {},
+    optional={
+        "alpha": st.sampled_from([0, 0.5, 1]),
+        "beta": st.sampled_from([0, 1.5, 4]),
+        "gamma": st.sampled_from([0, 0.2, 1]),
+        "tokenize": st.sampled_from(["none", "intl"]),
+    },
+)
+
+
+@pytest.fixture
+def reader(small_wordnet, monkeypatch):
+    return read_with_nltk(small_wordnet, monkeypatch)
+
+
+@given(
+    rows=st.lists(st.tuples(either, st.lists(either, min_size=1, max_size=3)), max_size=5),
+    options=weights,
+)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_equals_nltk(reader, rows, options):
+    written = ",".join(f"{name}={value}" for name, value in options.items())
+    columns = score_texts([p for p, _ in rows], [r for _, r in rows], [f"meteor({written})"])
+    split = tokenizer("meteor", options.get("tokenize", "13a"))
+    numbers = {name: value for name, value in options.items() if name != "tokenize"}
+    theirs = [
+        meteor_score([split(text) for text in gold], split(prediction), wordnet=reader, **numbers)
+        for prediction, gold in rows
+    ]
+    assert columns[0].values.tolist() == theirs
+    assert [meteor(p, r, **options) for p, r in rows] == theirs
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "expected"),
+    [
+        pytest.param("a b c d", "a b c d", 1 - 0.5 / 4**3, id="one chunk of four words"),
+        pytest.param("b a", "a b", 0.5, id="two chunks of two: the whole penalty"),
+        pytest.param("running", "runs", 0.5, id="the same stem"),
+        pytest.param("stone", "rock", 0.5, id="a synonym"),
+        pytest.param("STONE", "Stones", 0.5, id="case does not count"),
+        pytest.param("a x", "a", 0.5 * (1 / 2) / (0.9 * 1 / 2 + 0.1), id="P 1/2, R 1"),
+        pytest.param("x", "y", 0.0, id="nothing in common"),
+        pytest.param("", "a", 0.0, id="empty prediction"),
+        pytest.param("a", "", 0.0, id="empty reference"),
+        pytest.param("", "", 0.0, id="both empty"),
+    ],
+)
+def test_hand_worked(prediction, reference, expected):
+    assert meteor(prediction, reference) == pytest.approx(expected)
+
+
+def test_long_texts_equal_nltk(reader):
+    prediction, gold = " ".join(SYNONYMS * 10_000), " ".join(SYNONYMS[::-1] * 10_000)
+    theirs = meteor_score([gold.split()], prediction.split(), wordnet=reader)
+    assert meteor(prediction, gold) == theirs
+
+
+def test_the_signature_names_the_database_not_its_place(small_wordnet):
+    (found,) = score_texts(["a"], [["a"]], ["meteor"])
+    (named,) = score_texts(["a"], [["a"]], [f'meteor(wordnet="{small_wordnet}")'])
+    start = "meteor|references:best|stemmer:porter|wordnet:9.9-"
+    assert str(found.signature).startswith(start)
+    assert "|alpha:0.9|beta:3.0|gamma:0.5|tokenize:13a|gold:" in str(found.signature)
+    assert found.signature == named.signature
+
+
+def test_without_wordnet_nothing_is_run(monkeypatch, tmp_path):
+    for name in ("WNSEARCHDIR", "NLTK_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(wordnet, "_SYSTEM", ())
+    monkeypatch.setattr(wordnet.sys, "prefix", str(tmp_path))
+    with pytest.raises(MissingExtra, match=r"metric 'meteor' needs the database of WordNet: "):
+        score_texts([], [], ["meteor"])
+    with pytest.raises(MissingExtra):
+        meteor("a", "a")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": 2}, "alpha: found 2, allowed: a number from 0 to 1"),
+        ({"beta": -1}, "beta: found -1, allowed: a number from 0 to 100"),
+        ({"gamma": 1.5}, "gamma: found 1.5"),
+        (
+            {"wordnet": "no/folder"},
+            "wordnet: found 'no/folder', allowed: a folder with the database",
+        ),
+        ({"tokenize": "13"}, "tokenize: found '13', allowed: .*did you mean '13a'"),
+    ],
+)
+def test_bad_options_say_what_is_allowed(options, message):
+    with pytest.raises(OptionError, match=message):
+        meteor("a", "b", **options)
+
+
+def test_no_reference():
+    with pytest.raises(OptionError, match="at least one"):
+        meteor("a", [])
+
+
+def test_the_small_database_has_synonyms_to_compare():
+    assert meteor("guy", "cat") > 0 == meteor("guy", "dog")

@@ -1,0 +1,64 @@
+"""What metrics say about texts that they were not made for."""
+
+import pytest
+
+from ragbench.score.text.notes import text_notes
+
+ENGLISH = ["The cat sat.", "a dog, in the U.S."]
+JAPANESE, THAI, RUSSIAN, FRENCH = "東京です。", "ภาษาไทย", "Москва", "il a été là"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rouge1", "bleu", "chrf", "chrf++", "ter", "meteor", "token_f1", "exact_match", "contains"],
+)
+def test_nothing_is_said_about_english(name):
+    assert text_notes(["a café", *ENGLISH * 6], [ENGLISH], [name]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "n_blind"),
+    [
+        ("rouge1", 3),
+        ("bleu", 2),
+        ("bleu(tokenize=intl)", 2),
+        ("bleu.corpus", 2),
+        ("chrf++", 2),
+        ("chrf(word_order=1)", 2),
+        ("ter", 2),
+        ("meteor", 3),
+        ("token_f1", 2),
+        ("contains", 2),
+    ],
+)
+def test_texts_that_a_metric_does_not_see_are_counted(name, n_blind):
+    (note,) = text_notes([JAPANESE, "Tokyo", None, ""], [[THAI, RUSSIAN], ENGLISH], [name])
+    family = name.partition("(")[0].partition(".")[0].replace("rouge1", "rouge")
+    family = "chrf++" if family == "chrf" else family
+    assert note.startswith(f"{family}: {n_blind} of 6 texts have ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bleu(tokenize=char)",
+        "bleu(tokenize=zh)",
+        "chrf",
+        "chrf++(word_order=0)",
+        "ter(normalized=true,asian_support=true)",
+        "exact_match",
+    ],
+)
+def test_nothing_is_said_where_the_metric_sees_the_text(name):
+    assert text_notes([JAPANESE, THAI], [[RUSSIAN]], [name]) == []
+
+
+@pytest.mark.parametrize("name", ["exact_match", "token_f1"])
+def test_articles_that_may_not_be_english_are_counted(name):
+    (note,) = text_notes([FRENCH, "the cat", "Zürich"], [], [name])
+    assert note.startswith(f"{name}: 1 of 3 texts have letters beyond a-z and an 'a' or 'an'")
+
+
+def test_a_note_is_given_once():
+    names = ["bleu", "bleu2", "bleu.corpus", "bleu(smooth=floor)", "rougeL"]
+    assert len(text_notes([JAPANESE], [], names)) == 2

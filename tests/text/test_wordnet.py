@@ -1,0 +1,146 @@
+"""WordNet's files: the synonyms that nltk finds in them, the places where they may lie."""
+
+import itertools
+import zipfile
+
+import nltk.data
+import pytest
+from nltk.corpus.reader.wordnet import WordNetCorpusReader
+
+from ragbench.errors import DataError, MissingExtra
+from ragbench.text import wordnet as module
+from ragbench.text.wordnet import WordNet, find_wordnet
+from tests.text.wordnet_files import IRREGULAR, SENSES, write_wordnet
+
+PLURALS = ("bosses", "wolves", "boxes", "quizzes", "quizes", "churches", "dishes", "policemen")
+ENDINGS = ("", "s", "es", "ed", "ing", "er", "est", "ies", "men", "ses", "x")
+
+
+class Reader(WordNetCorpusReader):
+    """nltk's reader without its table of other languages, which needs a second release."""
+
+    def map_wn(self, version="wordnet"):
+        return None
+
+
+def read_with_nltk(folder, monkeypatch):
+    # nltk reads below its own folders alone
+    monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, str(folder)])
+    with pytest.warns(UserWarning, match="multilingual"):
+        return Reader(str(folder), None)
+
+
+def synonyms_in_nltk(reader, word):
+    names = (lemma.name() for sense in reader.synsets(word) for lemma in sense.lemmas())
+    return {name for name in names if "_" not in name} | {word}
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """A machine without WordNet."""
+    for name in ("WNSEARCHDIR", "WNHOME", "NLTK_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(module, "_SYSTEM", ())
+    monkeypatch.setattr(module.sys, "prefix", str(tmp_path / "python"))
+    return tmp_path
+
+
+def test_synonyms_are_those_of_nltk(tmp_path, monkeypatch):
+    ours, theirs = WordNet(write_wordnet(tmp_path)), read_with_nltk(tmp_path, monkeypatch)
+    known = {name for names in SENSES.values() for sense in names for name in sense}
+    known |= {form for forms in IRREGULAR.values() for form in forms} | {"nothing", "", "é"}
+    known |= {*PLURALS, "berries"}
+    for word, ending in itertools.product(sorted(known), ENDINGS):
+        assert ours.synonyms(word + ending) == synonyms_in_nltk(theirs, word + ending)
+
+
+def test_the_database_of_this_machine_reads_as_in_nltk(monkeypatch, tmp_path):
+    try:
+        place = find_wordnet("test")
+    except MissingExtra as error:
+        pytest.skip(str(error))
+    ours = WordNet(place)
+    folder = tmp_path / "wordnet"
+    folder.mkdir()
+    for name in module._FILES:
+        (folder / name).write_bytes(module._read(place, name))
+    (folder / "lexnames").write_text("".join(f"{n:02d}\tname\t1\n" for n in range(45)))
+    theirs = read_with_nltk(folder, monkeypatch)
+    words = [*list(ours._index["noun"])[::60], *list(ours._index["verb"])[::20]]
+    words += [word + ending for word in words for ending in ("s", "ed", "er", "ing")]
+    assert len(words) > 10_000
+    for word in words:
+        assert ours.synonyms(word) == synonyms_in_nltk(theirs, word)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("cats", {"cats", "cat", "guy"}),
+        ("children", {"children", "child", "kid"}),
+        ("rocks", {"rocks", "rock", "stone", "sway"}),
+        ("bigger", {"bigger", "big", "large"}),
+        ("handy", {"handy", "useful"}),
+        ("fast", {"fast", "quick", "tight"}),
+        ("PARIS", {"PARIS", "Paris"}),
+        ("unknown", {"unknown"}),
+        ("policemen", {"policemen", "policeman", "officer"}),
+        ("berries", {"berries", "berry"}),
+    ],
+)
+def test_hand_worked(tmp_path, word, expected):
+    assert WordNet(write_wordnet(tmp_path)).synonyms(word) == expected
+
+
+def test_the_version_tells_databases_apart(tmp_path):
+    first = WordNet(write_wordnet(tmp_path / "a")).version
+    other = {**SENSES, "adv": [["fast", "firm"]]}
+    assert first.startswith("9.9-")
+    assert first == WordNet(write_wordnet(tmp_path / "b")).version
+    assert first != WordNet(write_wordnet(tmp_path / "c", other)).version
+
+
+def test_the_archive_of_nltk_is_read(nowhere, monkeypatch):
+    folder = write_wordnet(nowhere / "files")
+    corpora = nowhere / "nltk_data" / "corpora"
+    corpora.mkdir(parents=True)
+    with zipfile.ZipFile(corpora / "wordnet.zip", "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, f"wordnet/{path.name}")
+    assert find_wordnet("test") == corpora / "wordnet.zip"
+    assert WordNet(find_wordnet("test")).synonyms("kid") == {"kid", "child"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "place"),
+    [("WNSEARCHDIR", "."), ("WNHOME", "dict"), ("NLTK_DATA", "corpora/wordnet")],
+)
+def test_an_environment_variable_may_name_the_folder(nowhere, monkeypatch, variable, place):
+    home = nowhere / "home"
+    folder = write_wordnet(home / place)
+    monkeypatch.setenv(variable, str(home))
+    assert find_wordnet("test").resolve() == folder.resolve()
+
+
+def test_without_a_database_it_says_how_to_get_one(nowhere):
+    with pytest.raises(MissingExtra, match=r"test needs the database of WordNet: .*wordnet-base"):
+        find_wordnet("test")
+
+
+def test_a_file_that_is_missing_is_an_error(tmp_path):
+    write_wordnet(tmp_path)
+    (tmp_path / "verb.exc").unlink()
+    with pytest.raises(DataError, match=r"no file verb\.exc; allowed: the database files"):
+        WordNet(tmp_path)
+    (tmp_path / "wordnet.zip").write_text("no archive")
+    with pytest.raises(DataError, match=r"no file index\.noun"):
+        WordNet(tmp_path / "wordnet.zip")
+
+
+def test_a_damaged_database_is_an_error(tmp_path):
+    write_wordnet(tmp_path)
+    data = tmp_path / "data.noun"
+    data.write_text(data.read_text().replace("00 n", "0 n", 1))
+    with pytest.raises(DataError, match=r"data\.noun: no sense at "):
+        WordNet(tmp_path).synonyms("stone")
