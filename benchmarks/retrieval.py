@@ -4,9 +4,11 @@
 
 Generates runs of 1,000 documents a query, every ninth score tied with the one before, and 50
 judgements a query. Each tool reads the same files in a fresh process, the tools taking turns; the
-smallest of the turns counts. Peers that are not installed are left out. Values must agree to 1e-9
-(ranx breaks ties otherwise: its difference is shown, not checked). Then the growth of ragbench
-from 10,000 rows on, and calls on dicts: of the same run, and of 10,000 lists of 10 documents.
+smallest of the turns counts. Peers that are not installed are left out, apart from pytrec_eval,
+which the bars are about; a built trec_eval is looked for on the path. Values must agree to 1e-9, or
+to the four digits that trec_eval prints; ranx breaks ties otherwise, so its difference is shown,
+not checked, and in each process it waits for numba. Then the growth of ragbench from 10,000 rows
+on, and calls on dicts: of the same run, and of 10,000 lists of 10 documents.
 
 Bars: at 10,000,000 rows from files 4.5 times pytrec_eval by CPU time with 0.12 of its memory; at
 1,000,000 rows from dicts 3 times pytrec_eval.
@@ -146,7 +148,7 @@ def compare_files(folder: Path, rows: int) -> dict[str, float]:
             f"{ratios[0]:8.1f}{ratios[1]:8.1f}{ratios[2]:8.2f}{difference:12.1e}"
         )
         # trec_eval prints four digits
-        assert name == "ranx" or difference < (1e-4 if name == "trec_eval" else 1e-9), name
+        assert name == "ranx" or difference < (5.1e-5 if name == "trec_eval" else 1e-9), name
     peer = least["pytrec_eval"]
     return {"files": peer.cpu_s / ours.cpu_s, "memory": ours.peak_mb / peer.peak_mb}
 
@@ -216,6 +218,8 @@ def show_growth(folder: Path, rows: int) -> None:
 
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    if not importlib.util.find_spec("pytrec_eval"):
+        sys.exit("the bars are ratios to pytrec_eval: pip install pytrec-eval-terrier")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reached = compare_files(folder, rows)

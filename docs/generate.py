@@ -34,7 +34,12 @@ def reference() -> str:
             parts.append("## Rubrics\n\nEach with its meaning: [rubrics](rubrics.md).\n")
             continue
         parts.append(f"## {kind.capitalize()}\n")
-        parts += [_component(same) for same in _alike(entries)]
+        group = None
+        for same in _alike(entries):
+            if same[0].get("group") != group:
+                group = same[0]["group"]
+                parts.append(f"### {group.capitalize()}\n")
+            parts.append(_component(same))
         later = ", ".join(f"`{entry['name']}`" for entry in entries if not entry["built"])
         if later:
             parts.append(f"Not built yet: {later}.\n")

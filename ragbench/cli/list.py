@@ -28,7 +28,11 @@ def command(kind: str | None, as_json: bool) -> None:
         if position:
             click.echo()
         click.secho(name, bold=True)
+        group = None
         for names, entry in _alike(entries):
+            if entry.get("group") != group:
+                group = entry["group"]
+                click.secho(f" {group}", bold=True)
             _show(names, entry)
 
 
@@ -76,7 +80,18 @@ def _components(kind: str) -> list[dict[str, Any]]:
         found.append({**entry, "options": _options(component), **_facts(name, component)})
     names = {entry["name"] for entry in found}
     planned = sorted(family.planned - names)
-    return found + [{"name": name, "help": "", "built": False, "options": []} for name in planned]
+    found += [{"name": name, "help": "", "built": False, "options": []} for name in planned]
+    return _grouped(found) if kind == "measures" else found
+
+
+def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put measures of one kind together, and say which kind it is."""
+    from ragbench.score.retrieval import GROUPS
+
+    group_of = {name: group for group, names in GROUPS.items() for name in names}
+    found = [{**entry, "group": group_of.get(entry["name"], "others")} for entry in entries]
+    order = [*GROUPS, "others"]
+    return sorted(found, key=lambda entry: (order.index(entry["group"]), not entry["built"]))
 
 
 def _facts(name: str, component: Any) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class ParsedText:
     lines: Positions
     """Shape (n + 1,): where each line starts."""
     tag: bytes
-    """The last field of the first line; empty where there is none."""
+    """The last field of the last line; empty where there is none."""
 
     def text_from(self, query: int) -> bytes:
         """Return the text from the lines of a query on."""
@@ -137,5 +137,5 @@ def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText 
     ids = [queries[row] for row in first.tolist()]
     document_starts = table[:, 1] + 1
     documents = ByteIds(data, document_starts, table[:, 2] - document_starts)
-    tag = data[table[0, 4] + 1 : table[0, 5]].tobytes() if len(table) else b""
+    tag = data[table[-1, 4] + 1 : table[-1, 5]].tobytes() if len(table) else b""
     return ParsedText(HitBlock(ids, starts, documents, scores), lines, tag)

@@ -43,7 +43,7 @@ def read_run(source: Source, name: str | None = None) -> Run:
 
     Args:
         source: The file, or an open binary stream.
-        name: The name of the run; None takes the tag of its first line.
+        name: The name of the run; None takes the tag of its last line, as trec_eval does.
 
     Raises:
         DataError: Fewer than six columns, or a score that is not a number, with the line.

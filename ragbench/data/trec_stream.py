@@ -35,7 +35,7 @@ class RunStream:
         self._lines = WholeLines(source.read, name)
         self._hits = self._comments = False
         self.tag = ""
-        """The last column of the first hit; empty before it was read."""
+        """The last column of the last hit that was read, as trec_eval takes it; else empty."""
 
     def blocks(self) -> Iterator[HitBlock]:
         """Yield the queries in the order of the file.
@@ -113,7 +113,7 @@ class RunStream:
         else:
             n_lines = len(parsed.block) - n_carried
         self._lines.next_line += n_lines
-        if len(parsed.block) and not self._hits:
+        if len(parsed.block):
             self._hits, self.tag = True, trec_id(parsed.tag)
         return parsed
 

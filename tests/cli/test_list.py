@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from ragbench.cli.list import command
 from ragbench.retrieve import RETRIEVERS
+from ragbench.score.retrieval import GROUPS, MEASURES
 
 
 def invoke(*arguments):
@@ -51,6 +52,17 @@ def test_a_cutoff_that_must_be_named_is_required():
 
     assert required["precision"]
     assert not required["map"]
+
+
+def test_measures_stand_in_groups_and_each_in_one():
+    members = [name for names in GROUPS.values() for name in names]
+    text = invoke("measures")
+
+    assert sorted(members) == sorted({*MEASURES.table, *MEASURES.planned})
+    heads = [line.strip() for line in text.splitlines() if line.startswith(" ") and line[1] != " "]
+    assert heads == list(GROUPS)
+    listed = json.loads(invoke("measures", "--json"))["measures"]
+    assert [entry["name"] for entry in listed if entry["group"] == "counts"] == [*GROUPS["counts"]]
 
 
 def test_what_is_not_built_yet_is_marked():

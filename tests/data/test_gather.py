@@ -39,7 +39,7 @@ def line_by_line(source):
         if not fields:
             continue
         query, document, last = (fields[n].decode("utf-8", "surrogateescape") for n in (0, 2, 5))
-        tag = tag or last
+        tag = last  # of the last hit, as trec_eval does
         score = hit_score(fields[4], source_name(source), number)
         ranking = scores.setdefault(query, {})
         if document in ranking:

@@ -189,6 +189,8 @@ class MeasureSpec:
     """Whether it has a closed form of its expectation over the orders of tied documents."""
     nan_means: Cause = Cause.NO_RELEVANT
     """Why a query that was looked at has no value."""
+    of_nothing: float | None = None
+    """What a query without a relevant document gets where those count; None: `low`."""
     version: int = 1
     """Of the DEFINITION: it moves only when numbers move."""
     from_qrels: Mapping[str, Callable[[RankedGrades], Any]] = field(default_factory=dict)
