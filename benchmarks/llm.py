@@ -34,7 +34,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 LATENCY_S = 0.1
-LIMITS = Limits(concurrency=128, timeout=2.0)
+LIMITS = Limits(concurrency=128, timeout=5.0)
 
 
 @contextmanager
