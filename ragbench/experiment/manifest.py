@@ -11,7 +11,7 @@ from typing import Any
 from ragbench import __version__
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.results import Results
-from ragbench.experiment.secrets import redact
+from ragbench.secrets import redact
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""

@@ -28,9 +28,9 @@ from ragbench.experiment.manifest import make_manifest
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
-from ragbench.experiment.secrets import redact
 from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
+from ragbench.secrets import redact
 from ragbench.types import Cause, Prediction
 
 
