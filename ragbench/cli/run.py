@@ -67,9 +67,9 @@ def command(
     from ragbench.errors import AdapterError
     from ragbench.experiment.choices import Choices
     from ragbench.experiment.runner import run_experiment
-    from ragbench.experiment.secrets import redact
     from ragbench.report.progress import Progress
     from ragbench.report.table import render_terminal
+    from ragbench.secrets import redact
 
     checked = load_config(config, overrides=overrides)
     names = tuple(name.strip() for part in only for name in part.split(","))
