@@ -20,9 +20,11 @@ _REFUSALS = 3  # as many in a row, and no further call is sent
 class Sender:
     """Sends requests to one model, within its limits. Belongs to one event loop."""
 
-    def __init__(self, model: ChatModel, limits: Limits) -> None:
-        self._model, self._limits = model, limits
-        self.limit = AdaptiveLimit(limits.concurrency)
+    def __init__(
+        self, model: ChatModel, limits: Limits, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._model, self._limits, self._clock = model, limits, clock
+        self.limit = AdaptiveLimit(limits.concurrency, clock)
         self._backoff = Backoff(limits.seed)
         self._hopeless: ChatFailure | None = None
         self._answered, self._refusals = False, 0
@@ -40,13 +42,13 @@ class Sender:
         while True:
             left_s = None if self._limits.timeout is None else self._limits.timeout - spent_s
             await self.limit.enter(again=bool(attempts))
-            start = time.monotonic()
+            start = self._clock()
             # unless told otherwise: cancelled, and nothing was learnt about the server
             outcome: ChatReply | ChatFailure = ChatFailure(Cause.ERROR, "cancelled")
             took_s = 0.0
             try:
                 outcome = await self._try(request, left_s)
-                took_s = time.monotonic() - start
+                took_s = self._clock() - start
                 if isinstance(outcome, ChatReply):
                     self._answered, self._refusals = True, 0
                     tried = replace(outcome, latency_ms=took_s * 1000, attempts=tuple(attempts))

@@ -30,7 +30,8 @@ _WHOLE = re.compile(r"-?\d{1,15}", re.ASCII)
 def check_schema(schema: Any, path: str = "schema") -> None:
     """Raise an `OptionError` for a schema that asks for what is not checked here.
 
-    A keyword that were silently ignored would let through what it forbids.
+    A keyword that were silently ignored would let through what it forbids, and a required key
+    without a property could never be there.
     """
     if not isinstance(schema, Mapping):
         raise OptionError(path, "", schema, "a mapping")
@@ -43,7 +44,11 @@ def check_schema(schema: Any, path: str = "schema") -> None:
         raise OptionError(
             path, "additionalProperties", schema["additionalProperties"], "true or false"
         )
-    for name, part in schema.get("properties", {}).items():
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in properties:
+            raise OptionError(path, "required", name, ", ".join(properties) or "no key")
+    for name, part in properties.items():
         check_schema(part, f"{path}.{name}")
     if "items" in schema:
         check_schema(schema["items"], f"{path}.items")

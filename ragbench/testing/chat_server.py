@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -180,8 +181,9 @@ class ChatServer:
         if self._tokens >= 1:
             self._tokens -= 1
             return None
-        wait_s = (1 - self._tokens) / self.rate
-        return Answer("Rate limit reached", status=429, headers={"retry-after": f"{wait_s:.3f}"})
+        wait_ms = math.ceil(1000 * (1 - self._tokens) / self.rate)
+        wait = {"retry-after": f"{wait_ms / 1000:.3f}"}
+        return Answer("Rate limit reached", status=429, headers=wait)
 
     def _run(self, started: threading.Event, failed: list[BaseException]) -> None:
         loop = self._loop = asyncio.new_event_loop()

@@ -34,7 +34,7 @@ ENDS = {
 def test_two_thousand_items_with_every_fault(serve):
     """Each item ends as its fault says: none lost, none twice, none under another's cause."""
     script = Faults(GOOD, share=0.2)
-    server, engine = serve(script, engine={"limits": Limits(concurrency=32, timeout=1.0)})
+    server, engine = serve(script, engine={"limits": Limits(concurrency=32, timeout=8.0)})
 
     async def judge(request):
         try:

@@ -231,6 +231,7 @@ def test_agrees_with_jsonschema(value, schema):
     [
         ({"type": "text"}, "schema: type: found 'text', allowed: object, array"),
         ({"properties": {"a": {"pattern": "x"}}}, r"schema\.a: keyword: found 'pattern'"),
+        ({"required": ["a"]}, "schema: required: found 'a', allowed: no key"),
         ({"items": 3}, r"schema\.items: found 3, allowed: a mapping"),
         ({"additionalProperties": {}}, "allowed: true or false"),
     ],

@@ -312,8 +312,8 @@ def start(repository, path, url, n):
 
 
 def test_kill_9_loses_no_stored_reply(path, repository):
-    """Killed five times in the middle: what was stored is not asked again."""
-    kills, n = 5, 400
+    """Killed three times in the middle: what was stored is not asked again."""
+    kills, n = 3, 250
     with ChatServer(GOOD, latency_s=0.02) as server:
         for kill in range(1, kills + 1):
             process = start(repository, path, server.url, n)
