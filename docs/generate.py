@@ -1,4 +1,4 @@
-"""Write docs/reference.md from the code: every command's help, every name that a config may use.
+"""Write docs/reference.md from the code, and the table of docs/rubrics.md from the rubrics.
 
 python docs/generate.py
 """
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_name("reference.md")
+RUBRICS = Path(__file__).with_name("rubrics.md")
+START, END = "<!-- generated: rubrics -->\n", "<!-- end -->\n"
 
 HEAD = """# Reference
 
@@ -29,12 +31,38 @@ def reference() -> str:
     for name in _commands():
         parts.append(f"### ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n")
     for kind, entries in catalog.items():
+        if kind == "rubrics":
+            parts.append("## Rubrics\n\nEach with its meaning: [rubrics](rubrics.md).\n")
+            continue
         parts.append(f"## {kind.capitalize()}\n")
         parts += [_component(same) for same in _alike(entries)]
         later = ", ".join(f"`{entry['name']}`" for entry in entries if not entry["built"])
         if later:
             parts.append(f"Not built yet: {later}.\n")
     return "\n".join(parts)
+
+
+def rubrics() -> str:
+    """Return the page of rubrics with its table as the rubrics have it."""
+    before, _, rest = RUBRICS.read_text(encoding="utf-8").partition(START)
+    after = rest.partition(END)[2]
+    entries = json.loads(_printed_by("list", "rubrics", "--json"))["rubrics"]
+    rows = "".join(_rubric(entry) for entry in entries)
+    head = "| rubric | asks | needs | method | better | offline | measures | limits | source |\n"
+    return f"{before}{START}{head}|{'---|' * 9}\n{rows}{END}{after}"
+
+
+def _rubric(entry: dict[str, Any]) -> str:
+    cells = [
+        f"`{entry['name']}`",
+        entry["asks"],
+        ", ".join(entry["needs"]),
+        entry["method"],
+        entry["direction"],
+        "`lexical`" if "lexical" in entry["judges"] else "",
+        *(_cell(entry[part]) for part in ("measures", "limits", "source")),
+    ]
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _printed_by(*arguments: str) -> str:
@@ -92,3 +120,4 @@ def _cell(text: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(reference(), encoding="utf-8", newline="\n")
+    RUBRICS.write_text(rubrics(), encoding="utf-8", newline="\n")

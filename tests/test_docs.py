@@ -79,6 +79,25 @@ def test_the_reference_is_not_stale(repository):
     )
 
 
+def test_the_table_of_rubrics_is_not_stale(repository):
+    import runpy
+
+    made = runpy.run_path(str(repository / "docs" / "generate.py"))["rubrics"]()
+
+    assert made == (repository / "docs" / "rubrics.md").read_text(encoding="utf-8"), (
+        "run `make generated`"
+    )
+
+
+def test_the_rubric_file_of_the_docs_is_one(repository, tmp_path):
+    from ragbench.score.judge.rubric import read_rubric
+
+    (text,) = blocks((repository / "docs" / "rubrics.md").read_text(encoding="utf-8"), "yaml")
+    (tmp_path / "own.yaml").write_text(text, encoding="utf-8")
+
+    assert read_rubric(tmp_path / "own.yaml").guidelines
+
+
 def test_linked_pages_exist(readme, repository):
     links = re.findall(r"\]\((?!http)([^)#]+)\)", readme)
 

@@ -82,26 +82,33 @@ def _components(kind: str) -> list[dict[str, Any]]:
 def _rubrics() -> list[dict[str, Any]]:
     """The built-in rubrics: what they ask of, need, and do, and which judges can apply them."""
     from ragbench.score.judge import JUDGES
-    from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
+    from ragbench.score.judge.rubric import about, built_in_rubrics, load_rubric
 
     served = {name: getattr(JUDGES.load(name), "served", None) for name in JUDGES.table}
     found = []
     for name in built_in_rubrics():
-        rubric = load_rubric(name)
-        facts = {
-            "asks": rubric.asks,
-            "needs": rubric.needs,
-            "method": rubric.method,
-            "direction": rubric.direction,
-            "judges": [judge for judge, names in served.items() if names is None or name in names],
-        }
+        rubric, said = load_rubric(name), about(name)
+        judges = [judge for judge, names in served.items() if names is None or name in names]
         lower = ", lower is better" if rubric.direction == "lower" else ""
-        judges = ", ".join(facts["judges"]) or "a language model (not built yet)"
         sentence = (
-            f"asks of {rubric.asks}, by {rubric.method}{lower}; needs {', '.join(rubric.needs)}; "
-            f"judge: {judges}"
+            f"{said.measures} Asks of {rubric.asks}, by {rubric.method}{lower}; needs "
+            f"{', '.join(rubric.needs)}; "
+            f"judge: {', '.join(judges) or 'a language model (not built yet)'}"
         )
-        found.append({"name": name, "help": sentence, "built": True, "options": []} | facts)
+        found.append(
+            {
+                "name": name,
+                "help": sentence,
+                "built": True,
+                "options": [],
+                "asks": rubric.asks,
+                "needs": rubric.needs,
+                "method": rubric.method,
+                "direction": rubric.direction,
+                "judges": judges,
+                **said._asdict(),
+            }
+        )
     return found
 
 

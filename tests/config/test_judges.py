@@ -34,7 +34,7 @@ def test_several_judges_keep_their_names(load):
     assert config.metrics.judges["lax"].when == "available"
 
 
-def test_without_rubrics_it_applies_what_it_can(load):
+def test_without_rubrics_it_applies_the_three_usual_ones(load):
     config = load(f"{HEAD}{{type: lexical}}\n")
 
     rubrics = ("faithfulness", "answer_relevancy", "correctness")

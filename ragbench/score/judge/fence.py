@@ -14,7 +14,9 @@ _NOT_HEX = re.compile("[^0-9a-f]")
 _BROKEN_BAR = "\u00a6"
 # What servers turn into control tokens wherever it stands: `<|im_start|>`, `[INST]`, `</s>`.
 _CHAT_TOKEN = re.compile(
-    r"<(?=[|\uff5c])|<(?=<\s*/?\s*SYS\s*>>)|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_)\b)"
+    r"<(?=[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>)"
+    r"|<(?=<\s*/?\s*SYS\s*>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
     r"|<(?=/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think|tool_call)>)",
     re.IGNORECASE,
 )

@@ -46,7 +46,9 @@ def ground(item: Item, reference: str, analyze: Analyzer, threshold: float) -> G
         sentences=range(len(claims)),
         cited=[claim.cited for claim in claims],
     )
-    return Grounded(found, (*_answer_lines(claims, found), *_reference_lines(gold, found)))
+    return Grounded(
+        found, (*_answer_lines(claims, found, bool(reference)), *_reference_lines(gold, found))
+    )
 
 
 def _ruling(terms: frozenset[str], source: frozenset[str], threshold: float) -> Ruling:
@@ -55,14 +57,15 @@ def _ruling(terms: frozenset[str], source: frozenset[str], threshold: float) -> 
     return "supported" if has_numbers and enough else "not_mentioned"
 
 
-def _answer_lines(claims: Sequence[Claim], found: Grounding) -> list[str]:
+def _answer_lines(claims: Sequence[Claim], found: Grounding, has_reference: bool) -> list[str]:
     lines = []
     for number, (claim, row, right) in enumerate(
         zip(claims, found.answer_passages, found.right, strict=True), start=1
     ):
         cited = f", cites {_named(claim.cited)}" if claim.cited else ""
-        reference = "in the reference" if right else "not in the reference"
-        lines.append(f"claim {number}: {_where(row)}, {reference}{cited}: {claim.text}")
+        reference = ", in the reference" if right else ", not in the reference"
+        gold = reference if has_reference else ""
+        lines.append(f"claim {number}: {_where(row)}{gold}{cited}: {claim.text}")
     return lines
 
 

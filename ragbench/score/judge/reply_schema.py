@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
-RULINGS = ("supported", "contradicted", "not_mentioned")
+from ragbench.score.judge.grounding import Ruling
+
+RULINGS: tuple[str, ...] = get_args(Ruling)
 """What a source says of a claim."""
 OUTCOMES = ("A", "B", "tie")
 """How two answers compare."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
@@ -12,8 +13,10 @@ from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.rubric_file import read_rubric
 
 __all__ = [
+    "About",
     "DEFAULT_RUBRICS",
     "Rubric",
+    "about",
     "built_in_rubrics",
     "default_rubrics",
     "load_rubric",
@@ -61,6 +64,36 @@ def load_rubric(name: str | Path) -> Rubric:
         return read_rubric(Path(name))
     allowed = f"{', '.join(known)}, or the path of a file"
     raise OptionError("rubric", "name", str(name), allowed, nearest(str(name), known))
+
+
+class About(NamedTuple):
+    """What the comment of a built-in rubric says to people; no judge is sent it."""
+
+    measures: str
+    """What the score says."""
+    limits: str
+    """When not to use it, and how to read it."""
+    source: str
+    """Where the definition comes from."""
+
+
+def about(name: str) -> About:
+    """Return what the file of a built-in rubric says about it.
+
+    Example:
+        >>> about("fluency").measures.partition("?")[0]
+        'Is the answer good language'
+    """
+    text = (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8").partition("\nname: ")[0]
+    parts: list[list[str]] = [[]]
+    for line in text.splitlines():
+        sentence = line.removeprefix("# ")
+        starts = ("Not ", "Read it ") if len(parts) == 1 else ("Source: ",)
+        if sentence.startswith(starts):
+            parts.append([])
+        parts[-1].append(sentence)
+    measures, limits, source = (" ".join(part) for part in parts)
+    return About(measures, limits, source.removeprefix("Source: "))
 
 
 @functools.cache

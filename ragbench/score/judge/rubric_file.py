@@ -93,7 +93,9 @@ class _Reader:
 
         try:
             text = self._path.read_text(encoding="utf-8-sig")
-            node = yaml.compose(text, Loader=yaml.BaseLoader)
+            # The base loader leaves every scalar a text: `no` is a word in a rubric.
+            loader = yaml.BaseLoader(text)
+            node = loader.get_single_node()
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"cannot be read: {error}", file=self._path) from error
         except yaml.YAMLError as error:
@@ -107,8 +109,7 @@ class _Reader:
             if key.value in self._lines:
                 self._fail(key.value, f"repeated on line {key.start_mark.line + 1}", "once")
             self._lines[str(key.value)] = key.start_mark.line + 1
-        # The base loader leaves every scalar a text: `no` is a word in a rubric.
-        return dict(yaml.load(text, Loader=yaml.BaseLoader))  # builds texts only
+        return dict(loader.construct_document(node))  # builds texts only
 
     def _fail(self, key: str, found: str, allowed: str, close: str | None = None) -> NoReturn:
         line = self._lines.get(key)

@@ -10,7 +10,8 @@ import pytest
 from ragbench.errors import DataError, NotBuiltYet, OptionError
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.columns import judge_items
-from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
+from ragbench.score.judge.judge import Judge, apply_rubric, load_rubrics, make_judge
+from ragbench.score.judge.rubric import load_rubric
 from ragbench.types import Cause, Document, Verdict
 
 ROW = {
@@ -39,7 +40,7 @@ class Moody:
 MOODY = f"python:{__name__}:Moody"
 
 
-def test_by_default_all_rubrics_that_the_judge_serves():
+def test_by_default_the_three_usual_rubrics():
     verdicts = Judge(type="lexical").score(**ROW)
     assert {name: v.score for name, v in verdicts.items()} == pytest.approx(
         {"faithfulness": 1.0, "answer_relevancy": 1.0, "correctness": 2 / 3}
@@ -65,6 +66,42 @@ def test_missing_inputs_are_not_zero(changes, causes):
     for verdict in verdicts:
         assert (verdict.score is None) == (verdict.status == "not_applicable")
         assert verdict.reasoning
+
+
+@pytest.mark.parametrize(
+    ("rubric", "item", "cause"),
+    [
+        ("query_detail", Item("Why?"), "no_queries"),
+        ("query_detail", Item("Why?", queries=[]), "no_queries"),
+        ("query_detail", Item(" ", queries=["why"]), "no_question"),
+        ("guidelines", Item("Why?", "So."), "no_guidelines"),
+        ("pairwise", Item("Why?", "So."), "no_other"),
+        ("pairwise", Item("Why?", None, other="So."), "no_answer"),
+        ("passage_relevance", Item("Why?", contexts=[]), "no_contexts"),
+        ("nugget_recall", Item("Why?", "So."), "no_reference"),
+        ("coherence", Item(), "no_answer"),
+        ("coherence", Item(answer=""), "scored"),
+        ("faithfulness", Item(None, "So.", ["So."]), "scored"),
+        ("guidelines", Item("Why?", "So.", guidelines=["Be kind."]), "scored"),
+        ("query_detail", Item("Why?", queries=["why"]), "scored"),
+        ("pairwise", Item("Why?", "So.", other=""), "scored"),
+    ],
+)
+def test_what_a_rubric_needs_beyond_an_answer(rubric, item, cause):
+    found = apply_rubric(Moody(), item, load_rubric(rubric))
+    assert found.cause == cause
+    assert (found.score is None) == (cause != "scored") == bool(found.reasoning)
+
+
+def test_guidelines_of_the_rubric_are_enough():
+    rubric = replace(load_rubric("guidelines"), guidelines=("Be kind.",))
+    assert apply_rubric(Moody(), Item("Why?", "So."), rubric).cause == "scored"
+
+
+def test_rows_carry_queries_guidelines_and_another_answer():
+    judge = Judge(type=MOODY, rubrics=["query_detail", "guidelines", "pairwise"])
+    row = ROW | {"queries": ["opening"], "guidelines": "Be kind.", "other": "In 1931."}
+    assert {verdict.cause for verdict in judge.score_many([row])[0].values()} == {"scored"}
 
 
 def test_many_and_asynchronous_agree_with_one():
