@@ -38,7 +38,7 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
         _line(f"row {number}", _parts(row))
     for label, values in plan:
         _line(label, [", ".join(values) or "none"])
-    if plan and not any(values for label, values in plan if label != "systems"):
+    if plan and not any(values for label, values in plan if label not in ("systems", "note")):
         _line("warning", ["nothing would be scored: the data have no judgements and no answers"])
 
 
@@ -46,6 +46,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
     from ragbench.experiment.choices import Choices
+    from ragbench.experiment.judging import readiness
     from ragbench.experiment.plan import LiveComponents, make_plan
 
     try:
@@ -56,11 +57,16 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     judged = [
         f"{rubric.name} ({name})" for name, judge in plan.judges.items() for rubric in judge.rubrics
     ]
+    notes = [readiness(name, judge) for name, judge in plan.judges.items()]
+    notes += [
+        f"judge '{name}' would be skipped: {why}" for name, why in plan.skipped_judges.items()
+    ]
     return [
         ("systems", [*plan.retrievers, *pairs, *plan.given]),
         ("measures", list(plan.measures)),
         ("metrics", [metric.name for metric in plan.metrics]),
         ("judged", judged),
+        *(("note", [note]) for note in notes if note is not None),
     ]
 
 

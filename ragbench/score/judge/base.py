@@ -12,7 +12,7 @@ from ragbench.signature import fingerprint_json
 from ragbench.types.scores import Cause, Verdict
 
 if TYPE_CHECKING:
-    from ragbench.llm import Replies
+    from ragbench.llm import Replies, Totals
 
 NEEDS = (
     "question",
@@ -172,6 +172,10 @@ class AskingJudge(ManyJudge, Protocol):
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return what the verdicts by a rubric depend on besides the model."""
+        ...
+
+    def totals(self) -> Totals:
+        """Return a copy of what has been sent and paid so far."""
         ...
 
     def close(self) -> None:

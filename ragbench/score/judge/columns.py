@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +32,23 @@ class Judged:
     """The models as their servers name them; else what the judge says that it asks."""
     usage: Usage
     """What the replies took that the verdicts rest on, stored ones included."""
+
+    @property
+    def spreads(self) -> dict[str, float]:
+        """Rubric -> how far the samples or models of one item lie apart, on average."""
+        found: dict[str, list[float]] = {}
+        for row in self.rows:
+            if row["spread"] is not None:
+                found.setdefault(row["rubric"], []).append(row["spread"])
+        return {rubric: statistics.fmean(spreads) for rubric, spreads in found.items()}
+
+    def failures(self) -> dict[str, Counter[str]]:
+        """Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent."""
+        found: dict[str, Counter[str]] = {}
+        for row in self.rows:
+            if row["status"] == "failed":
+                found.setdefault(row["rubric"], Counter())[row["cause"]] += 1
+        return found
 
 
 def judge_items(

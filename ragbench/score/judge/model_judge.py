@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ragbench.errors import RagbenchError
-from ragbench.llm import ChatEngine, ChatFailure, ChatModel, ChatReply, Limits, Prices, Replies
+from ragbench.llm import (
+    ChatEngine,
+    ChatFailure,
+    ChatModel,
+    ChatReply,
+    Limits,
+    Prices,
+    Replies,
+    Totals,
+)
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import (
     WHY_MISSING,
@@ -137,6 +146,11 @@ class ModelJudge:
                     prices=self._prices(),
                 )
             return self._engine
+
+    def totals(self) -> Totals:
+        """Return a copy of what has been sent and paid so far."""
+        totals = self.engine.totals
+        return replace(totals, models=set(totals.models))
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one rubric to one item."""
