@@ -130,7 +130,7 @@ def _rubrics() -> list[dict[str, Any]]:
         sentence = (
             f"{said.measures} Asks of {rubric.asks}, by {rubric.method}{lower}; needs "
             f"{', '.join(rubric.needs)}; "
-            f"judge: {', '.join(judges) or 'a language model (not built yet)'}"
+            f"judge: {', '.join(judges)}"
         )
         found.append(
             {

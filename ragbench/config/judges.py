@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.check import check_options
-from ragbench.config.components import load_type, options_of
+from ragbench.config.components import load_type, options_of, resolve_options
 from ragbench.config.files import resolve_path
 from ragbench.config.problems import Place
 from ragbench.config.references import Context
@@ -61,8 +61,8 @@ def _judge(
         at=entry.key_place,
         # without a type nobody can say which other keys are right
         others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
-        planned=JudgeCommon.planned,
     )
+    resolve_options(item, own, values, context)
     rubrics = _rubrics(item.get("rubrics"), getattr(loaded and loaded[1], "served", None), context)
     written = {key: entry.item.as_written() for key, entry in item.entries.items()}
     written |= {

@@ -91,8 +91,6 @@ class GeneratorCommon:
 class JudgeCommon:
     """Keys that every judge takes."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"combine", "models"})
-
     def __init__(
         self,
         *,

@@ -38,6 +38,10 @@ def make_manifest(plan: Plan, results: Results, started: float) -> dict[str, Any
             for system in results.systems
             for name, column in system.columns.items()
         },
+        "judging": {
+            system: {name: use.manifest() for name, use in uses.items()}
+            for system, uses in results.judge_uses.items()
+        },
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "seconds": round(time.time() - started, 3),
         "stages": {name: round(seconds, 4) for name, seconds in results.seconds.items()},

@@ -92,6 +92,7 @@ def judge_answers(
     queries: Sequence[Query],
     references: Mapping[str, Sequence[str]],
     judge: PlannedJudge,
+    advance: Advance,
 ) -> Judged:
     """Let a judge look at a system's answers; a query without an answer is not judged."""
     items = [
@@ -105,7 +106,7 @@ def judge_answers(
         )
         for query, outcome in zip(queries, answers.outcomes, strict=True)
     ]
-    judged = judge_items(judge.judge, items, judge.rubrics, type_name=judge.type)
+    judged = judge_items(judge.judge, items, judge.rubrics, type_name=judge.type, advance=advance)
     failed = failures(answers.outcomes)
     columns = {name: with_failures(column, failed) for name, column in judged.columns.items()}
     return replace(judged, columns=columns)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import ChatFailure, ChatReply, ChatRequest, Usage
 from ragbench.llm.completion import read_count, read_logprobs, read_text
 from ragbench.llm.failures import failure_of_exception
+from ragbench.llm.in_thread import in_thread
 from ragbench.llm.response_format import in_words
 from ragbench.secrets import redact
 from ragbench.types import Cause
-
-Value = TypeVar("Value")
 
 
 class LangchainChat:
@@ -68,7 +65,7 @@ class LangchainChat:
     async def _invoke(self, messages: Any, options: Mapping[str, Any]) -> Any:
         if callable(ainvoke := getattr(self._model, "ainvoke", None)):
             return await ainvoke(messages, **options)
-        return await _in_thread(lambda: self._model.invoke(messages, **options))
+        return await in_thread(lambda: self._model.invoke(messages, **options))
 
     def _reply(self, message: Any) -> ChatReply:
         """Read a message: langchain's own, or a text."""
@@ -93,31 +90,6 @@ class LangchainChat:
             model=str(told.get("model_name") or told.get("model") or self.name),
             system_fingerprint=told.get("system_fingerprint"),
         )
-
-
-async def _in_thread(function: Callable[[], Value]) -> Value:
-    """Run a function in a thread that keeps nobody waiting: it cannot be stopped from outside."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Value] = loop.create_future()
-
-    def tell(result: Value | None, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(result)  # type: ignore[arg-type]
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        try:
-            outcome: tuple[Value | None, BaseException | None] = (function(), None)
-        except Exception as error:  # noqa: BLE001 - handed to who waits
-            outcome = (None, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(tell, *outcome)
-
-    threading.Thread(target=run, name="ragbench-langchain", daemon=True).start()
-    return await done
 
 
 def _secrets_of(model: Any) -> dict[str, str]:

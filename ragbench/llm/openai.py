@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from ragbench.llm.failures import (
     failure_of_connection,
     failure_of_exception,
 )
+from ragbench.llm.in_thread import in_thread
 from ragbench.llm.response_format import Fallbacks, Wording
 from ragbench.secrets import redact
 from ragbench.types import Cause
@@ -34,6 +36,9 @@ class OpenAIChat:
         api_key_env: The environment variable that holds the key. A server of one's own needs none.
         stream: Whether to take replies in pieces, for servers that cut connections which are
             silent for long.
+        client: A ready `openai.OpenAI` or `AsyncOpenAI` in place of the address and the variable:
+            its server, key and headers count, its retries do not, and it is not closed. The HTTP
+            client inside is used as well, unless it is asynchronous: that belongs to another loop.
 
     Raises:
         MissingExtra: The `openai` package is not installed.
@@ -46,19 +51,31 @@ class OpenAIChat:
         base_url: str | None = None,
         api_key_env: str = "OPENAI_API_KEY",
         stream: bool = False,
+        client: Any = None,
     ) -> None:
         try:
             import openai
         except ImportError as error:
             raise MissingExtra("chat model 'openai'", "openai", "judge") from error
-        address = _checked_address(base_url or os.environ.get("OPENAI_BASE_URL") or None)
-        self._secrets, key = _key(api_key_env, address)
-        self._client: Any = openai.AsyncOpenAI(
-            base_url=address,
-            api_key=key,
-            max_retries=0,
-            timeout=openai.Timeout(None, connect=_CONNECT_S),
-        )
+        patience = openai.Timeout(None, connect=_CONNECT_S)
+        self._client: Any
+        self._owns_client = client is None
+        if client is None:
+            address = _checked_address(base_url or os.environ.get("OPENAI_BASE_URL") or None)
+            self._secrets, key = _key(api_key_env, address)
+            self._client = openai.AsyncOpenAI(
+                base_url=address, api_key=key, max_retries=0, timeout=patience
+            )
+        else:
+            self._secrets = _secrets_of(client, (openai.OpenAI, openai.AsyncOpenAI))
+            _checked_address(str(client.base_url))
+            self._owns_client = isinstance(client, openai.AsyncOpenAI)
+            http = {"http_client": openai.DefaultAsyncHttpxClient()} if self._owns_client else {}
+            self._client = client.with_options(max_retries=0, timeout=patience, **http)
+        self._waits = isinstance(self._client, openai.OpenAI)
+        if self._waits and stream:
+            found = "a synchronous client with stream"
+            raise OptionError("openai", "client", found, "an openai.AsyncOpenAI, or no stream")
         self._stream = stream
         self._fallbacks = Fallbacks()
         self.identity: Mapping[str, str] = {
@@ -78,7 +95,8 @@ class OpenAIChat:
 
     async def aclose(self) -> None:
         """Give back the connections."""
-        await self._client.close()
+        if self._owns_client:
+            await self._client.close()
 
     async def _ask(self, wording: Wording) -> ChatReply:
         """Send one wording once."""
@@ -99,8 +117,10 @@ class OpenAIChat:
     async def _whole(self, wording: Wording) -> str:
         # the text as it came: the client's own records accept what is no completion, and take
         # longer to make than the rest of a call
-        text = await self._client.post("/chat/completions", cast_to=str, body=wording.body)
-        return self._clean(text)
+        post = functools.partial(
+            self._client.post, "/chat/completions", cast_to=str, body=wording.body
+        )
+        return self._clean(await (in_thread(post) if self._waits else post()))
 
     async def _streamed(self, wording: Wording) -> str:
         import openai
@@ -156,6 +176,15 @@ def _key(name: str, address: str | None) -> tuple[dict[str, str], str]:
         )
     secrets = {name: key} if len(key) >= _SHORTEST_SECRET else {}
     return secrets, key or "none"
+
+
+def _secrets_of(client: Any, kinds: tuple[type, ...]) -> dict[str, str]:
+    """The key of a ready client, to be kept out of texts."""
+    if not isinstance(client, kinds):
+        allowed = "an openai.OpenAI or openai.AsyncOpenAI"
+        raise OptionError("openai", "client", type(client).__name__, allowed)
+    key = str(getattr(client, "api_key", None) or "")
+    return {"client.api_key": key} if len(key) >= _SHORTEST_SECRET else {}
 
 
 def _checked_address(address: str | None) -> str | None:

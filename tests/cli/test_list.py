@@ -85,9 +85,9 @@ def test_rubrics_say_what_they_ask_need_and_do():
     text = invoke("rubrics")
 
     assert "  hallucination  How much of the answer is made up?" in text
-    assert "Asks of query, by rating; needs question, queries; judge: a language model" in text
+    assert "Asks of query, by rating; needs question, queries; judge: openai, langchain\n" in text
     assert "Asks of answer, by claims, lower is better; needs question, answer, contexts, " in text
-    assert "; judge: lexical\n" in text
+    assert "; judge: lexical, openai, langchain\n" in text
 
 
 def test_an_unknown_kind_is_a_usage_error():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ragbench.score.base import Advance
 from ragbench.signature import fingerprint_json
 from ragbench.types.scores import Cause, Verdict
+
+if TYPE_CHECKING:
+    from ragbench.llm import Replies, Totals
 
 NEEDS = (
     "question",
@@ -106,19 +110,76 @@ class Rubric:
 
 
 class Judge(Protocol):
-    """Applies rubrics to items."""
+    """Applies rubrics to items.
 
-    label: str
-    """One sentence that says what kind of judge this is, shown beside its scores."""
-    model: str
-    """What gives the verdicts: a model as its server names it, or a method with its version."""
-    served: Sequence[str] | None
-    """Names of the rubrics that it can apply; None: any."""
-    options: Mapping[str, Any]
-    """What else its verdicts depend on; goes into the signature."""
+    A judge that gains from seeing many items at once is also a `ManyJudge`; one that asks models
+    is an `AskingJudge`.
+    """
+
+    @property
+    def label(self) -> str:
+        """One sentence that says what kind of judge this is, shown beside its scores."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """What gives the verdicts: the model that is asked, or a method with its version."""
+        ...
+
+    @property
+    def served(self) -> Sequence[str] | None:
+        """Names of the rubrics that it can apply; None: any."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What else its verdicts depend on; goes into the signature."""
+        ...
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply a rubric whose needs the item fulfils."""
+        ...
+
+
+@runtime_checkable
+class ManyJudge(Protocol):
+    """A judge that takes many items at once, and says itself where a rubric does not apply."""
+
+    def judge_all(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+    ) -> list[dict[str, Verdict]]:
+        """Return for each item, in order, a verdict per rubric; failures are verdicts too."""
+        ...
+
+    async def ajudge_all(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+    ) -> list[dict[str, Verdict]]:
+        """Return the same without blocking the running loop."""
+        ...
+
+
+@runtime_checkable
+class AskingJudge(ManyJudge, Protocol):
+    """A judge that asks models for replies, which can be kept."""
+
+    def check(self) -> None:
+        """Connect, so that a missing key or package is said before anything is asked."""
+        ...
+
+    def keep_replies(self, replies: Replies | None) -> None:
+        """Set where replies are kept and looked up; before the first question."""
+        ...
+
+    def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
+        """Return what the verdicts by a rubric depend on besides the model."""
+        ...
+
+    def totals(self) -> Totals:
+        """Return a copy of what has been sent and paid so far."""
+        ...
+
+    def close(self) -> None:
+        """Give back the connections."""
         ...
 
 

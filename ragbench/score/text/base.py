@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from ragbench.errors import OptionError
+from ragbench.score.base import Advance as Advance
 from ragbench.score.base import Aggregate
 from ragbench.score.options import write_options
 from ragbench.types.scores import Direction
@@ -51,8 +52,6 @@ Row = tuple[str, Sequence[str]]
 """A prediction and its references."""
 Options = Mapping[str, Any]
 """Option -> value, defaults included."""
-Advance = Callable[[int], None]
-"""Is told how many further rows are done."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
