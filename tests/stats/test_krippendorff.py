@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragbench.stats.krippendorff import alpha, krippendorff_alpha
@@ -56,6 +56,7 @@ def _by_pairs(table, level):
     return 1 - (len(ratings) - 1) * observed / expected
 
 
+@settings(max_examples=60, deadline=None)
 @given(table=rating_tables(), level=st.sampled_from(LEVELS))
 def test_agrees_with_counting_pairs(table, level):
     found = krippendorff_alpha(table, level=level)
@@ -64,6 +65,7 @@ def test_agrees_with_counting_pairs(table, level):
     assert found.value == pytest.approx(_by_pairs(table, level), abs=1e-9)
 
 
+@settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("level", LEVELS)
 @given(table=rating_tables())
 def test_leaving_one_out_in_closed_form_is_computing_it_again(level, table):
