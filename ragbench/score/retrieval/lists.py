@@ -20,7 +20,7 @@ Scores = Mapping[str, Mapping[str, float]]
 
 _NOTHING: dict[str, float] = {}
 _FEW = 3000
-_BLOCK_ROWS = 1 << 16  # hits and judgements at a time: their columns fit into the nearer caches
+_BLOCK_ROWS = 1 << 17  # hits and judgements at a time: their columns stay in the caches
 
 
 @dataclass(frozen=True, eq=False)

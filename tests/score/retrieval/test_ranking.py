@@ -40,7 +40,7 @@ def plain_ranks(qrels, run, stable, singles):
     qrels_and_run(),
     st.sampled_from(["docid", "stable"]),
     st.sampled_from([9, 10]),
-    st.sampled_from([1, 8, 1 << 16]),
+    st.sampled_from([1, 8, 1 << 17]),
 )
 def test_both_ways_are_the_rule(case, ties, trec_eval, block_rows):
     """However many queries are ranked at a time."""
