@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that can be read off the code: the reference, the table of metrics.
+"""Write the pages of docs/ that can be read off the code: reference, metrics, rubrics.
 
 python docs/generate.py
 """
@@ -11,6 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+RUBRICS = Path(__file__).with_name("rubrics.md")
+START, END = "<!-- generated: rubrics -->\n", "<!-- end -->\n"
 
 HEAD = """# Reference
 
@@ -27,8 +30,16 @@ def reference() -> str:
     for name in _commands():
         parts.append(f"### ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n")
     for kind, entries in catalog.items():
+        if kind == "rubrics":
+            parts.append("## Rubrics\n\nEach with its meaning: [rubrics](rubrics.md).\n")
+            continue
         parts.append(f"## {kind.capitalize()}\n")
-        parts += [_component(same) for same in _alike(entries)]
+        group = None
+        for same in _alike(entries):
+            if same[0].get("group") != group:
+                group = same[0]["group"]
+                parts.append(f"### {group.capitalize()}\n")
+            parts.append(_component(same))
         later = ", ".join(f"`{entry['name']}`" for entry in entries if not entry["built"])
         if later:
             parts.append(f"Not built yet: {later}.\n")
@@ -76,6 +87,29 @@ def _signature(name: str) -> str:
     from ragbench.score.text.columns import signature_of
 
     return signature_of(name)
+
+
+def rubrics() -> str:
+    """Return the page of rubrics with its table as the rubrics have it."""
+    before, _, rest = RUBRICS.read_text(encoding="utf-8").partition(START)
+    after = rest.partition(END)[2]
+    entries = json.loads(_printed_by("list", "rubrics", "--json"))["rubrics"]
+    rows = "".join(_rubric(entry) for entry in entries)
+    head = "| rubric | asks | needs | method | better | offline | measures | limits | source |\n"
+    return f"{before}{START}{head}|{'---|' * 9}\n{rows}{END}{after}"
+
+
+def _rubric(entry: dict[str, Any]) -> str:
+    cells = [
+        f"`{entry['name']}`",
+        entry["asks"],
+        ", ".join(entry["needs"]),
+        entry["method"],
+        entry["direction"],
+        "`lexical`" if "lexical" in entry["judges"] else "",
+        *(_cell(entry[part]) for part in ("measures", "limits", "source")),
+    ]
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _printed_by(*arguments: str) -> str:
@@ -131,7 +165,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {"reference.md": reference, "metrics.md": metrics}
+PAGES = {"reference.md": reference, "metrics.md": metrics, "rubrics.md": rubrics}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

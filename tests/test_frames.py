@@ -1,6 +1,7 @@
 """Runs and qrels out of data frames, and what is said of frames that are neither."""
 
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
 
@@ -22,7 +23,6 @@ def arrow_table(rows, names):
 
 
 def polars_frame(rows, names):
-    polars = pytest.importorskip("polars", reason="polars is not installed")
     return polars.DataFrame(rows, schema=list(names), orient="row")
 
 

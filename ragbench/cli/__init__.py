@@ -20,7 +20,9 @@ _COMMANDS = {
     "validate": "Check a config, and say how its data are read.",
     "init": "Write a config to start from.",
     "score": "Score run files as trec_eval does, or predictions against references.",
+    "calibrate": "Compare a judge with people: draw a sheet, then certify against its labels.",
     "list": "List components, measures, metrics and rubrics.",
+    "rubric": "Print the exact prompts that a rubric sends.",
     "schema": "Print the JSON Schema of configs.",
 }
 """Name -> what `ragbench --help` says of it, so that help loads no command."""

@@ -28,7 +28,11 @@ def command(kind: str | None, as_json: bool) -> None:
         if position:
             click.echo()
         click.secho(name, bold=True)
+        group = None
         for names, entry in _alike(entries):
+            if entry.get("group") != group:
+                group = entry["group"]
+                click.secho(f" {group}", bold=True)
             _show(names, entry)
 
 
@@ -73,18 +77,31 @@ def _components(kind: str) -> list[dict[str, Any]]:
             found.append({"name": name, "help": str(error), "built": True, "options": []})
             continue
         entry = {"name": name, "help": summary_line(component) + _needs(component), "built": True}
-        found.append({**entry, "options": _options(component), **_facts(component)})
+        found.append({**entry, "options": _options(component), **_facts(name, component)})
     names = {entry["name"] for entry in found}
     planned = sorted(family.planned - names)
-    return found + [{"name": name, "help": "", "built": False, "options": []} for name in planned]
+    found += [{"name": name, "help": "", "built": False, "options": []} for name in planned]
+    return _grouped(found) if kind == "measures" else found
 
 
-def _facts(component: Any) -> dict[str, Any]:
+def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put measures of one kind together, and say which kind it is."""
+    from ragbench.score.retrieval import GROUPS
+
+    group_of = {name: group for group, names in GROUPS.items() for name in names}
+    found = [{**entry, "group": group_of.get(entry["name"], "others")} for entry in entries]
+    order = [*GROUPS, "others"]
+    return sorted(found, key=lambda entry: (order.index(entry["group"]), not entry["built"]))
+
+
+def _facts(name: str, component: Any) -> dict[str, Any]:
     """What a metric says about itself, for the docs."""
     declared = getattr(component, "declaration", None)
     if declared is None:
         return {}
-    low, high = declared.range
+    from ragbench.score.text.notation import parse_metric
+
+    low, high = parse_metric(name).range
     return {
         "parts": list(declared.parts),
         "range": [_limit(low), _limit(high)],
@@ -100,17 +117,36 @@ def _limit(value: float) -> float | None:
 
 
 def _rubrics() -> list[dict[str, Any]]:
-    """The built-in rubrics, with what their best level means."""
-    from ragbench.config.schema import JudgeCommon
-    from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
+    """The built-in rubrics: what they ask of, need, and do, and which judges can apply them."""
+    from ragbench.score.judge import JUDGES
+    from ragbench.score.judge.rubric import about, built_in_rubrics, load_rubric
 
+    served = {name: getattr(JUDGES.load(name), "served", None) for name in JUDGES.table}
     found = []
     for name in built_in_rubrics():
-        rubric = load_rubric(name)
-        sentence = f"{rubric.levels} levels; the highest: {rubric.meaning(rubric.levels)}"
-        found.append({"name": name, "help": sentence, "built": True, "options": []})
-    planned = sorted(JudgeCommon.planned_rubrics - {entry["name"] for entry in found})
-    return found + [{"name": name, "help": "", "built": False, "options": []} for name in planned]
+        rubric, said = load_rubric(name), about(name)
+        judges = [judge for judge, names in served.items() if names is None or name in names]
+        lower = ", lower is better" if rubric.direction == "lower" else ""
+        sentence = (
+            f"{said.measures} Asks of {rubric.asks}, by {rubric.method}{lower}; needs "
+            f"{', '.join(rubric.needs)}; "
+            f"judge: {', '.join(judges)}"
+        )
+        found.append(
+            {
+                "name": name,
+                "help": sentence,
+                "built": True,
+                "options": [],
+                "asks": rubric.asks,
+                "needs": rubric.needs,
+                "method": rubric.method,
+                "direction": rubric.direction,
+                "judges": judges,
+                **said._asdict(),
+            }
+        )
+    return found
 
 
 def _family(kind: str) -> Any:

@@ -42,6 +42,11 @@ class _Command(click.Command):
 )
 @click.option("--no-judge", is_flag=True, help="Ask no judge.")
 @click.option(
+    "--judge-replay",
+    is_flag=True,
+    help="Judge from stored replies alone; send nothing.",
+)
+@click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of the tables.")
@@ -53,6 +58,7 @@ def command(
     limit: int | None,
     only: tuple[str, ...],
     no_judge: bool,
+    judge_replay: bool,
     overrides: tuple[str, ...],
     as_json: bool,
     quiet: bool,
@@ -67,17 +73,21 @@ def command(
     from ragbench.errors import AdapterError
     from ragbench.experiment.choices import Choices
     from ragbench.experiment.runner import run_experiment
-    from ragbench.experiment.secrets import redact
     from ragbench.report.progress import Progress
     from ragbench.report.table import render_terminal
+    from ragbench.secrets import redact
 
+    if no_judge and judge_replay:
+        raise click.UsageError("--no-judge and --judge-replay exclude each other")
     checked = load_config(config, overrides=overrides)
     names = tuple(name.strip() for part in only for name in part.split(","))
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
             experiment = run_experiment(
                 checked,
-                choices=Choices(limit=limit, only=names, judge=not no_judge),
+                choices=Choices(
+                    limit=limit, only=names, judge=not no_judge, judge_replay=judge_replay
+                ),
                 progress=Progress(quiet=quiet),
             )
     except AdapterError as error:  # its text is the user's own and may hold a key

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragbench import __version__
+from ragbench.cli.trec_eval_options import our_option, refuse, rel_format, results_format
+
 if TYPE_CHECKING:
     from ragbench.cli.score_output import Form, Output
 
@@ -19,6 +22,8 @@ _OF_RUNS = {
     "complete": "-c",
     "level": "-l",
     "depth": "-M",
+    "judged_only": "-J",
+    "documents": "-N",
     "missing": "--missing",
     "no_relevant": "--no-relevant",
     "ties": "--ties",
@@ -27,7 +32,10 @@ _OF_RUNS = {
 """What means nothing for predictions: parameter -> option."""
 
 
-@click.command(name="score")
+@click.command(
+    name="score",
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": our_option},
+)
 @click.argument("files", nargs=-1, metavar="[QRELS RUN...]")
 @click.option("--qrels", metavar="FILE", help="The judgements, instead of the first argument.")
 @click.option(
@@ -63,6 +71,39 @@ _OF_RUNS = {
 )
 @click.option(
     "-M", "--depth", type=click.IntRange(min=1), metavar="N", help="Look at the best N documents."
+)
+@click.option(
+    "-J",
+    "--judged-only",
+    is_flag=True,
+    help="Take documents without judgement out of the runs first; ranks close up.",
+)
+@click.option(
+    "-N",
+    "--documents",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many documents the collection has; `utility` with a fourth parameter needs it.",
+)
+@click.option(
+    *("-R", "--rel-format"),
+    metavar="FORMAT",
+    callback=rel_format,
+    expose_value=False,
+    help="Form of the judgements: qrels, the only one that is there.",
+)
+@click.option(
+    *("-T", "--results-format"),
+    metavar="FORMAT",
+    callback=results_format,
+    expose_value=False,
+    help="Form of the runs: trec_results, the only one that is there.",
+)
+@click.option(*("-D", "--debug"), callback=refuse, expose_value=False, hidden=True)
+@click.option(*("-Z", "--zscores"), callback=refuse, expose_value=False, hidden=True)
+@click.option("-o", "old_page", is_flag=True, callback=refuse, expose_value=False, hidden=True)
+@click.version_option(
+    __version__, "-v", "--version", prog_name="ragbench", message="%(prog)s %(version)s"
 )
 @click.option(
     "--missing",
@@ -104,8 +145,8 @@ def command(
     """Score runs against qrels, or predictions against references.
 
     The rules are trec_eval's: queries that a run lacks are left out unless -c is given, queries
-    without a relevant document count as 0. Files may be gzip. -N, the number of documents, is not
-    there: no measure needs it.
+    without a relevant document count as 0. Files may be gzip. trec_eval's long options are
+    understood; -D, -Z and the formats of -R and -T but the first say what to do instead.
     """
     if no_summary and not per_query:
         raise click.UsageError("-n without -q leaves nothing to print")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,12 +15,14 @@ from ragbench.report.scores.trec_eval import FACTS
 from ragbench.score.retrieval.score_run import Rules
 
 if TYPE_CHECKING:
+    from ragbench.score.retrieval.base import RankedGrades
     from ragbench.score.retrieval.notation import Measure
     from ragbench.types import Qrels
 
 _OFFICIAL = "official"
-_SETS = frozenset({_OFFICIAL, "all_trec"})
-"""trec_eval's words for many measures at once; `runid` and `num_q` are among them."""
+_OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
+"""trec_eval's words for many measures at once -> which of `FACTS` are among them."""
+_RELSTRING = re.compile(r"relstring(?:[._](\d+))?")
 
 
 def _rules(*, complete: bool = False, trec_eval: str = "10", **words: Any) -> Rules:
@@ -35,6 +38,7 @@ def score_runs(
     *,
     measures: Sequence[str] = (_OFFICIAL,),
     level: int = 1,
+    documents: int | None = None,
     verify: bool = False,
     **rules: Any,
 ) -> int:
@@ -47,28 +51,73 @@ def score_runs(
         OptionError: No such measure.
         DataError: What is wrong with a file, and where; a run without any judged query.
     """
-    parsed = read_measures(measures, level)
     chosen = _rules(**rules)
-    judged = _judgements(qrels, runs)
-    systems = _distinct([score_run_file(run, judged, parsed, chosen) for run in runs])
+    facts = _facts(measures, output)
+    names = [name for name in measures if name not in facts or name == "num_q"]
+    if not names:
+        raise OptionError("measure", "", ", ".join(facts), "a measure beside it, such as map")
+    parsed = read_measures(names, level, documents, chosen.trec_eval)
+    judged = _judgements(qrels)
+    systems = [score_run_file(run, judged, parsed, chosen, _length(facts)) for run in runs]
+    systems = _distinct(systems)
     notes = [note for scored in systems for note in _notes(scored, chosen)]
+    if documents is not None and not any("documents" in m.options for m in parsed.values()):
+        notes.append("-N changes nothing: no measure counts documents that were not retrieved")
     if output.form == "trec":
         from ragbench.report.scores.trec_eval import render_trec
 
-        facts = FACTS if _SETS & set(measures) else measures
         write_notes(notes)
-        write_result(render_trec(systems, parsed, level=level, facts=facts, **output.parts))
+        page = render_trec(
+            systems,
+            parsed,
+            level=level,
+            facts=facts,
+            missing=chosen.trec_eval == 10,
+            **output.parts,
+        )
+        write_result(page)
     else:
         write_scores(systems, output, notes, {"qrels": qrels})
     if not verify:
         return 0
     from ragbench.cli.verify_runs import verify_runs
 
-    return verify_runs(qrels, systems, parsed, level, chosen)
+    return verify_runs(judged, systems, parsed, level, chosen)
 
 
-def read_measures(names: Sequence[str], level: int = 1) -> dict[str, Measure]:
+def _facts(names: Sequence[str], output: Output) -> list[str]:
+    """Return what was asked for that is no measure: `runid`, `num_q`, `relstring.20`.
+
+    Raises:
+        OptionError: Grades as text, in a format of numbers.
+    """
+    found = [name for name in names if name in FACTS or _RELSTRING.fullmatch(name)]
+    strings = [name for name in found if name.startswith("relstring")]
+    if strings and not (output.form == "trec" and output.per_query):
+        allowed = "a measure; relstring is text of single queries: -q --format trec"
+        raise OptionError("measure", "", strings[0], allowed)
+    of_sets = [fact for name in names for fact in _OF_SETS.get(name, ())]
+    # relstring.20 takes the place of relstring
+    of_sets = [fact for fact in of_sets if not (strings and fact == "relstring")]
+    return list(dict.fromkeys([*of_sets, *found]))
+
+
+def _length(facts: Sequence[str]) -> int | None:
+    """How many grades `relstring` shows; None where it was not asked for."""
+    lengths = [match[1] or "10" for fact in facts if (match := _RELSTRING.fullmatch(fact))]
+    return int(lengths[0]) if lengths else None
+
+
+def read_measures(
+    names: Sequence[str], level: int = 1, documents: int | None = None, trec_eval: int = 10
+) -> dict[str, Measure]:
     """Read measures; those with a smallest relevant grade get that of the call.
+
+    Args:
+        names: Names as the user wrote them.
+        level: The smallest relevant grade: -l.
+        documents: The number of documents in the collection: -N.
+        trec_eval: Whose sets of measures: 9 or 10.
 
     Returns:
         Our name -> measure; one that was asked for twice is there once.
@@ -77,65 +126,66 @@ def read_measures(names: Sequence[str], level: int = 1) -> dict[str, Measure]:
         >>> list(read_measures(["ndcg_cut.5,10", "P_5", "precision@5"], level=2))
         ['ndcg@5', 'ndcg@10', 'precision(rel=2)@5']
     """
-    from ragbench.score.retrieval.notation import parse_measure, parse_measures
+    from ragbench.score.retrieval.notation import parse_measures
 
-    wanted = [name for name in names if name != "runid"]
-    found = parse_measures(wanted, trec_eval_defaults=True)
-    ours = [parse_measure(_our_name(measure, level)) for measure in found]
-    if not ours:
-        raise OptionError("measure", "", ", ".join(names), "a measure beside it, such as map")
-    return {measure.name: measure for measure in ours}
+    implied = {"rel": level} | ({} if documents is None else {"documents": documents})
+    found = parse_measures(names, trec_eval_defaults=True, trec_eval=trec_eval, implied=implied)
+    return {measure.name: measure for measure in found}
 
 
-def _our_name(measure: Measure, level: int) -> str:
-    takes_level = "rel" in measure.signature_parts() and "rel=" not in measure.written
-    if level == 1 or not takes_level:
-        return measure.name
-    name, at, k = measure.name.partition("@")
-    name, _, options = name.rstrip(")").partition("(")
-    inside = ",".join(filter(None, [options, f"rel={level}"]))
-    return f"{name}({inside}){at}{k}"
-
-
-def _judgements(qrels: str, runs: Sequence[str]) -> Qrels | str:
-    """Read the judgements once where several runs need them."""
-    if len(runs) == 1:
-        return qrels
+def _judgements(qrels: str) -> Qrels:
     from ragbench.data.trec_files import read_qrels
 
     return read_qrels(qrels)
 
 
 def score_run_file(
-    run: str, qrels: Qrels | str, measures: Mapping[str, Measure], rules: Rules
+    run: str,
+    qrels: Qrels,
+    measures: Mapping[str, Measure],
+    rules: Rules,
+    length: int | None = None,
 ) -> Scored:
     """Score one run file; `-` is standard input.
+
+    Args:
+        run: The file.
+        qrels: The judgements.
+        measures: Our name -> measure.
+        rules: The rules of the call.
+        length: How many grades of each ranking to keep as text; None keeps none.
 
     Raises:
         DataError: What is wrong with a file, and where; a run without any judged query.
     """
-    from ragbench.comparison.evaluate_files import evaluate_run_file
+    from ragbench.comparison.evaluate_files import evaluate_ranked_file, rank_run_file
 
-    evaluation = evaluate_run_file(
-        run,
-        qrels,
-        list(measures),
-        missing=rules.missing,
-        no_relevant=rules.no_relevant,
-        ties=rules.ties,
-        trec_eval=rules.trec_eval,
-        depth=rules.depth,
-    )
+    named = [replace(measure, written=name) for name, measure in measures.items()]
+    found = rank_run_file(run, qrels, named, rules)
+    evaluation = evaluate_ranked_file(found, named, rules)
     counts = dict(evaluation.counts)
     tag = str(counts.pop("tag"))
+    query_ids = evaluation.query_ids
     if counts["missing"] == counts["queries"]:
-        example = evaluation.query_ids[0]
         raise DataError(
             "no query of the run is judged",
             file=run,
-            allowed=f"queries of the judgements, such as '{example}'",
+            allowed=f"queries of the judgements, such as '{query_ids[0]}'",
         )
-    return Scored(tag, run, replace(evaluation, counts=counts))
+    return Scored(
+        tag,
+        run,
+        replace(evaluation, counts=counts),
+        {} if length is None else _relevance(found.evidence.grades, length),
+        frozenset(query_ids[position] for position in found.evidence.grades.missing),
+    )
+
+
+def _relevance(ranked: RankedGrades, length: int) -> dict[str, str]:
+    """Query -> the grades at the top of its ranking, as text."""
+    from ragbench.score.retrieval.relevance_strings import relevance_strings
+
+    return dict(zip(ranked.query_ids, relevance_strings(ranked, length), strict=True))
 
 
 def _distinct(systems: Sequence[Scored]) -> list[Scored]:
@@ -147,6 +197,8 @@ def _distinct(systems: Sequence[Scored]) -> list[Scored]:
 def _notes(scored: Scored, rules: Rules) -> Iterator[str]:
     """Say what is in the means, or left out of them, that a reader might not expect."""
     counts = scored.evaluation.counts
+    if rules.judged_only:
+        yield f"{scored.name}: -J: documents without judgement were taken out before scoring"
     what = {"zero": "counted as 0", "skip": "left out"}
     hint = " (-c counts them as 0)" if rules.missing == "skip" else ""
     told = {

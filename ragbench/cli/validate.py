@@ -47,6 +47,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
     from ragbench.experiment.choices import Choices
+    from ragbench.experiment.judging import readiness
     from ragbench.experiment.plan import LiveComponents, make_plan
 
     try:
@@ -57,6 +58,10 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     judged = [
         f"{rubric.name} ({name})" for name, judge in plan.judges.items() for rubric in judge.rubrics
     ]
+    notes = [readiness(name, judge) for name, judge in plan.judges.items()]
+    notes += [
+        f"judge '{name}' would be skipped: {why}" for name, why in plan.skipped_judges.items()
+    ]
     return [
         ("systems", [*plan.retrievers, *pairs, *plan.given]),
         ("measures", list(plan.measures)),
@@ -64,6 +69,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         ("metrics", [metric.name for metric in plan.metrics]),
         ("judged", judged),
         *(("warning", [warning]) for warning in plan.warnings),
+        *(("note", [note]) for note in notes if note is not None),
     ]
 
 

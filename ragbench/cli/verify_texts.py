@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragbench.cli.verification import Check, report_checks
+from ragbench.cli.verification import ROUNDING, Check, report_checks
 from ragbench.score.text.notation import parse_metric
 
 if TYPE_CHECKING:
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ragbench.score.text.base import Metric
 
 Peer = Callable[[str, Sequence[str]], float]
-"""Scores a prediction against its references."""
+"""Scores a prediction against its references; NaN where the package fails."""
+
+_OF_MODELS = frozenset({"bertscore", "semantic_similarity"})
 
 
 def verify_texts(pairs: Pairs, evaluation: Evaluation) -> int:
@@ -26,13 +28,15 @@ def verify_texts(pairs: Pairs, evaluation: Evaluation) -> int:
         if metric.declaration.aggregate == "corpus":
             checks.append(_check_corpus(metric, column, pairs))
             continue
-        package, peer = _peer(metric)
+        package, peer, tolerance = _peer(metric, pairs)
         differences = {}
         for row, (item, value) in enumerate(zip(pairs.ids, column.values.tolist(), strict=True)):
             prediction = pairs.predictions[row]
             if peer is not None and value == value and prediction is not None:
-                differences[item] = abs(value - peer(prediction, pairs.references[row]))
-        checks.append(Check(name, package, differences))
+                difference = abs(value - peer(prediction, pairs.references[row]))
+                if difference == difference:
+                    differences[item] = difference
+        checks.append(Check(name, package, differences, tolerance))
     return report_checks(checks)
 
 
@@ -50,17 +54,24 @@ def _check_corpus(metric: Metric, column: ScoreColumn, pairs: Pairs) -> Check:
     return Check(metric.name, "sacrebleu", {"all": abs(column.total - theirs.score / 100)})
 
 
-def _peer(metric: Metric) -> tuple[str, Peer | None]:
-    """The reference package of a metric, and its value; None where it has none."""
+def _peer(metric: Metric, pairs: Pairs) -> tuple[str, Peer | None, float]:
+    """The reference package of a metric, its value (None where it has none), what is rounding."""
     if metric.base.startswith("rouge"):
-        return "rouge-score", _rouge(metric)
+        return "rouge-score", _rouge(metric), ROUNDING
     if metric.base.startswith("bleu"):
-        return "sacrebleu", _bleu(metric)
+        return "sacrebleu", _bleu(metric), ROUNDING
     if metric.base in ("chrf", "chrf++", "ter"):
-        return "sacrebleu", _other_of_sacrebleu(metric)
+        return "sacrebleu", _other_of_sacrebleu(metric), ROUNDING
     if metric.base == "meteor":
-        return "nltk", _meteor(metric)
-    return "", None
+        return "nltk", _meteor(metric), ROUNDING
+    if metric.base in _OF_MODELS:
+        from ragbench.cli import verify_models as models
+
+        if metric.base == "bertscore":
+            return "bert-score", models.bert_score_peer(metric, pairs.references), models.TOLERANCE
+        peer = models.sentence_transformers_peer(metric)
+        return "sentence-transformers", peer, models.TOLERANCE
+    return "", None, ROUNDING
 
 
 def _rouge(metric: Metric) -> Peer:

@@ -101,6 +101,7 @@ def evaluate_run(
     no_relevant: Literal["skip", "zero"] = "skip",
     ties: Literal["docid", "average", "stable"] = "docid",
     trec_eval: Literal[9, 10] = 10,
+    judged_only: bool = False,
     confidence: float = 0.95,
 ) -> Evaluation:
     """Score a run against qrels.
@@ -116,6 +117,7 @@ def evaluate_run(
         no_relevant: What a query without a relevant document scores: nothing, or 0.
         ties: How documents with equal scores are ordered.
         trec_eval: The version of trec_eval whose rounding is followed.
+        judged_only: Take the documents that are not judged out of the rankings first.
         confidence: Level of the intervals.
 
     Raises:
@@ -135,6 +137,7 @@ def evaluate_run(
         no_relevant=no_relevant,
         ties=ties,
         trec_eval=trec_eval,
+        judged_only=judged_only,
     )
     columns = {column.name: column for column in scored.columns}
     return Evaluation(scored.query_ids, columns, scored.counts.to_dict(), confidence)

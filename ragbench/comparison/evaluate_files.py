@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from ragbench.comparison.evaluate import Evaluation
 from ragbench.data.lines import standard_input
 from ragbench.data.trec_files import read_qrels
 from ragbench.data.trec_stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
 from ragbench.score.retrieval.blocks import BlockRanker
-from ragbench.score.retrieval.evidence import gather, numbered, subtopics_read_by
+from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.score_run import Rules, fingerprints_of, score_ranked
 from ragbench.types import Qrels
 
 if TYPE_CHECKING:
-    from ragbench.score.retrieval.base import RankedGrades
+    from ragbench.score.retrieval.base import Reads
+    from ragbench.score.retrieval.notation import Measure
+
+
+@dataclass(frozen=True, slots=True)
+class RankedFile:
+    """A run file in rank order, as far as it is judged, and what was noticed on the way."""
+
+    evidence: Evidence
+    """The judged documents in rank order, in each form that the measures read."""
+    fingerprints: Mapping[Reads, Mapping[str, Any]]
+    """What judged them, for the signatures."""
+    unknown: int
+    """Queries of the run that the qrels lack."""
+    duplicates: int
+    """Hits that were dropped because their query had the document already."""
+    tag: str
+    """The last column of its last line, as trec_eval takes it."""
 
 
 def evaluate_run_file(
@@ -30,6 +48,7 @@ def evaluate_run_file(
     ties: Literal["docid", "average", "stable"] = "docid",
     trec_eval: Literal[9, 10] = 10,
     depth: int | None = None,
+    judged_only: bool = False,
     confidence: float = 0.95,
     _chunk_bytes: int = CHUNK_BYTES,
 ) -> Evaluation:
@@ -48,6 +67,7 @@ def evaluate_run_file(
         ties: How documents with equal scores are ordered; `stable` takes the order of the file.
         trec_eval: The version of trec_eval whose rounding is followed.
         depth: Look at the first so many retrieved documents of a query only; None at all.
+        judged_only: Take the documents that are not judged out of the rankings first.
         confidence: Level of the intervals.
 
     Returns:
@@ -64,38 +84,65 @@ def evaluate_run_file(
         >>> result.mean["mrr"], result.counts["tag"]
         (0.5, 'mine')
     """
-    rules = Rules(ties, trec_eval, missing, no_relevant, depth)
+    rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
     judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
-    subtopics = subtopics_read_by(parsed, judged, ties)
-    against = judged if subtopics is None else numbered(subtopics)
-    ranked, ranker, tag = _rank_file(run, against, rules, _chunk_bytes)
-    scored = score_ranked(
-        gather(ranked, subtopics),
-        parsed,
-        rules,
-        fingerprints=fingerprints_of(judged, subtopics),
-        unknown=ranker.unknown,
-        duplicates=ranker.duplicates,
-    )
-    columns = {column.name: column for column in scored.columns}
-    counts = scored.counts.to_dict() | {"tag": tag}
-    return Evaluation(scored.query_ids, columns, counts, confidence)
+    found = rank_run_file(run, judged, parsed, rules, _chunk_bytes=_chunk_bytes)
+    return evaluate_ranked_file(found, parsed, rules, confidence=confidence)
 
 
-def _rank_file(
-    run: str | Path | BinaryIO, qrels: Qrels, rules: Rules, chunk_bytes: int
-) -> tuple[RankedGrades, BlockRanker, str]:
-    """Rank a run block by block; return what was ranked, with what, and the tag of the run."""
+def rank_run_file(
+    run: str | Path | BinaryIO,
+    qrels: Qrels,
+    measures: Sequence[Measure],
+    rules: Rules,
+    *,
+    _chunk_bytes: int = CHUNK_BYTES,
+) -> RankedFile:
+    """Rank a run file block by block, for some measures.
+
+    Raises:
+        DataError: What is wrong with the file, and in which line.
+        OptionError: A measure that a run and qrels are not enough for.
+    """
+    subtopics = subtopics_read_by(measures, qrels, rules.ties)
+    against = qrels if subtopics is None else numbered(subtopics)
     source = standard_input() if run == "-" else run
-    with open_run_stream(source, chunk_bytes=chunk_bytes) as stream:
-        ranker = _ranker(qrels, rules)
+    with open_run_stream(source, chunk_bytes=_chunk_bytes) as stream:
+        ranker = _ranker(against, rules)
         try:
             ranked = ranker.rank(stream.blocks())
         except ScatteredQueriesError:
-            ranker = _ranker(qrels, rules)
+            ranker = _ranker(against, rules)
             ranked = ranker.rank(stream.regrouped())
-        return ranked, ranker, stream.tag or "run"
+        return RankedFile(
+            gather(ranked, subtopics, judged_only=rules.judged_only),
+            fingerprints_of(qrels, subtopics),
+            ranker.unknown,
+            ranker.duplicates,
+            stream.tag or "run",
+        )
+
+
+def evaluate_ranked_file(
+    found: RankedFile,
+    measures: Sequence[Measure],
+    rules: Rules,
+    *,
+    confidence: float = 0.95,
+) -> Evaluation:
+    """Score what was ranked by the same rules; the scores are named as the measures are."""
+    scored = score_ranked(
+        found.evidence,
+        measures,
+        rules,
+        fingerprints=found.fingerprints,
+        unknown=found.unknown,
+        duplicates=found.duplicates,
+    )
+    columns = {column.name: column for column in scored.columns}
+    counts = scored.counts.to_dict() | {"tag": found.tag}
+    return Evaluation(scored.query_ids, columns, counts, confidence)
 
 
 def _ranker(qrels: Qrels, rules: Rules) -> BlockRanker:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,15 +65,16 @@ def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
         (0.75, 2, {'timeout': 1}, [0.5, 0.83])
     """
     scored = column.values[column.causes == Cause.SCORED]
-    causes = Counter(Cause(int(code)) for code in column.causes)
-    failed = {cause.word: n for cause, n in sorted(causes.items()) if cause.failed}
+    counts = enumerate(np.bincount(column.causes).tolist())
+    failed = {Cause(code).word: n for code, n in counts if n and Cause(code).failed}
+    mean = _number(scored, column)
     return ScoreSummary(
-        mean=_number(scored, column),
+        mean=mean,
         interval=_interval(scored, column, confidence),
         n=len(scored),
         failed=failed,
         not_applicable=len(column.values) - len(scored) - sum(failed.values()),
-        bounds=_bounds(scored, sum(failed.values()), column),
+        bounds=_bounds(mean, scored, sum(failed.values()), column),
         direction=column.direction,
         aggregate=column.aggregate,
         signature=str(column.signature),
@@ -122,12 +122,14 @@ def _interval(scored: FloatArray, column: ScoreColumn, confidence: float) -> tup
     return (min(found.lower, found.mean), max(found.upper, found.mean))
 
 
-def _bounds(scored: FloatArray, n_failed: int, column: ScoreColumn) -> tuple[float, float]:
+def _bounds(
+    mean: float, scored: FloatArray, n_failed: int, column: ScoreColumn
+) -> tuple[float, float]:
     """Worst first; equal to the mean where nothing failed."""
+    if not n_failed:
+        return (mean, mean)
     if column.aggregate == "corpus":
-        whole = _number(scored, column)
-        ends = (0.0, 1.0) if n_failed else (whole, whole)
-        return ends if column.direction == "higher" else (ends[1], ends[0])
+        return (0.0, 1.0) if column.direction == "higher" else (1.0, 0.0)
     ends = (column.low, column.high) if column.direction == "higher" else (column.high, column.low)
     worst, best = (
         _aggregate(np.append(scored, np.full(n_failed, end)), column.aggregate) for end in ends

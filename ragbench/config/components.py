@@ -14,7 +14,7 @@ from ragbench.config.references import Context, references_of
 from ragbench.config.schema import PYTHON_TIMEOUT, Common, Component, GeneratorCommon
 from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError, NotBuiltYet, OptionError
-from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options
+from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options, load_object
 
 
 @dataclass
@@ -89,7 +89,7 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
     values = check_options(item, declared, report, at=entry.key_place, others=["type", *extra])
     values |= {key: item.entries[key].item.plain() for key in extra}
     references = references_of(item, declared, values, context)
-    _resolve_paths(item, declared, values, context)
+    resolve_options(item, declared, values, context)
     written = {
         "type": item.entries["type"].item.as_written(),
         **_written(item, [*own, *extra], declared, values),
@@ -151,10 +151,10 @@ def _undeclared(
     ]
 
 
-def _resolve_paths(
+def resolve_options(
     item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
 ) -> None:
-    """Make the paths among the values absolute."""
+    """Make the paths among the values absolute, and see that the Python code that they name is."""
     for key, option in declared.items():
         value = item.get(key)
         if value is None or key not in values:
@@ -163,6 +163,8 @@ def _resolve_paths(
             # what is no file there is left to the component, which knows its names
             if (file := context.base / str(value.value)).is_file():
                 values[key] = str(file.absolute())
+        elif option.option.refers_to == "object":
+            _check_object(value, context)
         elif option.option.refers_to != "path":
             continue
         elif isinstance(value.value, tuple):
@@ -173,6 +175,15 @@ def _resolve_paths(
             path = resolve_path(value, context.base, context.report)
             if path is not None:
                 values[key] = str(path) if isinstance(values[key], str) else path
+
+
+def _check_object(item: Item, context: Context) -> None:
+    """Report code that cannot be imported; what can stays importable for its component."""
+    try:
+        load_object(str(item.value), context.search)
+    except DataError as error:
+        problem = error.problem
+        context.report.add(item.place, item.path, problem.found, problem.allowed, problem.nearest)
 
 
 def _written(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from ragbench.config.components import options_of
 from ragbench.config.scalars import ScalarError, resolve
-from ragbench.config.schema import Component, ExperimentConfig
+from ragbench.config.schema import ExperimentConfig
 from ragbench.config.tree import Quoted
 from ragbench.registry import declared_options
 
@@ -101,13 +102,13 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
 
 def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path) -> None:
     """Write the paths of files relative to another folder, in place."""
-    _move_options(config.dataset, resolved["dataset"], folder)
+    _move_options(config.dataset.cls, config.dataset.options, resolved["dataset"], folder)
     for block, components in (
         ("retrievers", config.retrievers),
         ("generators", config.generators),
     ):
         for name, component in components.items():
-            _move_options(component, resolved[block][name], folder)
+            _move_options(component.cls, component.options, resolved[block][name], folder)
     metrics = resolved.get("metrics") or {}
     if config.metrics.generation is not None and "generation" in metrics:
         metrics["generation"] = [
@@ -117,6 +118,7 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
     judge = metrics.get("judge") or {}
     for name, checked in (config.metrics.judges or {}).items():
         written = judge if checked.name is None else judge[name]
+        _move_options(checked.cls, checked.options, written, folder)
         if "rubrics" in written:
             written["rubrics"] = [
                 _relative(rubric, folder) if isinstance(rubric, Path) else rubric
@@ -137,9 +139,11 @@ def _move_metric(metric: Metric, written: str, folder: Path) -> str:
     return replace(metric, chosen={**metric.chosen, **paths}).canonical
 
 
-def _move_options(component: Component, written: dict[str, Any], folder: Path) -> None:
-    for key, option in declared_options(component.cls).items():
-        value = component.options.get(key)
+def _move_options(
+    cls: Any, options: Mapping[str, Any], written: dict[str, Any], folder: Path
+) -> None:
+    for key, option in options_of(cls).items():
+        value = options.get(key)
         if key not in written or "${" in str(written[key]):
             continue
         is_file = option.option.refers_to == "path_or_name" and os.path.isabs(str(value))

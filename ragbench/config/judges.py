@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.check import check_options
-from ragbench.config.components import load_type, options_of
+from ragbench.config.components import load_type, options_of, resolve_options
 from ragbench.config.files import resolve_path
-from ragbench.config.problems import NOT_BUILT, Place
+from ragbench.config.problems import Place
 from ragbench.config.references import Context
 from ragbench.config.schema import JudgeBlock, JudgeCommon
 from ragbench.config.tree import Entry, Item
@@ -61,8 +61,8 @@ def _judge(
         at=entry.key_place,
         # without a type nobody can say which other keys are right
         others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
-        planned=JudgeCommon.planned,
     )
+    resolve_options(item, own, values, context)
     rubrics = _rubrics(item.get("rubrics"), getattr(loaded and loaded[1], "served", None), context)
     written = {key: entry.item.as_written() for key, entry in item.entries.items()}
     written |= {
@@ -88,11 +88,11 @@ def _judge(
 
 def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Path, ...]:
     """Built-in names as they are, files as absolute paths; each is read once to check it."""
-    from ragbench.score.judge.rubric import built_in_rubrics
+    from ragbench.score.judge.rubric import default_rubrics
 
     can_apply = served if isinstance(served, (list, tuple)) else None
     if item is None or item.value is None:
-        return tuple(can_apply or built_in_rubrics())
+        return default_rubrics(can_apply)
     found: dict[str, str | Path] = {}
     for part in item.items:
         rubric = _rubric(part, context) if isinstance(part.value, str) else None
@@ -116,9 +116,6 @@ def _rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
     report, text = context.report, str(item.value)
     if text in (known := built_in_rubrics()):
         return text, text
-    if text in JudgeCommon.planned_rubrics:
-        report.add(item.place, item.path, f"{item.shown()} {NOT_BUILT}", ", ".join(known))
-        return None
     if not text.endswith(_FILE_SUFFIXES):
         allowed = f"{', '.join(known)}, or a rubric file (.yaml)"
         found = f"unknown rubric {item.shown()}"

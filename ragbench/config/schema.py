@@ -91,40 +91,14 @@ class GeneratorCommon:
 class JudgeCommon:
     """Keys that every judge takes."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"combine", "models"})
-    planned_rubrics: ClassVar[frozenset[str]] = frozenset(
-        {
-            "citation_precision",
-            "citation_recall",
-            "coherence",
-            "conciseness",
-            "context_precision",
-            "context_recall",
-            "context_relevancy",
-            "context_utilization",
-            "coverage",
-            "detail",
-            "diversity",
-            "factual_consistency",
-            "fluency",
-            "guidelines",
-            "hallucination",
-            "noise_sensitivity",
-            "nugget_recall",
-            "pairwise",
-            "readability",
-            "refusal",
-            "relevance",
-            "self_knowledge",
-        }
-    )
-
     def __init__(
         self,
         *,
         rubrics: Annotated[
             list[str] | None,
-            Option("Built-in rubrics, or rubric files; default: all that it can apply."),
+            Option(
+                "Built-in rubrics, or files; default: faithfulness, answer_relevancy, correctness."
+            ),
         ] = None,
         when: Annotated[
             Literal["always", "available"], Option("`available`: only if its key is set.")

@@ -11,7 +11,9 @@ Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 
-_MOST_BEFORE = 8  # digits before the point: one word of eight
+_WORD = 8  # digits that are read at a time
+_SELDOM = 100  # numbers, of which one may be read by `float`: it takes as long as they do
+_MOST_BEFORE = _WORD  # digits before the point
 _MOST_AFTER = 22  # digits after it: 10^22 is the last power of ten that a double holds exactly
 _EXACT = 2.0**53  # up to here doubles hold every integer, so one division rounds correctly
 _LARGEST = 9.2e18  # of a 64-bit integer, with room for rounding
@@ -40,20 +42,29 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
         The numbers, or None where one is NaN or no number, or has `_` between its digits.
     """
     negative = data[starts] == ord("-")
-    first = starts + negative if negative.any() else starts
+    any_negative = bool(negative.any())
+    first = starts + negative if any_negative else starts
     point = _points(data, first, ends)
     n_before, n_after = point - first, np.maximum(ends - point - 1, 0)
     odd = (n_before > _MOST_BEFORE) | (n_after > _MOST_AFTER) | (n_before + n_after == 0)
-    plain_after = np.minimum(n_after, _MOST_AFTER)
+    places = _one_number(np.minimum(n_after, _MOST_AFTER))
 
-    before, wrong = _digits(data, point, np.minimum(n_before, 8))
-    after, wrong_after = _fraction(data, ends, plain_after)
-    wrong |= wrong_after
+    wide = n_before + places > _WORD
+    if isinstance(places, int) and np.count_nonzero(wide) <= len(wide) // _SELDOM:
+        # all digits of nearly every number fit into one word
+        before = _word(data, point, np.minimum(n_before, max(_WORD - places, 0)))
+        whole, wrong = _value(_word(data, ends, places) | (before >> np.uint64(8 * places)))
+        values: Floats = whole / _POWERS[places]
+        odd |= wide
+    else:
+        high, wrong = _digits(data, point, np.minimum(n_before, _MOST_BEFORE))
+        low, wrong_low = _fraction(data, ends, places)
+        wrong |= wrong_low
+        values, unsure = _scaled(high, low, places)
+        odd |= unsure
     odd |= wrong != 0
-    values, unsure = _scaled(before, after, plain_after)
-    odd |= unsure
-    if negative.any():
-        values = np.where(negative, -values, values)
+    if any_negative:
+        values[negative] = -values[negative]
     for row in np.flatnonzero(odd).tolist():
         text = data[int(starts[row]) : int(ends[row])].tobytes()
         value = read_number(text)
@@ -90,7 +101,7 @@ def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | N
     count = ends - starts - negative
     if (count < 1).any() or (count > 8).any():
         return None
-    values, wrong = _digits(data, ends, count)
+    values, wrong = _digits(data, ends, _one_number(count))
     signed: Ints = np.where(negative, -values, values)
     return None if wrong.any() else signed
 
@@ -99,6 +110,11 @@ def _points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
     """Return where each number has its point; its end where it has none."""
     if not len(starts):
         return ends
+    # most files give all their scores as many digits after the point as the first one
+    shown = data[int(starts[0]) : int(ends[0])].tobytes()
+    guess: Ints = ends - (len(shown) - max(shown.find(b"."), 0))
+    if (guess >= starts).all() and (data[guess] == ord(".")).all():
+        return guess
     base = int(starts[0])
     points = np.flatnonzero(data[base : int(ends[-1])] == ord(".")) + base
     if len(points) == len(starts) and ((points >= starts) & (points < ends)).all():
@@ -108,16 +124,31 @@ def _points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
     return at
 
 
-def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints) -> tuple[Ints, Words]:
+def _one_number(values: Ints) -> Ints | int:
+    """Return the value that all have, if they have one."""
+    first = int(values[0]) if len(values) else 0
+    return first if (values == first).all() else values
+
+
+def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> tuple[Ints, Words]:
     """Read up to 8 digits that end somewhere; the words are 0 where all are digits."""
+    return _value(_word(data, ends, count))
+
+
+def _word(data: NDArray[np.uint8], ends: Ints, count: Ints | int) -> Words:
+    """Return up to 8 characters that end somewhere, less '0', at the end of a word of zeros."""
     at_every_byte = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-    found = at_every_byte[np.maximum(ends - 8, 0)].astype(np.uint64, copy=False)
+    found: Words = at_every_byte[np.maximum(ends - 8, 0)].astype(np.uint64, copy=False)
     if len(ends) and ends[0] < 8:  # so near to the start that the word begins with it
         early = np.flatnonzero(ends < 8)
         found[early] <<= (8 * np.minimum(8 - ends[early], 8)).astype(np.uint64)
     found ^= _ZEROS
-    least, most = int(count.min(initial=8)), int(count.max(initial=0))
-    found &= _LAST_BYTES[most] if least == most else _LAST_BYTES[count]
+    found &= _LAST_BYTES[count]
+    return found
+
+
+def _value(found: Words) -> tuple[Ints, Words]:
+    """Return the number that 8 characters less '0' are; the words are 0 where all are digits."""
     wrong = ((found + _ABOVE_NINE) | found) & _HIGH_BITS
     # eight digits, two at a time, then four, then all, within each word
     found = found * np.uint64(10) + (found >> np.uint64(8))
@@ -129,9 +160,11 @@ def _digits(data: NDArray[np.uint8], ends: Ints, count: Ints) -> tuple[Ints, Wor
     return low.view(np.int64), wrong
 
 
-def _fraction(data: NDArray[np.uint8], ends: Ints, count: Ints) -> tuple[tuple[Ints, ...], Words]:
+def _fraction(
+    data: NDArray[np.uint8], ends: Ints, count: Ints | int
+) -> tuple[tuple[Ints, ...], Words]:
     """Read up to 22 digits that end somewhere, eight a column, the last ones first."""
-    most = int(count.max(initial=0))
+    most = int(np.max(count, initial=0))
     digits, wrong = _digits(data, ends, np.minimum(count, 8))
     parts = [digits]
     for skipped in range(8, most, 8):
@@ -142,7 +175,7 @@ def _fraction(data: NDArray[np.uint8], ends: Ints, count: Ints) -> tuple[tuple[I
 
 
 def _scaled(
-    before: Ints, after: tuple[Ints, ...], places: Ints
+    before: Ints, after: tuple[Ints, ...], places: Ints | int
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the numbers, and which of them may be rounded wrongly."""
     powers = _POWERS[places]
@@ -155,7 +188,7 @@ def _scaled(
         return whole / powers, unsure
     values = whole / powers
     long = np.flatnonzero((size >= _EXACT) & ~unsure)
-    values[long], unsure[long] = _divided(whole[long], powers[long])
+    values[long], unsure[long] = _divided(whole[long], np.broadcast_to(powers, size.shape)[long])
     return values, unsure
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,11 @@ from ragbench.data.run_text import separators
 from ragbench.data.whole_lines import WholeLines, reader
 from ragbench.errors import DataError
 from ragbench.types import IntArray, Qrels
-from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, joined_bytes, spans
+from ragbench.types.byte_ids import ByteIds, HashArray, joined_bytes, query_keys
+from ragbench.types.text_ids import TextIds
 
 _CHUNK_BYTES = 1 << 20
-_NEWLINE, _HASH = ord("\n"), ord("#")
+_HASH = ord("#")
 
 
 def read_regular_qrels(path: str | os.PathLike[str]) -> Qrels | None:
@@ -45,7 +45,7 @@ class _Columns:
     def __init__(self) -> None:
         self._query_ids: list[bytes] = []
         self._starts: list[int] = []
-        self._documents: list[list[str]] = []
+        self._documents: list[TextIds] = []
         self._grades: list[IntArray] = []
         self._keys: list[HashArray] = []
         self._n_rows = 0
@@ -55,6 +55,7 @@ class _Columns:
         """Add whole lines; return whether they are regular."""
         if not text:
             return True
+        text = text.replace(b"\r\n", b"\n")
         data = joined_bytes([text])
         table = separators(data, data[: len(text)] <= ord(" "), 4)
         if table is None:
@@ -69,8 +70,8 @@ class _Columns:
         query = self._add_queries(ByteIds(data, starts, table[:, 0] - starts))
         first = table[:, 1] + 1
         ids = ByteIds(data, first, table[:, 2] - first)
-        self._keys.append(ids.hashes() + query.astype(np.uint64) * GOLDEN)
-        self._documents.append(_texts(ids))
+        self._keys.append(query_keys(ids.hashes(), query))
+        self._documents.append(TextIds.of(ids))
         self._grades.append(grades)
         self._n_rows += len(grades)
         return True
@@ -99,13 +100,6 @@ class _Columns:
         return Qrels(
             tuple(query.decode("utf-8", "surrogateescape") for query in self._query_ids),
             np.array([*self._starts, self._n_rows], np.int64),
-            [*chain.from_iterable(self._documents)],
+            TextIds.joined(self._documents),
             np.concatenate(self._grades),
         )
-
-
-def _texts(ids: ByteIds) -> list[str]:
-    """Decode ids that are each followed by one byte of white space."""
-    text = ids.data[spans(ids.starts, ids.starts + ids.lengths + 1)]
-    text[np.cumsum(ids.lengths + 1) - 1] = _NEWLINE
-    return text.tobytes().decode("utf-8", "surrogateescape").split("\n")[:-1]

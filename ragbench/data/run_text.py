@@ -14,7 +14,7 @@ from ragbench.data.run_lines import hit_fields, hit_score
 from ragbench.types.byte_ids import ByteArray, ByteIds, joined_bytes
 from ragbench.types.hit_block import HitBlock
 
-_SPACE, _TAB, _NEWLINE, _HASH = (ord(character) for character in " \t\n#")
+_SPACE, _TAB, _NEWLINE = (ord(character) for character in " \t\n")
 
 Positions = NDArray[np.int64]
 
@@ -28,7 +28,7 @@ class ParsedText:
     lines: Positions
     """Shape (n + 1,): where each line starts."""
     tag: bytes
-    """The last field of the first line; empty where there is none."""
+    """The last field of the last line; empty where there is none."""
 
     def text_from(self, query: int) -> bytes:
         """Return the text from the lines of a query on."""
@@ -53,9 +53,10 @@ def parse_regular(text: list[bytes]) -> ParsedText | None:
     if table is None:
         return None
     lines = _line_starts(table)
-    if (data[lines[:-1]] == _HASH).any():
+    parsed = _columns(data, table, lines)
+    if parsed is None or any(query.startswith(b"#") for query in parsed.block.query_ids):
         return None
-    return _columns(data, table, lines)
+    return parsed
 
 
 def parse_written(text: list[bytes]) -> ParsedText:
@@ -125,7 +126,8 @@ def _line_starts(table: Positions) -> Positions:
 
 def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText | None:
     """Read ids and scores; None where a score is no number."""
-    scores = read_decimals(data, table[:, 3] + 1, table[:, 4])
+    # a copy, since a column of the table is slower to walk through, and it is done often
+    scores = read_decimals(data, table[:, 3] + 1, table[:, 4].copy())
     if scores is None:
         return None
     queries = ByteIds(data, lines[:-1], table[:, 0] - lines[:-1])
@@ -135,5 +137,5 @@ def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText 
     ids = [queries[row] for row in first.tolist()]
     document_starts = table[:, 1] + 1
     documents = ByteIds(data, document_starts, table[:, 2] - document_starts)
-    tag = data[table[0, 4] + 1 : table[0, 5]].tobytes() if len(table) else b""
+    tag = data[table[-1, 4] + 1 : table[-1, 5]].tobytes() if len(table) else b""
     return ParsedText(HitBlock(ids, starts, documents, scores), lines, tag)

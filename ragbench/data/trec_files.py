@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from ragbench.data.gather import gathered
 from ragbench.data.jsonl import ID_ALLOWED, id_problem
-from ragbench.data.judgements import read_judgements, trec_id
-from ragbench.data.lines import Source, read_lines, source_name
+from ragbench.data.judgements import read_judgements
+from ragbench.data.lines import Source
 from ragbench.data.qrels_text import read_regular_qrels
-from ragbench.data.run_lines import hit_fields, hit_score, no_rankings
+from ragbench.data.trec_stream import open_run_stream
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.types import Qrels, Run
@@ -37,41 +38,19 @@ def read_run(source: Source, name: str | None = None) -> Run:
     document that a query names again counts once, at its best score (`duplicates` has the
     counts). inf and -inf are scores.
 
+    Lines of six fields with one space or tab between them are parsed together, some 0.2 s a
+    million; others one by one, five times as slow. Ids stay bytes until they are looked at.
+
     Args:
         source: The file, or an open binary stream.
-        name: The name of the run; None takes the tag of its first line.
+        name: The name of the run; None takes the tag of its last line, as trec_eval does.
 
     Raises:
         DataError: Fewer than six columns, or a score that is not a number, with the line.
     """
-    scores: dict[str, dict[str, float]] = {}
-    duplicates: dict[str, int] = {}
-    tag = ""
-    for number, fields in _rows(source):
-        query, document = trec_id(fields[0]), trec_id(fields[2])
-        tag = tag or trec_id(fields[5])
-        score = hit_score(fields[4], source_name(source), number)
-        ranking = scores.setdefault(query, {})
-        if document in ranking:
-            duplicates[query] = duplicates.get(query, 0) + 1
-            score = max(score, ranking[document])
-        ranking[document] = score
-    run = Run.from_dict(scores, name=name or tag or "run")
-    return replace(run, duplicates=duplicates)
-
-
-def _rows(source: Source) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield (line number, fields) of the lines that are hits."""
-    name = source_name(source)
-    empty = True
-    for number, line in read_lines(source):
-        fields = hit_fields(line, name, number)
-        # `write_run` leaves a comment where a run has no hit at all
-        empty = empty and not (fields or line.startswith(b"#"))
-        if fields:
-            yield number, fields
-    if empty:
-        raise no_rankings(name)
+    with open_run_stream(source, again=False) as stream:
+        run = gathered(stream.pieces())
+        return replace(run, name=name or stream.tag or "run")
 
 
 def write_run(

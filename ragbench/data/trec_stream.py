@@ -35,7 +35,7 @@ class RunStream:
         self._lines = WholeLines(source.read, name)
         self._hits = self._comments = False
         self.tag = ""
-        """The last column of the first hit; empty before it was read."""
+        """The last column of the last hit that was read, as trec_eval takes it; else empty."""
 
     def blocks(self) -> Iterator[HitBlock]:
         """Yield the queries in the order of the file.
@@ -65,12 +65,19 @@ class RunStream:
         """
         self._source.rewind()
         self._lines = WholeLines(self._source.read, self._name)
-        return regrouped(self._pieces(), self._chunk_bytes)
+        return regrouped(self.pieces(_SORTED_CHUNKS * self._chunk_bytes), self._chunk_bytes)
 
-    def _pieces(self) -> Iterator[ParsedText]:
-        """Yield the text in pieces that may cut queries."""
+    def pieces(self, size: int | None = None) -> Iterator[ParsedText]:
+        """Yield the text in pieces that may cut queries.
+
+        Args:
+            size: How much text a piece has; None for what is quickest to parse.
+
+        Raises:
+            DataError: What is wrong, with file and line.
+        """
         while not self._lines.at_end:
-            yield self._parsed(b"", 0, self._lines.read(_SORTED_CHUNKS * self._chunk_bytes))
+            yield self._parsed(b"", 0, self._lines.read(size or self._chunk_bytes))
         self._check_hits()
 
     def _whole_queries(self) -> Iterator[HitBlock]:
@@ -106,7 +113,7 @@ class RunStream:
         else:
             n_lines = len(parsed.block) - n_carried
         self._lines.next_line += n_lines
-        if len(parsed.block) and not self._hits:
+        if len(parsed.block):
             self._hits, self.tag = True, trec_id(parsed.tag)
         return parsed
 
@@ -116,20 +123,23 @@ class RunStream:
 
 
 @contextmanager
-def open_run_stream(source: Source, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[RunStream]:
+def open_run_stream(
+    source: Source, *, chunk_bytes: int = CHUNK_BYTES, again: bool = True
+) -> Iterator[RunStream]:
     """Open a run for reading in blocks.
 
     Args:
         source: The file, or an open binary stream. One that cannot go back, such as a pipe, is
             kept in a temporary file in case its queries turn out to be scattered.
         chunk_bytes: How much text is parsed at once.
+        again: Whether `regrouped` may be called.
 
     Raises:
         DataError: The file cannot be read.
     """
     name = source_name(source)
     with opened(source, name) as stream:
-        rewindable = Rewindable(stream)
+        rewindable = Rewindable(stream, keep=again)
         try:
             yield RunStream(rewindable, name, chunk_bytes)
         finally:

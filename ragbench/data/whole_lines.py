@@ -27,14 +27,15 @@ class Rewindable:
     What cannot go back, such as a pipe, is kept in a temporary file while it is read.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, *, keep: bool = True) -> None:
+        """Begin where the stream stands; `keep` is false where nobody will go back."""
         self._stream, self._read = stream, reader(stream)
         # gzip says that it can seek whatever lies under it
         below: BinaryIO = getattr(stream, "fileobj", stream)
         can_seek = below.seekable()
         self._start = stream.tell() if can_seek else None
         self._kept: IO[bytes] | None = None
-        if not can_seek:
+        if keep and not can_seek:
             self._kept = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         self._again = False
 

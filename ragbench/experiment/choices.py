@@ -21,6 +21,8 @@ class Choices:
     """Names of retrievers, generators or pairs; empty means all."""
     judge: bool = True
     """Whether judges are asked."""
+    judge_replay: bool = False
+    """Whether judges answer from stored replies alone; what is missing is an error."""
 
 
 def sample(queries: list[Query], limit: int | None, seed: int) -> tuple[list[Query], list[str]]:

@@ -11,9 +11,10 @@ from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedM
 from ragbench.errors import ConfigError, OptionError, Problem
 from ragbench.experiment.calls import Calls
 from ragbench.generate.python import as_generator
+from ragbench.llm import Replies
 from ragbench.registry import PYTHON
 from ragbench.retrieve.python import as_retriever
-from ragbench.score.judge.base import Judge
+from ragbench.score.judge.base import AskingJudge, Judge
 from ragbench.score.judge.judge import load_rubrics, make_judge
 from ragbench.score.judge.rubric import Rubric
 from ragbench.score.text.base import Metric
@@ -85,17 +86,57 @@ class PlannedJudge:
     """What judges."""
     rubrics: Sequence[Rubric]
     """What it is asked."""
+    block: JudgeBlock | None = None
+    """Its entry in the config; None for the default one."""
+
+    @property
+    def missing_key(self) -> str | None:
+        """The environment variable that must hold its key and does not."""
+        missing: str | None = getattr(self.judge, "missing_key", None)
+        return missing
 
 
 def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> PlannedJudge:
-    """Make a judge and load its rubrics; without a block, the offline one."""
+    """Make a judge and load its rubrics; without a block, the offline one.
+
+    Raises:
+        ConfigError: It refuses an option.
+    """
     if block is None:
         judge = make_judge(DEFAULT_JUDGE, {})
         return PlannedJudge(
             DEFAULT_JUDGE, judge, load_rubrics(default_rubrics, DEFAULT_JUDGE, judge)
         )
-    judge = block.cls(**block.options)
-    return PlannedJudge(block.type, judge, load_rubrics(block.rubrics, block.type, judge))
+    try:
+        judge = block.cls(**block.options)
+    except OptionError as error:
+        raise _at(error, block.place, _path_of(block)) from error
+    return PlannedJudge(block.type, judge, load_rubrics(block.rubrics, block.type, judge), block)
+
+
+def connect(planned: PlannedJudge, replies: Replies | None) -> None:
+    """Let a judge that asks models connect; what is in the way is an error at its entry.
+
+    Raises:
+        ConfigError: There is no key, or an option that the server's client refuses.
+        MissingExtra: A package is not installed.
+        AdapterError: A factory of the user's fails.
+    """
+    judge, block = planned.judge, planned.block
+    if not isinstance(judge, AskingJudge):
+        return
+    judge.keep_replies(replies)
+    try:
+        judge.check()
+    except OptionError as error:
+        raise _at(error, Place() if block is None else block.place, _path_of(block)) from error
+
+
+def _path_of(block: JudgeBlock | None) -> str:
+    """Where its options stand in the config."""
+    if block is None or block.name is None:
+        return "metrics.judge"
+    return f"metrics.judge.{block.name}"
 
 
 def calls_of(noun: str, name: str, component: Component | None) -> Calls:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
+from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import DEFAULT_JUDGE, PlannedJudge, build_judge, checked_metric
+from ragbench.score.judge.rubric import DEFAULT_RUBRICS
 from ragbench.score.retrieval.base import no_average
 from ragbench.score.retrieval.evidence import SUBTOPICS_ALLOWED
 from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
@@ -34,7 +36,6 @@ DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 """Metrics of a config that names none: all that need neither model nor extra, but exact match."""
 
 _NEEDS_REFERENCE = frozenset({"correctness"})
-_DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
 
 
 def choose_measures(
@@ -85,24 +86,35 @@ def _check_data(measure: Measure, config: ExperimentConfig, collection: Collecti
 
 
 def choose_answer_scores(
-    config: ExperimentConfig, collection: Collection, *, judge: bool, has_answers: bool
-) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge]]:
+    config: ExperimentConfig, collection: Collection, choices: Choices, *, has_answers: bool
+) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge], dict[str, str]]:
     """Metrics and judges, the defaults being those that the data allow.
+
+    Returns:
+        Metrics, judges by name, and why judges are skipped that run only where they can.
 
     Raises:
         MissingExtra: A named metric needs a package that is not installed.
         ConfigError: A named metric has an option that cannot be met here.
     """
     if not has_answers:
-        return (), {}
+        return (), {}, {}
     if config.metrics.generation is not None:
         metrics = tuple(map(checked_metric, config.metrics.generation))
     else:
         metrics = tuple(map(parse_metric, DEFAULT_METRICS)) if collection.answers else ()
-    if not judge:
-        return metrics, {}
+    if not choices.judge:
+        return metrics, {}, {}
     if config.metrics.judges is None:
-        rubrics = [r for r in _DEFAULT_RUBRICS if collection.answers or r not in _NEEDS_REFERENCE]
-        return metrics, {DEFAULT_JUDGE: build_judge(None, rubrics)}
-    judges = {name: build_judge(block, ()) for name, block in config.metrics.judges.items()}
-    return metrics, judges
+        rubrics = [r for r in DEFAULT_RUBRICS if collection.answers or r not in _NEEDS_REFERENCE]
+        return metrics, {DEFAULT_JUDGE: build_judge(None, rubrics)}, {}
+    judges, skipped = {}, {}
+    for name, block in config.metrics.judges.items():
+        planned = build_judge(block, ())
+        # a replay sends nothing, and so needs no key
+        missing = None if choices.judge_replay else planned.missing_key
+        if block.when == "available" and missing is not None:
+            skipped[name] = f"{missing} is not set"
+        else:
+            judges[name] = planned
+    return metrics, judges, skipped

@@ -11,7 +11,7 @@ from typing import Any
 from ragbench import __version__
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.results import Results
-from ragbench.experiment.secrets import redact
+from ragbench.secrets import redact
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -37,6 +37,10 @@ def make_manifest(plan: Plan, results: Results, started: float) -> dict[str, Any
             name: str(column.signature)
             for system in results.systems
             for name, column in system.columns.items()
+        },
+        "judging": {
+            system: {name: use.manifest() for name, use in uses.items()}
+            for system, uses in results.judge_uses.items()
         },
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "seconds": round(time.time() - started, 3),

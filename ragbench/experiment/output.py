@@ -28,9 +28,9 @@ from ragbench.experiment.manifest import make_manifest
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
-from ragbench.experiment.secrets import redact
 from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
+from ragbench.secrets import redact
 from ragbench.types import Cause, Prediction
 
 
@@ -114,6 +114,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
             name: {"type": judge.type, "model": judge.judge.model, "label": judge.judge.label}
             for name, judge in plan.judges.items()
         },
+        **({"skipped_judges": dict(plan.skipped_judges)} if plan.skipped_judges else {}),
         "systems": [
             _system(plan, results, system, summaries[system.name]) for system in results.systems
         ],
@@ -142,6 +143,7 @@ def _system(
 ) -> dict[str, Any]:
     answers = results.answers.get(system.name)
     ranking = results.rankings.get(system.name)
+    uses = results.judge_uses.get(system.name, {})
     outcomes: Sequence[Outcome[Any]] = (
         answers.outcomes if answers is not None else ranking.outcomes if ranking is not None else []
     )
@@ -151,7 +153,7 @@ def _system(
         "retriever": system.retriever,
         "generator": system.generator,
         "scores": {
-            name: {**score.to_dict(), **_judge_of(plan, system, name)}
+            name: {**score.to_dict(), **_judge_of(plan, results, system, name)}
             for name, score in summaries.items()
         },
         **({"counts": dict(system.counts)} if system.counts else {}),
@@ -161,16 +163,19 @@ def _system(
             "output": _total([u.output_tokens for u in usage]),
         },
         "usd": _total([u.usd for u in usage], start=0.0),
+        **({"judging": {name: use.summary() for name, use in uses.items()}} if uses else {}),
     }
 
 
-def _judge_of(plan: Plan, system: SystemScores, score: str) -> dict[str, str]:
+def _judge_of(plan: Plan, results: Results, system: SystemScores, score: str) -> dict[str, Any]:
     """The judge behind a score, where there is one: it stands beside every number of it."""
     if system.kinds[score] != "judge":
         return {}
-    for name, judge in plan.judges.items():
+    for name, use in results.judge_uses[system.name].items():
         if len(plan.judges) == 1 or score.endswith(f"(judge={name})"):
-            return {"judge": name, "model": judge.judge.model}
+            spread = use.spreads.get(score.removesuffix(f"(judge={name})"))
+            found = {"judge": name, "model": "+".join(use.models)}
+            return found if spread is None else {**found, "spread": spread}
     return {}
 
 
@@ -218,7 +223,8 @@ def _unscored(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[dict[str,
 
 def _without_secrets(plan: Plan, row: dict[str, Any]) -> dict[str, Any]:
     """A verdict whose reasoning may be the text of an error."""
-    return {**row, "reasoning": redact(row["reasoning"], plan.config.environment)}
+    texts = {key: redact(row[key], plan.config.environment) for key in ("reasoning", "raw")}
+    return {**row, **texts}
 
 
 def _predictions(plan: Plan, answers: Answers) -> Iterator[dict[str, Any]]:

@@ -57,6 +57,8 @@ class Plan:
     metrics: tuple[Metric, ...]
     judges: dict[str, PlannedJudge]
     """Name -> judge with its rubrics, ready."""
+    skipped_judges: dict[str, str]
+    """Name -> why a judge that runs only where it can does not run."""
     baseline: str | None
     """The retriever that others are compared with."""
     warnings: list[str]
@@ -93,9 +95,12 @@ def make_plan(
     if qrels is not None and collection.documents is not None and _reads_ids(measures):
         match = config.metrics.retrieval.match
         warnings += check_judgements(qrels, collection.documents, match, config.path)
-    metrics, judges = choose_answer_scores(
-        config, collection, judge=choices.judge, has_answers=has_answers
+    metrics, judges, skipped = choose_answer_scores(
+        config, collection, choices, has_answers=has_answers
     )
+    warnings += [
+        f"judge {name} was skipped: {why} (when: available)" for name, why in skipped.items()
+    ]
     built = _build_retrievers(config, collection, retrievers, live)
     generators = {
         name: build_generator(name, config.generators.get(name), live.generators.get(name))
@@ -117,6 +122,7 @@ def make_plan(
         measures=measures,
         metrics=metrics,
         judges=judges,
+        skipped_judges=skipped,
         baseline=_baseline(config, list(collection.given), retrievers, given),
         warnings=warnings,
     )

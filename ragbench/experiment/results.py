@@ -7,6 +7,7 @@ from typing import Any
 
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.generation import Answers
+from ragbench.experiment.judging import JudgeUse
 from ragbench.experiment.retrieval import Ranked
 
 
@@ -20,6 +21,8 @@ class Results:
     """System -> its answers."""
     judgements: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """System -> the verdicts, a row each."""
+    judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)
+    """System -> judge -> what it took."""
     systems: list[SystemScores] = field(default_factory=list)
     """Every system with its scores, in the order of the tables."""
     notes: list[str] = field(default_factory=list)

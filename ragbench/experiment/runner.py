@@ -16,8 +16,9 @@ from ragbench.config.schema import DEFAULT_PASSAGES, ExperimentConfig
 from ragbench.data.run_folder import check_output
 from ragbench.errors import AdapterError, NotBuiltYet, RagbenchError
 from ragbench.experiment.choices import Choices
-from ragbench.experiment.components import calls_of
+from ragbench.experiment.components import PlannedJudge, calls_of
 from ragbench.experiment.generation import Answers, generate, given_answers, passages_of
+from ragbench.experiment.judging import connected, totals_of, use_of, warnings_on
 from ragbench.experiment.load import load_collection
 from ragbench.experiment.matching import match_hits
 from ragbench.experiment.output import write_run
@@ -30,6 +31,7 @@ from ragbench.experiment.retrieval import Ranked, ranked, retrieve
 from ragbench.experiment.scoring import judge_answers, notes_on_answers, score_answers
 from ragbench.retrieve.base import Indexing
 from ragbench.score.base import ScoreColumn
+from ragbench.score.judge.columns import Judged
 from ragbench.score.text.columns import TextScorer
 from ragbench.types import Document
 
@@ -64,6 +66,7 @@ def run_experiment(
         ConfigError: The config is wrong; all its problems at once.
         DataError: The data set is wrong, or the results cannot be written.
         AdapterError: A component cannot be made.
+        MissingExtra: A judge or metric needs a package that is not installed.
         NotBuiltYet: `apps` are given.
     """
     if apps:
@@ -78,9 +81,11 @@ def run_experiment(
     with progress.stage("load", 1, "data sets") as stage:
         collection = load_collection(config)
         stage.advance()
-    plan = make_plan(config, collection, choices or Choices(), live)
+    choices = choices or Choices()
+    plan = make_plan(config, collection, choices, live)
     check_output(Path(config.output), config.name)
-    results = _Runner(plan, progress).run()
+    with connected(plan.judges, replay=choices.judge_replay):
+        results = _Runner(plan, progress).run()
     return write_run(plan, results, started)
 
 
@@ -182,9 +187,7 @@ class _Runner:
         columns = {column.name: column for column in found}
         kinds: dict[str, Kind] = dict.fromkeys(columns, "generation")
         for judge_name, judge in plan.judges.items():
-            with self._stage(f"judge {answers.name} ({judge_name})", len(plan.queries)) as stage:
-                judged = judge_answers(answers, plan.queries, references, judge)
-                stage.advance(len(plan.queries))
+            judged = self._judge(answers, judge_name, judge)
             for rubric, column in judged.columns.items():
                 # one judge needs no mention, several would share a name
                 name = f"{rubric}(judge={judge_name})" if len(plan.judges) > 1 else rubric
@@ -195,6 +198,17 @@ class _Runner:
         self.results.systems.append(
             SystemScores(answers.name, retriever, generator, columns, kinds)
         )
+
+    def _judge(self, answers: Answers, name: str, judge: PlannedJudge) -> Judged:
+        plan, before = self.plan, totals_of(judge)
+        with self._stage(f"judge {answers.name} ({name})", len(plan.queries)) as stage:
+            judged = judge_answers(
+                answers, plan.queries, plan.collection.answers, judge, stage.advance
+            )
+        uses = self.results.judge_uses.setdefault(answers.name, {})
+        uses[name] = use_of(judge, judged, before)
+        self.results.warnings += warnings_on(answers.name, name, judge, judged)
+        return judged
 
     def _compare(self) -> dict[str, Any]:
         statistics = self.plan.config.statistics

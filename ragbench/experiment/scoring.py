@@ -18,7 +18,13 @@ from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notes import text_notes
 from ragbench.types import Cause, Query
 
-_OF_THE_QUERY = (Cause.NO_RELEVANT, Cause.NO_JUDGEMENTS, Cause.NO_REFERENCE, Cause.NO_QUESTION)
+_OF_THE_QUERY = (
+    Cause.NO_RELEVANT,
+    Cause.NO_JUDGEMENTS,
+    Cause.NO_REFERENCE,
+    Cause.NO_QUESTION,
+    Cause.NO_GUIDELINES,
+)
 """Causes that lie in the data, not in what a system made of them."""
 
 
@@ -86,6 +92,7 @@ def judge_answers(
     queries: Sequence[Query],
     references: Mapping[str, Sequence[str]],
     judge: PlannedJudge,
+    advance: Advance,
 ) -> Judged:
     """Let a judge look at a system's answers; a query without an answer is not judged."""
     items = [
@@ -95,10 +102,11 @@ def judge_answers(
             contexts=_texts(outcome),
             references=list(references.get(query.id, ())),
             query_id=query.id,
+            queries=None if outcome.value is None else outcome.value.queries or None,
         )
         for query, outcome in zip(queries, answers.outcomes, strict=True)
     ]
-    judged = judge_items(judge.judge, items, judge.rubrics, type_name=judge.type)
+    judged = judge_items(judge.judge, items, judge.rubrics, type_name=judge.type, advance=advance)
     failed = failures(answers.outcomes)
     columns = {name: with_failures(column, failed) for name, column in judged.columns.items()}
     return replace(judged, columns=columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored witho
 Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
 """How the values of the queries become one number; `corpus`: computed from all of them at once,
 and each value is what its query moves that number by, in units of a mean."""
+
+Advance = Callable[[int], None]
+"""Told how many items have just been done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.errors import OptionError
 from ragbench.registry import DeclaredOption, nearest
 
-_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,"'])+""")
+_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|\{[^}]*\}|[^,"'])+""")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[,()"'\s]|^$""")
 _WORDS = {"true": True, "false": False, "null": None}
@@ -20,11 +20,13 @@ Respell = Callable[[str, str], "tuple[str, str]"]
 
 
 def split_options(text: str) -> list[str]:
-    """Split what stands between the parentheses at its commas, but not inside quotes.
+    """Split what stands between the parentheses at its commas, but not inside quotes or braces.
 
     Example:
         >>> split_options('model="a, b", idf=true')
         ['model="a, b"', 'idf=true']
+        >>> split_options("gains={1:3,2:9},base=2")
+        ['gains={1:3,2:9}', 'base=2']
     """
     return [part.strip() for part in _PART.findall(text)] if text.strip() else []
 
@@ -34,6 +36,7 @@ def read_options(
     parts: Iterable[str],
     declared: Mapping[str, DeclaredOption],
     respell: Respell | None = None,
+    implied: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Read options in the form `name=value`.
 
@@ -42,6 +45,7 @@ def read_options(
         parts: What `split_options` found.
         declared: The options that the score has.
         respell: Turns other spellings of an option into ours.
+        implied: Values of options that the name does not say.
 
     Returns:
         The values that differ from the default, in the order of the declaration, so that two
@@ -68,6 +72,7 @@ def read_options(
         if key in given:
             raise OptionError(owner, key, f"{given[key]} and {text}", "one value")
         given[key] = read_value(owner, declared[key], text)
+    given = {**(implied or {}), **given}
     return {
         name: given[name]
         for name, option in declared.items()

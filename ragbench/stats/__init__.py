@@ -4,7 +4,9 @@ Nothing here knows a system, a measure or a file, opens anything or keeps state.
 `mean_interval`. Two systems: `paired_differences`,
 `difference_interval`, `effect_size`, `randomization_p_values`. A
 family of comparisons: `holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`,
-`tied_with_best`. Planning: `minimum_detectable_difference`, `queries_needed`.
+`tied_with_best`. Planning: `minimum_detectable_difference`, `queries_needed`. Raters:
+`cohen_kappa`, `krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct
+a judge's mean by `ppi_mean`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ragbench.stats.agreement import Agreement, mean_agreement, raw_agreement
     from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
     from ragbench.stats.difference import (
         DifferenceInterval,
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
         holm_p_values,
         resamples_needed,
     )
+    from ragbench.stats.kappa import cohen_kappa, confusion_table
+    from ragbench.stats.krippendorff import krippendorff_alpha
     from ragbench.stats.max_t import max_t_p_values, tied_with_best
     from ragbench.stats.mean import MeanInterval, mean_interval
     from ragbench.stats.power import (
@@ -33,10 +38,18 @@ if TYPE_CHECKING:
         noncentral_t_sf,
         queries_needed,
     )
+    from ragbench.stats.ppi import CorrectedMean, ppi_difference, ppi_mean
     from ragbench.stats.randomization import randomization_p_values
+    from ragbench.stats.rank_correlation import kendall_tau_b, spearman
+    from ragbench.stats.roc import roc_auc
     from ragbench.stats.student import t_cdf, t_quantile, t_sf
 
 _HOMES = {
+    "agreement": (
+        "Agreement",
+        "mean_agreement",
+        "raw_agreement",
+    ),
     "bootstrap": (
         "bca_bootstrap",
         "percentile_bootstrap",
@@ -54,6 +67,11 @@ _HOMES = {
         "holm_p_values",
         "resamples_needed",
     ),
+    "kappa": (
+        "cohen_kappa",
+        "confusion_table",
+    ),
+    "krippendorff": ("krippendorff_alpha",),
     "max_t": (
         "max_t_p_values",
         "tied_with_best",
@@ -67,7 +85,17 @@ _HOMES = {
         "noncentral_t_sf",
         "queries_needed",
     ),
+    "ppi": (
+        "CorrectedMean",
+        "ppi_difference",
+        "ppi_mean",
+    ),
+    "rank_correlation": (
+        "kendall_tau_b",
+        "spearman",
+    ),
     "randomization": ("randomization_p_values",),
+    "roc": ("roc_auc",),
     "student": (
         "t_cdf",
         "t_quantile",
@@ -96,6 +124,18 @@ __all__ = [
     "minimum_detectable_difference",
     "queries_needed",
     "noncentral_t_sf",
+    "Agreement",
+    "mean_agreement",
+    "raw_agreement",
+    "cohen_kappa",
+    "confusion_table",
+    "krippendorff_alpha",
+    "spearman",
+    "kendall_tau_b",
+    "roc_auc",
+    "CorrectedMean",
+    "ppi_mean",
+    "ppi_difference",
     "t_cdf",
     "t_quantile",
     "t_sf",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,10 +104,12 @@ class ByteIds:
             starts, lengths = starts[rows], lengths[rows]
         at_every_byte = np.ndarray((len(self.data) - 7,), "<u8", self.data, strides=(1,))
         found: HashArray = at_every_byte[starts + 8 * number].astype(np.uint64, copy=False)
-        left = lengths - 8 * number
-        if len(left) and (least := int(left.min())) < 8:
-            same = least == int(left.max())
-            found &= _FIRST_BYTES[least] if same else _FIRST_BYTES[np.minimum(left, 8)]
+        if self._least >= 8 * number + 8:
+            return found
+        if self._least == self._most:
+            found &= _FIRST_BYTES[max(self._least - 8 * number, 0)]
+        else:
+            found &= _FIRST_BYTES[np.minimum(lengths - 8 * number, 8)]
         return found
 
     def differ_from_last(self) -> NDArray[np.bool_]:
@@ -125,6 +129,9 @@ class ByteIds:
         """Compare the ids with as many others, pair by pair."""
         same: NDArray[np.bool_] = self.lengths == other.lengths
         for number in range(self._most_words()):
+            if number < self._least_words() and same.all():
+                same &= self.words(number) == other.words(number)
+                continue
             rows = np.flatnonzero(same & (self.lengths > 8 * number))
             same[rows] = self.words(number, rows) == other.words(number, rows)
         return same
@@ -137,23 +144,62 @@ class ByteIds:
             falling = sorted(range(len(self)), key=ids.__getitem__, reverse=True)
             by_id = np.array(falling, np.int64)
             return by_id[np.argsort(group[by_id], kind="stable")]
-        keys: list[NDArray[np.uint64] | NDArray[np.int64]] = []
+        code = group
         for number in range(n_words):
             rows = np.flatnonzero(self.lengths > 8 * number)
             words = np.zeros(len(self), np.uint64)
             words[rows] = self.words(number, rows)
-            keys.append(~words.byteswap())  # read from the first byte, the largest to the front
-        order: NDArray[np.int64] = np.lexsort((*reversed(keys), group))
+            # read from the first byte, the largest to the front
+            code = (numbered(code) << 32) + numbered(~words.byteswap())
+        order: NDArray[np.int64] = np.argsort(code)
         return order
 
+    @cached_property
+    def _least(self) -> int:
+        return int(self.lengths.min()) if len(self) else 0
+
+    @cached_property
+    def _most(self) -> int:
+        return int(self.lengths.max(initial=0))
+
+    def _least_words(self) -> int:
+        return (self._least + 7) // 8
+
     def _most_words(self) -> int:
-        return (int(self.lengths.max(initial=0)) + 7) // 8
+        return (self._most + 7) // 8
 
     def _rows_with_word(self, number: int) -> NDArray[np.int64] | None:
         """Return the ids that reach into a word; None where all do."""
-        if int(self.lengths.min(initial=0 if not len(self) else 2**62)) > 8 * number:
+        if number < self._least_words():
             return None
         return np.flatnonzero(self.lengths > 8 * number)
+
+
+def query_keys(hashes: HashArray, query: NDArray[np.int64]) -> HashArray:
+    """Make hashes of ids differ from query to query.
+
+    Args:
+        hashes: Row -> hash of its document.
+        query: Row -> number of its query.
+    """
+    keys: HashArray = hashes + query.astype(np.uint64) * GOLDEN
+    return keys
+
+
+def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Number the distinct values from 0, the smallest first: n log n.
+
+    The numbers have 32 bits, so two make one key: sorting that is several times quicker than
+    `numpy.lexsort`, and gives the same.
+
+    Example:
+        >>> numbered(np.array([2.5, -1.0, 2.5]))
+        array([1, 0, 1])
+    """
+    order, numbers = np.argsort(values), np.zeros(len(values), np.int64)
+    rising = values[order]
+    numbers[order[1:]] = np.cumsum(rising[1:] != rising[:-1])
+    return numbers
 
 
 def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
+from operator import methodcaller
 from struct import error as struct_error
 from struct import pack_into
 from typing import Any
@@ -31,10 +32,17 @@ from ragbench.types.subtopics import (
     has_subtopics,
     subtopics_digest,
 )
+from ragbench.types.text_ids import as_bytes
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 CauseArray = NDArray[np.uint8]
+
+NO_NUMBER = (TypeError, ValueError, OverflowError, struct_error)
+"""What `struct` raises where it is given something else than a number that a double can hold."""
+
+_AT_ONCE = 1000
+_values = methodcaller("values")
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +143,11 @@ class Run:
         """Query id -> its position in `query_ids`."""
         return {query_id: index for index, query_id in enumerate(self.query_ids)}
 
+    @property
+    def document_ids(self) -> ByteIds:
+        """The document of every row as bytes."""
+        return as_bytes(self.documents)
+
     def ranking(self, query_id: str) -> list[tuple[str, float]]:
         """Return one query's hits best first: by score, ties by document id descending as bytes.
 
@@ -227,7 +240,7 @@ class Qrels:
     @cached_property
     def document_ids(self) -> ByteIds:
         """The document of every row as bytes; made once."""
-        return ByteIds.of(self.documents)
+        return as_bytes(self.documents)
 
     @cached_property
     def document_hashes(self) -> HashArray:
@@ -254,16 +267,31 @@ def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArra
     Raises:
         DataError: A score that is NaN or no number; names query and document.
     """
+    try:
+        return plain_scores(run.values(), len(run), rows)
+    except NO_NUMBER:
+        return _checked_scores(run, rows)
+
+
+def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: int) -> FloatArray:
+    """Return the scores of n queries with so many rows.
+
+    Raises:
+        ValueError: A score is NaN or no number; so say other errors of `NO_NUMBER`.
+    """
     scores, place = np.empty(rows, np.float64), 0
     target = memoryview(scores)  # type: ignore[arg-type]  # an array is a buffer since Python 3.12
-    try:
-        for hits in run.values():
-            # unlike NumPy, struct refuses '0.5'
-            pack_into(f"{len(hits)}d", target, 8 * place, *hits.values())
-            place += len(hits)
-    except (TypeError, ValueError, OverflowError, struct_error):
-        return _checked_scores(run, rows)
-    return _checked_scores(run, rows) if np.isnan(scores).any() else scores
+    lists = iter(rankings)
+    # so many at once that calls cost little, so few that they are still in the cache
+    at_once = max(1, _AT_ONCE * n_queries // max(rows, 1))
+    while batch := [*islice(lists, at_once)]:
+        values = [*chain.from_iterable(map(_values, batch))]
+        # unlike NumPy, struct refuses '0.5'
+        pack_into(f"{len(values)}d", target, 8 * place, *values)
+        place += len(values)
+    if np.isnan(scores).any():
+        raise ValueError("NaN")
+    return scores
 
 
 def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
@@ -298,7 +326,7 @@ def _nested(
     query_ids: Sequence[str], starts: IntArray, documents: Sequence[str], values: NDArray[Any]
 ) -> dict[str, dict[str, Any]]:
     """Return the columns as one dictionary per query."""
-    numbers, borders = values.tolist(), starts.tolist()
+    documents, numbers, borders = [*documents], values.tolist(), starts.tolist()
     return {
         query_id: dict(zip(documents[start:end], numbers[start:end], strict=True))
         for query_id, start, end in zip(query_ids, borders, borders[1:], strict=False)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,26 @@ class Usage:
     """Tokens received."""
     usd: float | None = None
     """Cost in US dollars."""
+
+
+def add_usage(parts: Iterable[Usage]) -> Usage:
+    """Return the sum; a number is None where a part of it is unknown, 0 where there is no part.
+
+    Example:
+        >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None)])
+        Usage(input_tokens=15, output_tokens=3, usd=None)
+    """
+    found = list(parts)
+    return Usage(
+        _sum([usage.input_tokens for usage in found], 0),
+        _sum([usage.output_tokens for usage in found], 0),
+        _sum([usage.usd for usage in found], 0.0),
+    )
+
+
+def _sum(values: Sequence[Number | None], start: Number) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known, start) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, slots=True)

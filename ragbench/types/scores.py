@@ -6,10 +6,14 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, Literal
 
+from ragbench.types.records import Usage
+
 Direction = Literal["higher", "lower"]
 """Which way is better."""
 
 _FIRST_FAILURE = 64
+NOTHING = Usage(0, 0, 0.0)
+"""What a judge takes that asks nobody."""
 
 
 class Cause(IntEnum):
@@ -38,6 +42,16 @@ class Cause(IntEnum):
     """The text makes no claim that could be checked."""
     NO_QUESTION = 9
     """The rubric needs the question, and there is none."""
+    NO_QUERIES = 10
+    """The rubric is about formulated queries, and the system formulated none."""
+    NO_GUIDELINES = 11
+    """The rubric checks guidelines, and neither it nor the item has any."""
+    NO_CITATIONS = 12
+    """The answer cites no passage."""
+    NO_OTHER = 13
+    """The rubric compares two answers, and there is no other one."""
+    NOTHING_TO_USE = 14
+    """No passage has anything of the reference that the answer could have used."""
     ERROR = 64
     """The component raised an error."""
     TIMEOUT = 65
@@ -104,8 +118,19 @@ class Verdict:
     cause: str = "scored"
     """The cause as a word: `no_reference`, `unreadable`."""
     raw: str = ""
-    """The judge's reply as it came; empty for judges that send nothing."""
+    """The judge's replies as they came, a paragraph each; empty for judges that send nothing."""
+    model: str = ""
+    """The model as its server names it, several joined by `+`; empty for judges without one."""
+    weighted: bool = False
+    """Whether levels were weighted by the probabilities that the model gave them."""
+    samples: tuple[float | None, ...] = ()
+    """The scores one by one where several samples or models were asked; None where one failed."""
+    spread: float | None = None
+    """Standard deviation of these scores (n - 1); None where there are not two."""
+    usage: Usage = NOTHING
+    """What the replies took that no earlier verdict on the same item rests on, so that sums count
+    nothing twice; what they took when they were paid for, also where they come from a store."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; a missing score is null, never NaN."""
-        return asdict(self)
+        return {**asdict(self), "samples": list(self.samples)}

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from ragbench.cli.list import command
 from ragbench.retrieve import RETRIEVERS
+from ragbench.score.retrieval import GROUPS, MEASURES
 
 
 def invoke(*arguments):
@@ -53,6 +54,17 @@ def test_a_cutoff_that_must_be_named_is_required():
     assert not required["map"]
 
 
+def test_measures_stand_in_groups_and_each_in_one():
+    members = [name for names in GROUPS.values() for name in names]
+    text = invoke("measures")
+
+    assert sorted(members) == sorted({*MEASURES.table, *MEASURES.planned})
+    heads = [line.strip() for line in text.splitlines() if line.startswith(" ") and line[1] != " "]
+    assert heads == list(GROUPS)
+    listed = json.loads(invoke("measures", "--json"))["measures"]
+    assert [entry["name"] for entry in listed if entry["group"] == "counts"] == [*GROUPS["counts"]]
+
+
 def test_what_is_not_built_yet_is_marked():
     text = invoke("retrievers")
 
@@ -67,6 +79,15 @@ def test_json(kind):
     assert list(catalog) == [kind]
     assert all({"name", "help", "built", "options"} <= set(entry) for entry in catalog[kind])
     assert any(entry["built"] for entry in catalog[kind])
+
+
+def test_rubrics_say_what_they_ask_need_and_do():
+    text = invoke("rubrics")
+
+    assert "  hallucination  How much of the answer is made up?" in text
+    assert "Asks of query, by rating; needs question, queries; judge: openai, langchain\n" in text
+    assert "Asks of answer, by claims, lower is better; needs question, answer, contexts, " in text
+    assert "; judge: lexical, openai, langchain\n" in text
 
 
 def test_an_unknown_kind_is_a_usage_error():

@@ -5,46 +5,76 @@ import math
 import pytest
 import pytrec_eval
 
+from ragbench import __version__, read_run
 from tests.cli.run_files import made_up, write_qrels, write_trec
 
 pytestmark = pytest.mark.usefixtures("runs")
 
+RANKS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
+TENTHS = [f"{level / 10:.2f}" for level in range(11)]
 OFFICIAL = [
     *("num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank"),
-    *(f"iprec_at_recall_{level / 10:.2f}" for level in range(11)),
-    *(f"P_{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)),
+    *(f"iprec_at_recall_{level}" for level in TENTHS),
+    *(f"P_{k}" for k in RANKS),
 ]
 """trec_eval's official set as it prints it, after runid and num_q."""
+ALL_TREC = [
+    *OFFICIAL,
+    "relstring",
+    *(f"recall_{k}" for k in RANKS),
+    *("infAP", "gm_bpref"),
+    *(f"Rprec_mult_{fifths / 5:.2f}" for fifths in range(1, 11)),
+    *("utility", "11pt_avg", "binG", "G", "ndcg", "ndcg_rel", "Rndcg"),
+    *(f"ndcg_cut_{k}" for k in RANKS),
+    *(f"map_cut_{k}" for k in RANKS),
+    *(f"relative_P_{k}" for k in RANKS),
+    *(f"success_{k}" for k in (1, 5, 10)),
+    *("set_P", "set_relative_P", "set_recall", "set_map", "set_F", "num_nonrel_judged_ret"),
+]
+"""What trec_eval 9.0.8 prints for `-m all_trec -q`, in its order."""
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_prints_what_trec_eval_prints(runs, score, seed):
-    """Every line of its official set, with -q, in its order, character by character."""
+@pytest.mark.parametrize("word", ["official", "all_trec"])
+def test_prints_what_trec_eval_prints(runs, score, seed, word):
+    """Every line of its sets, with -q, in its order, character by character."""
     qrels, run = made_up(seed)
     write_qrels(runs / "q", qrels)
     write_trec(runs / "r", run)
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"official"}).evaluate(run)
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {word}).evaluate(run)
+    strings = {query: top_grades(qrels[query], run[query]) for query in theirs}
+    names = OFFICIAL if word == "official" else ALL_TREC
 
-    code, text, _ = score("-q", "--format", "trec", "--trec-eval", "9", "q", "r")
+    code, text, _ = score("-q", "--format", "trec", "--trec-eval", "9", "-m", word, "q", "r")
 
     assert code == 0
-    assert text == as_trec_eval_prints(theirs, "made")
+    assert text == as_trec_eval_prints(theirs, names, strings, "made")
 
 
-def as_trec_eval_prints(values, tag):
+def top_grades(judged, hits):
+    """trec_eval's relstring: a character for each of the first ten documents."""
+    order = sorted(hits, key=lambda document: (hits[document], document), reverse=True)
+    return "".join(str(judged.get(document, "-")) for document in order[:10])
+
+
+def as_trec_eval_prints(values, names, strings, tag):
     """The text of trec_eval 9.0.8, written here from its manual."""
     lines = []
     for query in sorted(values):
-        for name in OFFICIAL:
-            if name != "gm_map":
+        for name in names:
+            if name == "relstring":
+                lines.append(f"{name:<22}\t{query}\t'{strings[query]}'\n")
+            elif not name.startswith("gm_"):
                 lines.append(trec_line(name, query, values[query][name]))
     lines += [f"{'runid':<22}\tall\t{tag}\n", f"{'num_q':<22}\tall\t{len(values)}\n"]
-    for name in OFFICIAL:
-        total = math.fsum(found[name] for found in values.values())
-        if name == "gm_map":
-            total = math.exp(total / len(values)) * len(values)
-        value = total if name.startswith("num") else total / len(values)
-        lines.append(trec_line(name, "all", value))
+    for name in names:
+        if name == "relstring":
+            continue
+        total = 0.0  # one by one, which is not what sum() does from Python 3.12 on
+        for query in sorted(values):
+            total += values[query][name]
+        mean = math.exp(total / len(values)) if name.startswith("gm_") else total / len(values)
+        lines.append(trec_line(name, "all", total if name.startswith("num") else mean))
     return "".join(lines)
 
 
@@ -101,6 +131,87 @@ def test_level_moves_what_is_relevant_and_not_what_ndcg_gains(score, means):
     }
     _, text, _ = score(*arguments, "-m", "precision(rel=1)@1", "-l", "2", "--format", "trec")
     assert [line.split()[0] for line in text.splitlines()] == ["num_rel", "ndcg", "precision@1"]
+
+
+def test_the_page_of_trec_eval_with_its_options(runs, score, golden):
+    """The golden pages came from the measures and printers of trec_eval 9.0.8, on these files."""
+    qrels, run = made_up(3)
+    qrels["q4"]["d1"], qrels["q4"]["d2"] = -1, 12
+    del run["q7"]
+    write_qrels(runs / "q", qrels)
+    write_trec(runs / "r", run)
+    parameters = [
+        *("iprec_at_recall..10,.20,.25", "P.7,3", "recall.20", "Rprec_mult.5.0,0.35", "set_F.0.5"),
+        *("utility.1.0,-2,-.5,0.01", "11pt_avg..25,.5,.75", "ndcg.1=3,2=9,4=4", "relstring.3"),
+        *("ndcg_cut.10", "success.2", "Rndcg.0=1,2=3", "yaap", "num_q", "runid"),
+    ]
+    asked = [f"-m{name}" for name in parameters]
+    pages = [
+        score(*("--format", "trec", "--trec-eval", "9"), *options.split(), *names, "q", "r")[1]
+        for options, names in [
+            ("-q -c -N 5000", asked),
+            ("-q -l 2 -M 5 -J", ["-mset", "-mrelstring"]),
+        ]
+    ]
+
+    golden("trec_eval_9.txt", "\n".join(pages))
+
+
+def test_parameters_are_printed_as_they_were_written(score):
+    """And those that were written our way, as trec_eval would write them."""
+    _, text, _ = score(
+        *("qrels", "a.run", "--format", "trec", "-m", "set_F.0.50", "-m", "set_f(beta=2)"),
+        *("-m", "ndcg(gains={1:3,2:4.5})", "-m", "ndcg(gains={1:3})@5", "-m", "utility(a=2,c=-1)"),
+        *("-m", "11pt_avg(levels={0.5})", "-m", "dcg@5"),
+    )
+
+    assert [line.split()[0] for line in text.splitlines()] == [
+        *("utility_2,-1,-1,0", "11pt_avg_0.5", "ndcg_1=3,2=4.5", "set_F_0.50", "set_F_2"),
+        *("ndcg(gains={1:3})@5", "dcg@5"),
+    ]
+
+
+def test_the_run_is_called_by_the_tag_of_its_last_line(runs, score):
+    (runs / "t.run").write_text("q1 Q0 d1 1 2 first\nq2 Q0 d4 1 1 last\n")
+
+    _, text, _ = score("qrels", "t.run", "--format", "trec", "-m", "runid", "-m", "map")
+
+    assert text.splitlines()[0] == f"{'runid':<22}\tall\tlast"
+    assert read_run(runs / "t.run").name == "last"
+
+
+def test_judged_documents_only(runs, means):
+    """d9 is not judged: d4 is first without it."""
+    arguments = ("qrels", "a.run", "-m", "mrr", "-m", "num_ret")
+
+    assert means(*arguments) == {"mrr": pytest.approx((1 + 1 / 2 + 0) / 3), "num_ret": 6}
+    assert means(*arguments, "-J") == {"mrr": pytest.approx((1 + 1 + 0) / 3), "num_ret": 5}
+
+
+def test_documents_of_the_collection(means, score):
+    """q1: 2 hits, 1 other, 97 left; q2: 1, 1, 98; q3: 0, 1, 99."""
+    arguments = ("qrels", "a.run", "-m", "utility.1,0,0,1")
+
+    assert means(*arguments, "-N", "100") == {
+        "utility(b=0,d=1,documents=100)": pytest.approx((2 + 97 + 1 + 98 + 0 + 99) / 3)
+    }
+    _, _, told = score("qrels", "a.run", "-m", "map", "-N", "100", "--format", "csv")
+    assert "note: -N changes nothing: no measure counts documents that were not" in told
+
+
+def test_long_options_of_trec_eval(score):
+    short = score("qrels", "a.run", "-q", "-c", "-J", "-l", "2", "-M", "3", "-m", "map")
+
+    assert short[0] == 0
+    assert short == score(
+        *("--query_eval_wanted", "--complete_rel_info_wanted", "--Judged_docs_only"),
+        *("--level_for_rel", "2", "--Max_retrieved_per_topic=3", "--measure", "map"),
+        *("--Rel_info_format", "qrels", "-T", "trec_results", "qrels", "a.run"),
+    )
+
+
+def test_version(score):
+    assert score("-v") == (0, f"ragbench {__version__}\n", "")
 
 
 def test_depth(means):

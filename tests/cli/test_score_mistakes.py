@@ -28,7 +28,18 @@ pytestmark = pytest.mark.usefixtures("runs")
         ("qrels - --verify", "--verify reads a run again"),
         ("qrels a.run -M 0", "0 is not in the range x>=1"),
         ("qrels a.run -l 0", "0 is not in the range x>=1"),
-        ("qrels a.run -N 5", "-N"),
+        ("qrels a.run -N 0", "0 is not in the range x>=1"),
+        ("qrels a.run -m utility.1,-1,0,1", "the number of documents in the collection where d is"),
+        ("qrels a.run -R qrels_jg", "-R qrels_jg is not there: split the file by its second"),
+        ("qrels a.run -R prefs", "-R prefs is not there: there is no measure of preferences"),
+        ("qrels a.run -R trec", "-R trec: no such format; allowed: qrels"),
+        ("qrels a.run -T csv", "-T csv: no such format; allowed: trec_results"),
+        ("qrels a.run -Z z", "-Z is not there: put"),
+        ("qrels a.run -D 1", "-D is not there: it prints"),
+        ("qrels a.run -o", "-o is not there: trec_eval dropped that page in version 9"),
+        ("qrels a.run -m qrels_jg", "allowed: a measure of one set of judgements"),
+        ("qrels a.run -m relstring", "relstring is text of single queries: -q --format trec"),
+        ("qrels a.run -m relstring --format trec", "relstring is text of single queries"),
         ("qrels a.run -m ndgc@10", "did you mean 'ndcg@10'?"),
         ("qrels a.run -m runid", "measure: found 'runid', allowed: a measure beside it"),
         ("qrels a.run -m answer_hit@5", "it looks for gold answers in the texts of the passages"),
@@ -69,6 +80,21 @@ def test_verify_compares_with_pytrec_eval(runs, score):
     (found,) = [each for each in told.splitlines() if each.startswith(line)]
     assert float(found.removeprefix(line).split()[0]) <= 1e-15
     assert "verify: not checked: err@5" in told
+
+
+def test_verify_leaves_out_what_pytrec_eval_cannot_be_asked(runs, score):
+    qrels, run = made_up(8)
+    write_qrels(runs / "q", qrels)
+    write_trec(runs / "r", run)
+
+    code, _, told = score(
+        *("q", "r", "--verify", "-J", "-m", "all_trec", "-m", "Rprec_mult.0.35,0.125"),
+        *("-m", "utility.2,-1,0,0", "-m", "ndcg.1=2", "-m", "yaap"),
+    )
+
+    assert code == 0
+    assert "r_precision_mult@0.125, utility(a=2), ndcg(gains={1:2}), yaap\n" in told
+    assert "verify: not checked: unjudged@5, unjudged@10, unjudged@20, " in told
 
 
 def test_verify_compares_floats_whatever_the_rules(runs, score):

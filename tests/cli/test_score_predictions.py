@@ -246,3 +246,22 @@ def test_mistakes_are_told_in_one_line_and_exit_2(here, score, arguments, proble
     assert code == 2
     assert problem in told
     assert text == ""
+
+
+def test_verify_uses_the_packages_of_models(score, minilm):
+    names = (
+        f'bertscore(model="{minilm}",num_layers=6,idf=true)',
+        f'semantic_similarity(model="{minilm}")',
+    )
+
+    code, _, told = score(
+        *("--predictions", "p.jsonl", "--references", "r.jsonl", "--verify"),
+        *(part for name in names for part in ("-m", name)),
+    )
+
+    assert code == 0, told
+    checks = [line for line in told.splitlines() if line.startswith("verify: ")]
+    assert [line.partition(", largest")[0] for line in checks] == [
+        "verify: bert-score: 1 value of 1 score computed again",
+        "verify: sentence-transformers: 1 value of 1 score computed again",
+    ]

@@ -20,6 +20,14 @@ TREC_EVAL = {
     "set_recall": "set_recall",
     "set_map": "set_map",
     "set_f": "set_F",
+    "ndcg_rel": "ndcg_rel",
+    "rndcg": "Rndcg",
+    "g": "G",
+    "bing": "binG",
+    "gm_bpref": "gm_bpref",
+    "utility": "utility",
+    "num_nonrel_judged_ret": "num_nonrel_judged_ret",
+    **{f"r_precision_mult@{t / 5:g}": f"Rprec_mult_{t / 5:.2f}" for t in range(1, 11)},
     **{f"iprec_at_recall@{t / 10:g}": f"iprec_at_recall_{t / 10:.2f}" for t in range(11)},
     **{
         f"{ours}@{k}": f"{theirs}_{k}"
@@ -29,11 +37,24 @@ TREC_EVAL = {
             ("hit_rate", "success"),
             ("ndcg", "ndcg_cut"),
             ("map", "map_cut"),
+            ("relative_p", "relative_P"),
         )
         for k in (1, 2, 3, 5, 10, 100)
     },
 }
 """Our measure -> the key under which pytrec_eval answers."""
+
+ENGINE = {
+    "ndcg.1=3,2=9": "ndcg",
+    "ndcg.0=1,2=0": "ndcg",
+    "G.1=3,3=1": "G",
+    "ndcg_rel.1=7,2=2": "ndcg_rel",
+    "Rndcg.0=2,1=3,4=3": "Rndcg",
+    "utility.2,-1,-3,0": "utility",
+    "11pt_avg.0.2,0.5,0.8": "11pt_avg",
+    "yaap": "yaap",
+}
+"""What pytrec_eval's engine understands and its front does not -> the key of its answer."""
 
 SCIKIT_LEARN = {
     "dcg": "dcg_score, ties averaged and in order",
@@ -69,6 +90,8 @@ BRUTE_FORCE = {
     "rbp_residual": "the weights of ranks that hold no judged document, down to rank 2,000",
     "iprec_at_recall": "the maximum over all ranks, with the rounding of trec_eval 10",
     "11pt_avg": "the mean of eleven such maxima",
+    "ideal_dcg": "the best of all orders, term by term",
+    "unjudged": "a count over k",
 }
 """Our measure -> how a test computes it in plain Python."""
 

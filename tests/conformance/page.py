@@ -25,6 +25,9 @@ several scripts, scores such as 1e-45, -0.0 and 1e39. The slow tests draw 10,000
 - **trec_eval**: pytrec_eval, which is trec_eval 9, with `trec_eval: 9`. With `trec_eval: 10` on
   scores that 32-bit floats hold exactly, apart from `iprec_at_recall` and `11pt_avg`, whose recall
   version 10 rounds otherwise. The means over the queries are compared too.
+  So are parameters (gains of grades, levels of recall, coefficients), another relevance level, and
+  judged documents only. `rbp_resid`, and measures of several judges or of preferences, are not
+  there.
 - **ties averaged**: `ties: average` is also compared with the mean over all orders of tied
   documents, for every measure that has it.
 - `rbp` of trec_eval 10 is no oracle: it reads two variables before they are set, and its value
@@ -49,7 +52,7 @@ def oracles_of(name: str) -> dict[str, str]:
     trec_eval = sorted(
         {
             _family(theirs)
-            for ours, theirs in oracles.TREC_EVAL.items()
+            for ours, theirs in [*oracles.TREC_EVAL.items(), ("yaap", oracles.ENGINE["yaap"])]
             if ours.split("@")[0] == name
         }
     )

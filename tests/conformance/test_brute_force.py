@@ -100,6 +100,9 @@ def test_the_ideal_is_the_best_of_all_orders(form, discount, base, k):
     values = dict(
         zip(QRELS, parse_measure(f"ndcg({options})@{k}").score(rank(QRELS, RUN)), strict=True)
     )
+    ideals = dict(
+        zip(QRELS, parse_measure(f"ideal_dcg({options})@{k}").score(rank(QRELS, RUN)), strict=True)
+    )
     small = [query for query in QUERIES if len(QRELS[query]) <= 6]
     assert small
     for query in small:
@@ -109,6 +112,16 @@ def test_the_ideal_is_the_best_of_all_orders(form, discount, base, k):
         )
         found = discounted(grades_in_rank_order(query, 0)[:k], form, discount, base)
         assert values[query] == pytest.approx(found / best, abs=1e-9)
+        assert ideals[query] == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 3, 100])
+def test_unjudged_counts_negative_grades_and_no_empty_ranks(k):
+    def share(query):
+        grades = grades_in_rank_order(query)[:k]
+        return Fraction(sum(grade is None or grade < 0 for grade in grades), k)
+
+    assert_all_equal(f"unjudged@{k}", share)
 
 
 @pytest.mark.parametrize("k", [3, None])

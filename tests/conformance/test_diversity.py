@@ -3,14 +3,13 @@
 import math
 import random
 
+import pyndeval
 import pytest
 
 import ragbench as rb
 from ragbench.comparison.evaluate_files import evaluate_run_file
 from ragbench.score.retrieval.diversity import alpha_ndcg, subtopic_recall
 from ragbench.score.retrieval.subtopics import RankedSubtopics
-
-pyndeval = pytest.importorskip("pyndeval", reason="pyndeval, which holds ndeval, is not installed")
 
 
 @pytest.mark.parametrize("seed", range(60))

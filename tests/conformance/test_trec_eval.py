@@ -12,7 +12,7 @@ from ragbench.score.retrieval.notation import parse_measure
 from ragbench.score.retrieval.score_run import score_run
 from ragbench.types import Run
 from tests.conformance.cases import EXACT, ROUGH, draw, with_repetitions
-from tests.conformance.oracles import TREC_EVAL
+from tests.conformance.oracles import ENGINE, TREC_EVAL
 from tests.strategies import qrels_and_run
 
 ROUNDED_OTHERWISE = ("iprec_at_recall", "11pt_avg")
@@ -20,13 +20,12 @@ ROUNDED_OTHERWISE = ("iprec_at_recall", "11pt_avg")
 RULES = {"missing": "skip", "no_relevant": "zero"}  # as pytrec_eval does
 
 
-def theirs_of(qrels, run, rel=1):
+def theirs_of(qrels, run, rel=1, **options):
     """pytrec_eval's values by query; the cut-offs are asked for one family at a time."""
-    cuts = ("P", "recall", "success", "ndcg_cut", "map_cut")
-    asked = {f"{family}.1,2,3,5,10,100" for family in cuts} | {"iprec_at_recall"}
-    asked |= {key for key in TREC_EVAL.values() if not key.rpartition("_")[2].isdigit()}
-    asked -= {key for key in asked if key.startswith("iprec_at_recall_")}
-    evaluator = pytrec_eval.RelevanceEvaluator(qrels, asked, relevance_level=rel)
+    cuts = ("P", "recall", "success", "ndcg_cut", "map_cut", "relative_P")
+    asked = {f"{family}.1,2,3,5,10,100" for family in cuts} | {"iprec_at_recall", "Rprec_mult"}
+    asked |= {key for key in TREC_EVAL.values() if not key[-1].isdigit()}
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, asked, relevance_level=rel, **options)
     return evaluator.evaluate({q: hits for q, hits in run.items() if hits})
 
 
@@ -86,6 +85,8 @@ def test_a_higher_relevance_level(rel):
     qrels, run = draw(5, 100)
     names = ["map", "mrr", "bpref", "r_precision", "infap", "11pt_avg", "set_p", "set_f"]
     names += ["precision@5", "recall@5", "hit_rate@3", "map@10", "iprec_at_recall@0.3"]
+    names += ["relative_p@5", "r_precision_mult@0.4", "bing", "gm_bpref", "rndcg", "utility"]
+    names += ["num_nonrel_judged_ret", "num_rel_ret"]
     oracle = theirs_of(qrels, run, rel)
     ours = [
         f"{name.partition('@')[0]}(rel={rel}){''.join(name.partition('@')[1:])}" for name in names
@@ -108,9 +109,47 @@ def test_set_f_weighs_as_trec_eval():
         np.testing.assert_allclose(column.values, theirs, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("seed", [7, 8])
+def test_judged_documents_only(seed):
+    """trec_eval's -J; where it leaves nothing of a ranking, trec_eval divides 0 by 0."""
+    qrels, run = draw(seed, 150, ROUGH)
+    oracle = theirs_of(qrels, run, judged_docs_only_flag=True)
+
+    for column in score_run(
+        run, qrels, list(TREC_EVAL), **RULES, trec_eval=9, judged_only=True
+    ).columns:
+        key = TREC_EVAL[column.name]
+        theirs = np.array([oracle.get(q, {}).get(key, math.nan) for q in qrels])
+        emptied = np.isnan(theirs) & [query in oracle for query in qrels]
+        assert not emptied.any() or column.name.startswith(ROUNDED_OTHERWISE)
+        assert (column.values[emptied] == 0).all()
+        theirs[emptied] = 0.0
+        np.testing.assert_allclose(column.values, theirs, rtol=0, atol=1e-9, err_msg=column.name)
+        assert "|judged_only:yes|" in str(column.signature)
+
+
+@pytest.mark.parametrize(("asked", "key"), ENGINE.items())
+def test_parameters(asked, key):
+    """What pytrec_eval's own front does not pass on, its engine does."""
+    qrels, run = draw(9, 150)
+    engine = pytrec_eval.RelevanceEvaluator.__bases__[0]
+    evaluator = engine(
+        query_relevance=qrels,
+        measures={asked},
+        relevance_level=1,
+        judged_docs_only_flag=False,
+    )
+    oracle = evaluator.evaluate(run)
+    (column,) = score_run(run, qrels, [asked], **RULES, trec_eval=9).columns
+
+    values = [oracle.get(query, {}).get(key, math.nan) for query in qrels]
+    np.testing.assert_allclose(column.values, values, rtol=0, atol=1e-9)
+
+
 def test_an_empty_list_scores_what_nothing_found_scores():
     """pytrec_eval cannot be asked: it crashes on an empty list."""
     for name in TREC_EVAL:
         (column,) = score_run({"q": {}}, {"q": {"a": 1}}, [name]).columns
         floor = 1.0 if name in ("num_q", "num_rel") else parse_measure(name).low
+        floor = 0.0 if name == "utility" else floor
         assert column.values.tolist() == [floor], name

@@ -59,6 +59,26 @@ def test_numbers_beside_the_borders_of_rounding():
     assert read_decimals(*column(texts)).tolist() == [*map(float, texts)]
 
 
+@pytest.mark.parametrize("places", [0, 1, 4, 6, 8, 9, 17])
+def test_columns_of_one_width_with_a_few_others(places):
+    """What most files hold: one number of digits after the point, now and then a wider number."""
+    rng = random.Random(places)
+    texts = [f"{rng.uniform(-9, 99):.{places}f}" for _ in range(1000)]
+    texts[17], texts[500] = f"{-123456:.{places}f}", f"{12345678:.{places}f}"
+
+    for column_of in (texts, texts[:15], [*texts, "1e-45"], [*texts, "-0.0"]):
+        expected = np.array([*map(float, column_of)])
+        found = read_decimals(*column(column_of))
+        assert found.view(np.int64).tolist() == expected.view(np.int64).tolist()
+
+
+@pytest.mark.parametrize("wrong", ["1x.000000", "1.0000x0", "1.2.3000000", "-.", "1 .000000"])
+def test_a_wrong_one_among_many_of_one_width(wrong):
+    texts = [f"{n}.000000" for n in range(500)]
+
+    assert read_decimals(*column([*texts, wrong, *texts])) is None
+
+
 NO_NUMBERS = "nan NaN 1_0 x - . -. 1.2.3 1-2 --1 1e 12a.5 0x1 1,5 1.5_0 1..5 \u0661 +-1"
 
 

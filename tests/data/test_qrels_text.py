@@ -31,11 +31,16 @@ def outcome(read, path):
 
 
 @settings(deadline=None)  # a busy disk
-@given(rows, st.sampled_from([" ", "\t"]), st.booleans(), st.integers(1, 60))
-def test_any_qrels_are_read_as_line_by_line(tmp_path_factory, lines, gap, ordered, chunk_bytes):
+@given(
+    rows, st.sampled_from([" ", "\t"]), st.sampled_from(["\n", "\r\n"]), st.booleans(),
+    st.integers(1, 60),
+)  # fmt: skip
+def test_any_qrels_are_read_as_line_by_line(
+    tmp_path_factory, lines, gap, end, ordered, chunk_bytes
+):
     path = tmp_path_factory.getbasetemp() / "qrels"
     lines = sorted(lines) if ordered else lines
-    text = "".join(gap.join(line) + "\n" for line in lines)
+    text = "".join(gap.join(line) + end for line in lines)
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(qrels_text, "_CHUNK_BYTES", chunk_bytes)
@@ -51,6 +56,7 @@ def test_any_qrels_are_read_as_line_by_line(tmp_path_factory, lines, gap, ordere
         b"q 0 d 1",
         b"\xef\xbb\xbfq 0 d 1\n",
         b"q\t0\td\t1\n",
+        b"q 0 d 1\r\nq 0 e 2\r\n",
     ],
 )
 def test_regular_files_take_the_quick_way(write, text):
@@ -60,7 +66,7 @@ def test_regular_files_take_the_quick_way(write, text):
 @pytest.mark.parametrize(
     "text",
     [
-        b"q 0 d 1\r\n", b"q 0 d  1\n", b"q 0 d 1\n\n", b"#q 0 d 1\n", b"q 0 d 1.0\n",
+        b"q 0\rd 1\n", b"q 0 d  1\n", b"q 0 d 1\n\n", b"#q 0 d 1\n", b"q 0 d 1.0\n",
         b"q 0 d 123456789\n", b"q 0 d 1\nq1 0 d 1\nq 0 e 1\n", b"q 0 d 1\nq 1 d 1\n",
         b"q 0 d\n", b"q 0 d 1 x\n", b"q 0 d\0 1\n", b"", b"\n", b"\xff\xfe",
     ],

@@ -33,3 +33,23 @@ def difference_tables(draw, max_rows=7, max_columns=4, missing=True):
         cell = st.one_of(cell, st.just(np.nan))
     rows = st.lists(st.lists(cell, min_size=m, max_size=m), min_size=n, max_size=n)
     return np.array(draw(rows))
+
+
+@st.composite
+def rated(draw, min_size=2, max_size=25, levels=5):
+    """Two raters' levels 1..levels of the same items; they agree more often than not."""
+    one = draw(st.lists(st.integers(1, levels), min_size=min_size, max_size=max_size))
+    moved = st.lists(st.sampled_from([0, 0, 0, 1, -1, 2]), min_size=len(one), max_size=len(one))
+    other = [min(max(a + b, 1), levels) for a, b in zip(one, draw(moved), strict=True)]
+    return np.array(one, float), np.array(other, float)
+
+
+@st.composite
+def rating_tables(draw, max_rows=12, max_raters=4, levels=4):
+    """Ratings (items, raters), some missing; every item has two or more."""
+    raters = draw(st.integers(2, max_raters))
+    cell = st.one_of(st.integers(1, levels).map(float), st.just(np.nan))
+    row = st.lists(cell, min_size=raters, max_size=raters).filter(
+        lambda ratings: np.isfinite(ratings).sum() >= 2
+    )
+    return np.array(draw(st.lists(row, min_size=1, max_size=max_rows)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ragbench.types.cells import id_bytes
@@ -26,6 +26,10 @@ class Scored:
     """The file, as the user named it."""
     evaluation: Evaluation
     """Its scores."""
+    relevance: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Query -> the grades at the top of its ranking, where the caller wants to see them."""
+    missing: frozenset[str] = frozenset()
+    """The judged queries that the run lacks."""
 
     def rows(self) -> Iterator[tuple[str, dict[str, float | None]]]:
         """Yield (query, score -> value) in the order of the ids' bytes, as trec_eval prints them.

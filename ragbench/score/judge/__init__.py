@@ -5,8 +5,12 @@ from ragbench.registry import Family
 JUDGES = Family(
     "judge",
     "ragbench.judges",
-    table={"lexical": "ragbench.score.judge.lexical:Lexical"},
-    planned=frozenset({"langchain", "nli", "openai"}),
+    table={
+        "lexical": "ragbench.score.judge.lexical:Lexical",
+        "openai": "ragbench.score.judge.openai:OpenAIJudge",
+        "langchain": "ragbench.score.judge.langchain:LangchainJudge",
+    },
+    planned=frozenset({"nli"}),
 )
 
 __all__ = ["JUDGES"]

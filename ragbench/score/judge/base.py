@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ragbench.score.judge.rubric import Rubric
+from ragbench.score.base import Advance
+from ragbench.signature import fingerprint_json
 from ragbench.types.scores import Cause, Verdict
+
+if TYPE_CHECKING:
+    from ragbench.llm import Replies, Totals
+
+NEEDS = (
+    "question",
+    "guidelines",
+    "contexts",
+    "reference",
+    "queries",
+    "answer",
+    "other",
+)
+"""What a rubric may need of an item, in the order in which a judge reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,48 +35,195 @@ class Item:
     answer: str | None = None
     """The system's answer; None where it has none, empty where it said nothing."""
     contexts: list[str] | None = None
-    """The passages that the system retrieved, best first; None where they are not known."""
+    """The passages that the system retrieved, best first; None where they are not known. The
+    marker `[1]` in an answer cites the first."""
     references: list[str] = field(default_factory=list)
     """Gold answers."""
     query_id: str = ""
     """The query, for files."""
+    queries: list[str] | None = None
+    """The queries that the system formulated itself; None where it formulated none."""
+    guidelines: list[str] = field(default_factory=list)
+    """Rules that this answer must keep, besides those of the rubric."""
+    other: str | None = None
+    """The answer of another system to the same question, for rubrics that ask of a pair."""
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """What a judge is asked, and what its levels mean."""
+
+    name: str
+    """The name of the score."""
+    asks: str
+    """What is judged: answer, context, query or pair."""
+    needs: tuple[str, ...]
+    """What an item must have."""
+    scale: Mapping[int, str]
+    """Level -> what it means; the levels run from 1 to the largest."""
+    steps: tuple[str, ...]
+    """What the judge does, in order."""
+    examples: tuple[Mapping[str, Any], ...]
+    """Judged items."""
+    method: str
+    """How the verdict is made: rating, claims, pairwise or nuggets."""
+    direction: str
+    """Which way is better."""
+    formula: str | None = None
+    """Method claims: the number that is made of the verdicts, a name in `FORMULAS`."""
+    verdicts: str = "own"
+    """Methods claims and nuggets: `shared` asks what all such rubrics ask, so that one set of
+    replies serves them all; `own` adds the steps to what is asked."""
+    guidelines: tuple[str, ...] = ()
+    """Rules that every answer must keep."""
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are."""
+        return max(self.scale)
+
+    @property
+    def own_steps(self) -> tuple[str, ...]:
+        """The steps that are sent to a judge; those of shared verdicts explain the number."""
+        return self.steps if self.verdicts == "own" else ()
+
+    def meaning(self, level: int) -> str:
+        """Say what a level means; one without a text lies between its neighbours."""
+        if level in self.scale:
+            return self.scale[level]
+        below = max(known for known in self.scale if known < level)
+        above = min(known for known in self.scale if known > level)
+        return f"between '{self.scale[below]}' and '{self.scale[above]}'"
+
+    def score_of(self, level: float) -> float:
+        """Turn a level of 1..n into a score of 0..1."""
+        return (level - 1) / (self.levels - 1)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A short hash of everything that the rubric says."""
+        scale = {str(level): text for level, text in self.scale.items()}
+        said = (self.name, self.asks, self.needs, scale, self.steps, self.examples, self.method)
+        return fingerprint_json(
+            [*said, self.direction, self.formula, self.verdicts, self.guidelines]
+        )
 
 
 class Judge(Protocol):
-    """Applies rubrics to items."""
+    """Applies rubrics to items.
 
-    label: str
-    """One sentence that says what kind of judge this is, shown beside its scores."""
-    model: str
-    """What gives the verdicts: a model as its server names it, or a method with its version."""
-    served: Sequence[str] | None
-    """Names of the rubrics that it can apply; None: any."""
-    options: Mapping[str, Any]
-    """What else its verdicts depend on; goes into the signature."""
+    A judge that gains from seeing many items at once is also a `ManyJudge`; one that asks models
+    is an `AskingJudge`.
+    """
+
+    @property
+    def label(self) -> str:
+        """One sentence that says what kind of judge this is, shown beside its scores."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """What gives the verdicts: the model that is asked, or a method with its version."""
+        ...
+
+    @property
+    def served(self) -> Sequence[str] | None:
+        """Names of the rubrics that it can apply; None: any."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What else its verdicts depend on; goes into the signature."""
+        ...
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply a rubric whose needs the item fulfils."""
         ...
 
 
-_MISSING = {
-    "answer": Cause.NO_ANSWER,
-    "contexts": Cause.NO_CONTEXTS,
+@runtime_checkable
+class ManyJudge(Protocol):
+    """A judge that takes many items at once, and says itself where a rubric does not apply."""
+
+    def judge_all(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+    ) -> list[dict[str, Verdict]]:
+        """Return for each item, in order, a verdict per rubric; failures are verdicts too."""
+        ...
+
+    async def ajudge_all(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+    ) -> list[dict[str, Verdict]]:
+        """Return the same without blocking the running loop."""
+        ...
+
+
+@runtime_checkable
+class AskingJudge(ManyJudge, Protocol):
+    """A judge that asks models for replies, which can be kept."""
+
+    def check(self) -> None:
+        """Connect, so that a missing key or package is said before anything is asked."""
+        ...
+
+    def keep_replies(self, replies: Replies | None) -> None:
+        """Set where replies are kept and looked up; before the first question."""
+        ...
+
+    def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
+        """Return what the verdicts by a rubric depend on besides the model."""
+        ...
+
+    def totals(self) -> Totals:
+        """Return a copy of what has been sent and paid so far."""
+        ...
+
+    def close(self) -> None:
+        """Give back the connections."""
+        ...
+
+
+# what the data lack comes first: it does not depend on the system
+_CAUSES = {
     "reference": Cause.NO_REFERENCE,
+    "question": Cause.NO_QUESTION,
+    "guidelines": Cause.NO_GUIDELINES,
+    "answer": Cause.NO_ANSWER,
+    "other": Cause.NO_OTHER,
+    "contexts": Cause.NO_CONTEXTS,
+    "queries": Cause.NO_QUERIES,
 }
+
+WHY_MISSING = {
+    Cause.NO_QUESTION: "there is no question, and the rubric needs it",
+    Cause.NO_QUERIES: "there are no formulated queries to judge",
+    Cause.NO_GUIDELINES: "there are no guidelines, neither in the rubric nor with the answer",
+    Cause.NO_OTHER: "there is no other answer to compare with",
+    Cause.NO_ANSWER: "there is no answer to judge",
+    Cause.NO_CONTEXTS: "there are no passages, and the rubric needs them",
+    Cause.NO_REFERENCE: "there is no reference answer, and the rubric needs one",
+}
+"""What a missing input is called in a verdict."""
 
 
 def missing_input(item: Item, rubric: Rubric) -> Cause | None:
-    """Return why a rubric does not apply to an item: it needs what the item lacks."""
+    """Return why a rubric does not apply to an item: it needs what the item lacks.
+
+    An empty answer is there, and is judged. Claims can be checked without the question, which
+    only helps to understand them.
+    """
     present = {
-        "answer": item.answer is not None,
-        "contexts": bool(item.contexts),
         "reference": bool(item.references),
+        "question": bool((item.question or "").strip()) or rubric.method == "claims",
+        "guidelines": bool(item.guidelines or rubric.guidelines),
+        "answer": item.answer is not None,
+        "other": item.other is not None,
+        "contexts": bool(item.contexts),
+        "queries": bool(item.queries),
     }
-    # what the data lack comes first: it does not depend on the system
-    for need in ("reference", "answer", "contexts"):
+    for need, cause in _CAUSES.items():
         if need in rubric.needs and not present[need]:
-            return _MISSING[need]
+            return cause
     return None
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ragbench.score.judge.citations import cited_sentences
 from ragbench.text.analyze import Analyzer
-from ragbench.text.sentences import sentences
 
 _REFUSAL_LENGTH = 400  # characters; the patterns take quadratic time
 _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # the mark of an item in a list claims nothing
@@ -22,6 +22,8 @@ class Claim(NamedTuple):
     """The sentence."""
     terms: frozenset[str]
     """Its content words, as stems."""
+    cited: frozenset[int] = frozenset()
+    """The passages that it cites, counted from 1."""
 
 
 class Support(NamedTuple):
@@ -38,12 +40,15 @@ class Support(NamedTuple):
 
 
 def claims_of(text: str, analyze: Analyzer) -> list[Claim]:
-    """Return the sentences of a text that claim something: not a refusal, with content words."""
+    """Return the sentences of a text that claim something: not a refusal, with content words.
+
+    Markers such as [1] are read as citations, not as numbers that are claimed.
+    """
     found = []
-    for sentence in sentences(text):
+    for sentence, cited in cited_sentences(text):
         terms = terms_of(_ITEM.sub("", sentence), analyze)
         if terms and not is_refusal(sentence):
-            found.append(Claim(sentence, terms))
+            found.append(Claim(sentence, terms, cited))
     return found
 
 

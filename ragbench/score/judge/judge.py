@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import declared_options, nearest, shown
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import Item, missing_input, not_applicable
-from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric
-from ragbench.types.scores import Cause, Verdict
+from ragbench.score.judge.apply import ajudge_all, judge_all
+from ragbench.score.judge.base import AskingJudge, Item
+from ragbench.score.judge.rubric import Rubric, default_rubrics, load_rubric
+from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
+    from ragbench.llm import Replies
     from ragbench.types import Document
 
-_ROW_KEYS = ("question", "answer", "contexts", "reference", "query_id")
-_WHY = {
-    Cause.NO_ANSWER: "there is no answer to judge",
-    Cause.NO_CONTEXTS: "there are no passages, and the rubric needs them",
-    Cause.NO_REFERENCE: "there is no reference answer, and the rubric needs one",
-}
+_ROW_KEYS = (
+    "question",
+    "answer",
+    "contexts",
+    "reference",
+    "query_id",
+    "queries",
+    "guidelines",
+    "other",
+)
 
 
 class Judge:
@@ -49,33 +56,57 @@ class Judge:
         rubrics: Sequence[str | Path] | None = None,
         *,
         type: str = "openai",
+        replies: str | Path | None = None,
+        client: Any = None,
         **options: Any,
     ) -> None:
         """Make a judge.
 
         Args:
             model: The model of a judge that has one.
-            rubrics: Names of built-in rubrics, or paths of rubric files; by default all built-in
-                ones that the judge can apply.
-            type: Which judge: `lexical`, a plug-in's, or `python:module:Name`.
-            **options: Options of that judge.
+            rubrics: Names of built-in rubrics, or paths of rubric files; by default
+                faithfulness, answer_relevancy and correctness.
+            type: Which judge: `openai`, `langchain`, `lexical`, a plug-in's, or
+                `python:module:Name`.
+            replies: File in which replies are kept: what it holds is not asked again. None keeps
+                none.
+            client: A ready `openai.OpenAI` or `AsyncOpenAI`, with its own server, key and HTTP
+                settings; for `langchain`, a chat model.
+            **options: Options of that judge, such as `base_url`, `timeout` or `samples`.
 
         Raises:
-            NotBuiltYet: The design has this type of judge, this version does not.
-            OptionError: No such judge, rubric or option, or a rubric that it cannot apply.
-            DataError: A rubric file that is not a rubric.
+            MissingExtra: The judge needs a package that is not installed.
+            OptionError: No such judge, rubric or option, a rubric that it cannot apply, or no key.
+            DataError: A rubric file that is not a rubric, or a file that holds no replies.
         """
-        if type in JUDGES.planned:
-            hint = 'type="lexical" judges offline, by word overlap'
-            raise NotBuiltYet(f"judge '{type}' is not built yet in this version; {hint}")
         if model is not None:
             options["model"] = model
         self.type = type
-        self._judge: base.Judge = make_judge(type, options)
-        served = self._judge.served
-        self.rubrics = load_rubrics(
-            (served or built_in_rubrics()) if rubrics is None else rubrics, type, self._judge
-        )
+        inputs = {} if client is None else {"client": client}
+        self._judge: base.Judge = make_judge(type, options, inputs=inputs)
+        named = default_rubrics(self._judge.served) if rubrics is None else rubrics
+        self.rubrics = load_rubrics(named, type, self._judge)
+        self._replies = self._kept(replies)
+
+    def _kept(self, path: str | Path | None) -> Replies | None:
+        """Connect a judge that asks models, and open its store of replies."""
+        if not isinstance(self._judge, AskingJudge):
+            if path is not None:
+                raise OptionError(self.type, "replies", path, "a judge that asks models")
+            return None
+        if path is None:
+            self._judge.check()
+            return None
+        from ragbench.llm import Replies
+
+        replies = Replies(path)
+        self._judge.keep_replies(replies)
+        try:
+            self._judge.check()
+        except BaseException:
+            replies.close()
+            raise
+        return replies
 
     @property
     def label(self) -> str:
@@ -95,6 +126,9 @@ class Judge:
         contexts: Sequence[str | Document | Mapping[str, Any]] | None = None,
         reference: str | Sequence[str] | None = None,
         query_id: str = "",
+        queries: Sequence[str] | None = None,
+        guidelines: str | Sequence[str] | None = None,
+        other: str | None = None,
     ) -> dict[str, Verdict]:
         """Judge one answer by every rubric.
 
@@ -104,40 +138,57 @@ class Judge:
             contexts: The passages, best first.
             reference: The gold answer, or several.
             query_id: For the caller's own use.
+            queries: The queries that the system formulated, for rubrics that ask of them.
+            guidelines: Rules for this answer, for rubrics that need them.
+            other: Another system's answer, for rubrics that ask of a pair.
 
         Returns:
             A verdict per rubric, by name.
 
         Raises:
-            DataError: Contexts or references that are no texts.
+            DataError: Contexts, references, queries or guidelines that are no texts.
         """
-        passages = _texts("contexts", contexts)
-        item = Item(question, answer, passages, _texts("reference", reference) or [], query_id)
-        return {rubric.name: apply_rubric(self._judge, item, rubric) for rubric in self.rubrics}
+        item = _item(
+            question=question,
+            answer=answer,
+            contexts=contexts,
+            reference=reference,
+            query_id=query_id,
+            queries=queries,
+            guidelines=guidelines,
+            other=other,
+        )
+        return judge_all(self._judge, [item], self.rubrics)[0]
 
     def score_many(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Verdict]]:
-        """Judge many answers; each row has the arguments of `score` as keys.
+        """Judge many answers, as many at once as the judge can.
+
+        Each row has the arguments of `score` as keys.
 
         Raises:
-            DataError: A row with another key.
+            DataError: A row with another key, or with contexts, references, queries or guidelines
+                that are no texts.
         """
-        checked = [_check_row(number, row) for number, row in enumerate(rows)]
-        return [self.score(**row) for row in checked]
+        return judge_all(self._judge, _items(rows), self.rubrics)
 
     async def ascore(self, **row: Any) -> dict[str, Verdict]:
         """Judge one answer without blocking the running loop; takes what `score` takes."""
-        import asyncio
-
-        return await asyncio.to_thread(self.score, **row)
+        return (await self.ascore_many([row]))[0]
 
     async def ascore_many(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Verdict]]:
-        """Judge many answers without blocking the running loop; may be cancelled between two.
+        """Judge many answers, as `score_many` does, without blocking the running loop.
 
-        Raises:
-            DataError: A row with another key than `score` has arguments.
+        May be cancelled: calls under way are given up, replies that came are kept.
         """
-        checked = [_check_row(number, row) for number, row in enumerate(rows)]
-        return [await self.ascore(**row) for row in checked]
+        return await ajudge_all(self._judge, _items(rows), self.rubrics)
+
+    def close(self) -> None:
+        """Give back what the judge holds: connections, a model, the file of replies."""
+        close = getattr(self._judge, "close", None)
+        if close is not None:
+            close()
+        if self._replies is not None:
+            self._replies.close()
 
     def __enter__(self) -> Judge:
         return self
@@ -148,9 +199,7 @@ class Judge:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        close = getattr(self._judge, "close", None)
-        if close is not None:
-            close()
+        self.close()
 
     async def __aenter__(self) -> Judge:
         return self
@@ -161,13 +210,25 @@ class Judge:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.__exit__(kind, error, trace)
+        import asyncio
+
+        await asyncio.to_thread(self.close)
 
 
 def make_judge(
-    type_name: str, options: Mapping[str, Any], search: Sequence[Path] = ()
+    type_name: str,
+    options: Mapping[str, Any],
+    search: Sequence[Path] = (),
+    *,
+    inputs: Mapping[str, Any] | None = None,
 ) -> base.Judge:
     """Make a judge from its type and options.
+
+    Args:
+        type_name: What `type:` says.
+        options: Declared options, checked here.
+        search: Folders in which `python:` looks first.
+        inputs: Live objects that it takes besides, such as a `client`.
 
     Raises:
         OptionError: No such judge or option, or a value outside what is allowed.
@@ -180,7 +241,10 @@ def make_judge(
             allowed = ", ".join(declared) or "no options"
             raise OptionError(type_name, "options", name, allowed, nearest(name, declared))
         declared[name].check(type_name, value)
-    judge: base.Judge = factory(**options)
+    for name in (given := inputs or {}):
+        if name not in inspect.signature(factory).parameters:
+            raise OptionError(type_name, name, given[name], "a judge that takes one")
+    judge: base.Judge = factory(**options, **given)
     return judge
 
 
@@ -205,18 +269,6 @@ def load_rubrics(names: Sequence[str | Path], type_name: str, judge: base.Judge)
     return rubrics
 
 
-def apply_rubric(judge: base.Judge, item: Item, rubric: Rubric) -> Verdict:
-    """Judge one item by one rubric; whatever goes wrong becomes a verdict that says so."""
-    cause = missing_input(item, rubric)
-    if cause is not None:
-        return not_applicable(cause, _WHY[cause])
-    try:
-        return judge.judge(item, rubric)
-    except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
-        reason = f"{type(error).__name__}: {error}"
-        return Verdict(None, reasoning=reason, status="failed", cause=Cause.ERROR.word)
-
-
 def _texts(name: str, value: Any) -> list[str] | None:
     """The texts of contexts or references: texts, {id, text} mappings, or `Document` objects."""
     if value is None:
@@ -229,6 +281,29 @@ def _text(name: str, item: Any) -> str:
     if not isinstance(found, str):
         raise DataError(f"'{name}' holds {shown(item)}", allowed="texts, {id, text}, Document")
     return found
+
+
+def _items(rows: Iterable[Mapping[str, Any]]) -> list[Item]:
+    """The rows as items, all of them checked before the first is judged."""
+    return [_item(**_check_row(number, row)) for number, row in enumerate(rows)]
+
+
+def _item(
+    *,
+    contexts: Any = None,
+    reference: Any = None,
+    queries: Any = None,
+    guidelines: Any = None,
+    **texts: Any,
+) -> Item:
+    """An item of the arguments of `score`."""
+    return Item(
+        contexts=_texts("contexts", contexts),
+        references=_texts("reference", reference) or [],
+        queries=_texts("queries", queries),
+        guidelines=_texts("guidelines", guidelines) or [],
+        **texts,
+    )
 
 
 def _check_row(number: int, row: Mapping[str, Any]) -> dict[str, Any]:

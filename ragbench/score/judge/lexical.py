@@ -8,7 +8,7 @@ from typing import Annotated
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option
-from ragbench.score.judge.base import Item, not_applicable
+from ragbench.score.judge.base import Item, Rubric, not_applicable
 from ragbench.score.judge.claims import (
     Claim,
     Support,
@@ -19,8 +19,9 @@ from ragbench.score.judge.claims import (
     support,
     terms_of,
 )
+from ragbench.score.judge.grounding import apply_formula
+from ragbench.score.judge.overlap import ground
 from ragbench.score.judge.question import gives, kind_of
-from ragbench.score.judge.rubric import Rubric
 from ragbench.text.analyze import Analyzer
 from ragbench.text.sentences import sentences
 from ragbench.text.tokenize import words
@@ -29,6 +30,11 @@ from ragbench.types.scores import Cause, Verdict
 _NEGATIONS = frozenset(["no", "not", "never", "nor", "none", "neither", "cannot", "without"])
 _SHORT_ANSWER = 5  # words; a longer answer that shares no word with its question is off the topic
 _WEIGHT_OF_TOPIC = 0.6
+_WHY_NOT = {
+    Cause.NO_CLAIMS: "there is no claim to check: the text is empty or declines to answer",
+    Cause.NO_CITATIONS: "the answer cites no passage",
+    Cause.NOTHING_TO_USE: "no passage has anything of the reference",
+}
 
 
 class Lexical:
@@ -45,13 +51,31 @@ class Lexical:
     - correctness: F1 of the content words against the best reference, halved where only one of
       the two is negated or where their numbers have nothing in common.
 
-    An answer that declines to answer makes no claim: faithfulness does not apply to it, and the
-    other two are 0, unless the reference declines as well.
+    - context_precision, context_recall, context_utilization, hallucination, self_knowledge,
+      citation_precision, citation_recall: their formulas over sentences as claims. A sentence is
+      supported by a text that has `threshold` of its content words and all of its numbers; of
+      several references, the one with the best score.
+    - refusal: whether each sentence of the answer has a form of declining.
+
+    An answer that declines to answer makes no claim: what is made of its claims does not apply to
+    it, and answer_relevancy and correctness are 0, unless the reference declines as well.
     """
 
     label = "word overlap, not a language model: a baseline that does not understand what it reads"
     model = "lexical/1"
-    served = ("faithfulness", "answer_relevancy", "correctness")
+    served = (
+        "faithfulness",
+        "answer_relevancy",
+        "correctness",
+        "context_precision",
+        "context_recall",
+        "context_utilization",
+        "hallucination",
+        "self_knowledge",
+        "citation_precision",
+        "citation_recall",
+        "refusal",
+    )
 
     def __init__(
         self,
@@ -71,7 +95,7 @@ class Lexical:
         self._analyze = Analyzer.for_language(language)
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Apply one of the three rubrics.
+        """Apply one of the rubrics that it serves.
 
         Raises:
             OptionError: Any other rubric: word overlap says nothing about it.
@@ -83,6 +107,10 @@ class Lexical:
             return self._relevancy(answer, item.question or "")
         if rubric.name == "correctness":
             return self._correctness(answer, item.references)
+        if rubric.name == "refusal":
+            return _refusal(answer)
+        if rubric.name in self.served:
+            return self._grounded(item, rubric)
         raise OptionError("lexical", "rubric", rubric.name, ", ".join(self.served))
 
     def _faithfulness(self, answer: str, contexts: list[str]) -> Verdict:
@@ -102,6 +130,20 @@ class Lexical:
         supported = sum(credit == 1 for credit in credits)
         head = f"{supported} of {len(claims)} claims supported"
         return Verdict(sum(credits) / len(credits), reasoning="\n".join([head, *lines]))
+
+    def _grounded(self, item: Item, rubric: Rubric) -> Verdict:
+        """A number of `FORMULAS`, with the reference that gives the best one."""
+        verdicts = []
+        for reference in item.references or [""]:
+            found, lines = ground(item, reference, self._analyze, self._threshold)
+            score = apply_formula(rubric.name, found)
+            if isinstance(score, Cause):
+                verdicts.append(not_applicable(score, "\n".join([_WHY_NOT[score], *lines])))
+            else:
+                verdicts.append(Verdict(score, reasoning="\n".join(lines)))
+        sign = -1 if rubric.direction == "lower" else 1
+        scored = [verdict for verdict in verdicts if verdict.score is not None]
+        return max(scored, key=lambda verdict: sign * (verdict.score or 0.0), default=verdicts[0])
 
     def _relevancy(self, answer: str, question: str) -> Verdict:
         if not question.strip():
@@ -164,6 +206,14 @@ class Lexical:
             said, gold = ", ".join(sorted(numbers)), ", ".join(sorted(expected))
             return f"the numbers are {said}, not {gold}"
         return None
+
+
+def _refusal(answer: str) -> Verdict:
+    if not answer.strip():
+        return Verdict(1.0, level=2, reasoning="the answer is empty")
+    if _declines(answer):
+        return Verdict(1.0, level=2, reasoning="each sentence of the answer declines")
+    return Verdict(0.0, level=1, reasoning="a sentence of the answer does not decline")
 
 
 def _declines(text: str) -> bool:

@@ -129,7 +129,16 @@ class RankedGrades:
 
     def count_relevant(self, rel: int) -> IntArray:
         """Count each query's judged documents of grade `rel` or above, retrieved or not."""
-        return np.bincount(self.judged_query[self.judged_grades >= rel], minlength=self.n_queries)
+        if rel not in self._relevant:
+            relevant = self.judged_query[self.judged_grades >= rel]
+            self._relevant[rel] = np.bincount(relevant, minlength=self.n_queries)
+            self._relevant[rel].setflags(write=False)
+        return self._relevant[rel]
+
+    @functools.cached_property
+    def _relevant(self) -> dict[int, IntArray]:
+        """Grade -> what `count_relevant` found: nearly every measure asks."""
+        return {}
 
     def count_hits(self, rel: int, k: int | None = None) -> IntArray | FloatArray:
         """Count each query's retrieved documents of grade `rel` or above in the first k ranks.
@@ -180,6 +189,8 @@ class MeasureSpec:
     """Whether it has a closed form of its expectation over the orders of tied documents."""
     nan_means: Cause = Cause.NO_RELEVANT
     """Why a query that was looked at has no value."""
+    of_nothing: float | None = None
+    """What a query without a relevant document gets where those count; None: `low`."""
     version: int = 1
     """Of the DEFINITION: it moves only when numbers move."""
     from_qrels: Mapping[str, Callable[[RankedGrades], Any]] = field(default_factory=dict)

@@ -6,20 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.hits import Hits
-from ragbench.score.retrieval.judged_index import JudgedIndex, query_keys
-from ragbench.score.retrieval.positions import SortedLists, TiedMembers, as_singles
+from ragbench.score.retrieval.judged_index import JudgedIndex, Keyed
+from ragbench.score.retrieval.positions import SortedLists, as_singles
 from ragbench.score.retrieval.ranking import Ties, TrecEval, check_ties, in_rank_order, rank_order
 from ragbench.score.retrieval.tie_groups import TieGroups
 from ragbench.types import IntArray, Qrels
-from ragbench.types.byte_ids import HashArray
 from ragbench.types.hit_block import HitBlock
-
-_SLOT_BITS = 20
-_MOST_ROUNDS = 32  # of looking for repeated keys; one or two are usual
+from ragbench.types.repeats import Repeats, without_repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +63,7 @@ class BlockRanker:
         check_ties(ties, trec_eval, depth)
         self._qrels, self._index = qrels, JudgedIndex(qrels)
         self._ties, self._trec_eval, self._depth = ties, trec_eval, depth
-        self._slots = np.empty(1 << _SLOT_BITS, np.int32)
+        self._repeats = Repeats()
         self._found: list[_BlockHits] = []
         self._n_retrieved = np.zeros(len(qrels.query_ids), np.int64)
         self._seen = np.zeros(len(qrels.query_ids), bool)
@@ -111,81 +107,25 @@ class BlockRanker:
 
     def _rank_block(self, block: HitBlock) -> _BlockHits:
         query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
-        keys = query_keys(block.documents.hashes(), query)
-        suspects = _suspects(keys, self._slots)
+        hits = Keyed.of(query, block.documents)
+        suspects = self._repeats.suspects(hits.keys)
         if len(suspects):
-            block, kept = _without_duplicates(block, query, suspects)
-            self.duplicates += len(keys) - len(kept)
-            query, keys = query[kept], keys[kept]
+            block, kept = without_repeats(block, query, suspects)
+            self.duplicates += len(hits) - len(kept)
+            hits = hits.take(kept)
         codes = np.array([self._index.code(name) for name in block.query_ids], np.int64)
         known = codes[codes >= 0]
         self._n_retrieved[known] = np.diff(block.starts)[codes >= 0]
         self._seen[known] = True
         self.unknown += len(codes) - len(known)
 
-        join = self._index.join(codes, query, keys, block.documents)
+        join = self._index.join(codes, hits)
         scores = as_singles(block.scores) if self._trec_eval == 9 else block.scores
         lists = SortedLists.of(scores, block.starts)
-        at = query[join.rows]
-        first, end = lists.groups(at, scores[join.rows])
-        place = lists.places(join.rows)
-        tied = np.flatnonzero(end - first > 1)
-        if len(tied) and self._ties != "stable":
-            members = TiedMembers.of(first[tied], end[tied])
-            ids = block.documents.take(lists.rows(members.places))
-            place = place.copy()
-            place[tied] = members.by_id(ids)[members.first + place[tied] - first[tied]]
+        at = hits.query[join.rows]
+        groups = lists.groups_of(join.rows, at, scores[join.rows])
+        ids = None if self._ties == "stable" else hits.documents
+        place = lists.places(join.rows, groups, ids)
         start = block.starts[at]
-        return _BlockHits(codes[at], place - start + 1, first - start + 1, end - start, join.judged)
-
-
-def _suspects(keys: HashArray, slots: NDArray[np.int32]) -> IntArray:
-    """Return all rows that share their key with another; none is by far the usual case."""
-    if not _repeats(keys, slots):
-        return np.zeros(0, np.int64)
-    rows = np.argsort(keys)
-    twice = keys[rows[1:]] == keys[rows[:-1]]
-    shared = np.concatenate((twice, [False])) | np.concatenate(([False], twice))
-    return np.sort(rows[shared])
-
-
-def _repeats(keys: HashArray, slots: NDArray[np.int32]) -> bool:
-    """Whether a key is there twice.
-
-    Every row is written into the slot of its key, and the last one stays. The few others share
-    a slot by chance, or because they share the key: either with the one that stayed, or with one
-    that lost the slot too, which the next round over the losers finds.
-    """
-    shift = np.uint64(64 - _SLOT_BITS)
-    for _ in range(_MOST_ROUNDS):
-        if not len(keys):
-            return False
-        numbers = np.arange(len(keys), dtype=np.int32)
-        slot = (keys >> shift).view(np.int64)
-        slots[slot] = numbers
-        winner = slots[slot]
-        losers = np.flatnonzero(winner != numbers)
-        if (keys[losers] == keys[winner[losers]]).any():
-            return True
-        keys = keys[losers]
-    return True  # perhaps: so many ids share a slot that sorting is quicker
-
-
-def _without_duplicates(
-    block: HitBlock, query: IntArray, suspects: IntArray
-) -> tuple[HitBlock, IntArray]:
-    """Keep each document of a query once, where it came first, at its best score.
-
-    Returns:
-        The block, and which of its rows were kept.
-    """
-    scores, keep = block.scores.copy(), np.ones(len(block), bool)
-    first: dict[tuple[int, bytes], int] = {}
-    for row, number in zip(suspects.tolist(), query[suspects].tolist(), strict=True):
-        before = first.setdefault((number, block.documents[row]), row)
-        if before != row:
-            keep[row] = False
-            scores[before] = max(scores[before], scores[row])
-    kept = np.flatnonzero(keep)
-    starts = np.concatenate(([0], np.cumsum(keep)))[block.starts]
-    return HitBlock(block.query_ids, starts, block.documents.take(kept), scores[kept]), kept
+        rank, first, last = place - start + 1, groups.first - start + 1, groups.end - start
+        return _BlockHits(codes[at], rank, first, last, join.judged)

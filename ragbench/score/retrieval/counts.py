@@ -1,4 +1,4 @@
-"""Sums over all queries, as trec_eval prints them: `num_ret`, `num_rel`, `num_rel_ret`, `num_q`."""
+"""Sums over all queries, as trec_eval prints them: `num_ret`, `num_rel_ret` and the like."""
 
 from __future__ import annotations
 
@@ -100,3 +100,31 @@ def num_q(ranked: RankedGrades) -> FloatArray:
         array([1., 1.])
     """
     return np.ones(ranked.n_queries)
+
+
+@measure(
+    "num_nonrel_judged_ret",
+    range=(0.0, np.inf),
+    aggregate="sum",
+    cutoff="none",
+    averages_ties=True,
+    nan_means=Cause.EMPTY_RANKING,
+)
+def num_nonrel_judged_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Count the documents that each query retrieved and that were judged not relevant.
+
+    A negative grade is none.
+
+    Returns:
+        Array of shape (n,), whole numbers.
+
+    Raises:
+        OptionError: rel is below 1.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_nonrel_judged_ret(rank({"q": {"a": 1, "b": 0}}, {"q": {"a": 9, "b": 8, "new": 7}}))
+        array([1.])
+    """
+    wrong = (ranked.grades >= 0) & (ranked.grades < rel)
+    return np.bincount(ranked.query[wrong], minlength=ranked.n_queries).astype(np.float64)

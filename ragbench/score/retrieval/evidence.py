@@ -15,6 +15,7 @@ import numpy as np
 
 from ragbench.errors import DataError, OptionError
 from ragbench.score.retrieval.base import RankedGrades, no_average
+from ragbench.score.retrieval.judged_only import without_unjudged
 from ragbench.score.retrieval.notation import Measure
 from ragbench.score.retrieval.ranking import Ties, ideal_order
 from ragbench.score.retrieval.subtopics import RankedSubtopics
@@ -36,6 +37,8 @@ class Evidence:
     """The grades in rank order; the rules for queries without a value read them too."""
     subtopics: Sequence[RankedSubtopics] = ()
     """The subtopics of each query; none where no measure reads them."""
+    judged_share: float | None = None
+    """Share of the retrieved documents that have a judgement; None where nothing was retrieved."""
 
     def read_by(self, measure: Measure) -> RankedGrades | Sequence[RankedSubtopics]:
         """Return the record that a measure is a function of."""
@@ -43,7 +46,7 @@ class Evidence:
 
 
 def subtopics_read_by(
-    measures: Sequence[Measure], qrels: Qrels | None, ties: Ties = "docid"
+    measures: Sequence[Measure], qrels: Qrels | Mapping[str, object] | None, ties: Ties = "docid"
 ) -> Qrels | None:
     """Return the qrels whose subtopics these measures read; None where none of them does.
 
@@ -60,7 +63,7 @@ def subtopics_read_by(
     named = next((measure for measure in measures if measure.spec.reads == "subtopics"), None)
     if named is None:
         return None
-    if qrels is None or qrels.subtopics is None:
+    if not isinstance(qrels, Qrels) or qrels.subtopics is None:
         found = f"{named.written} needs subtopics, and the judgements have none"
         raise DataError(found, allowed=SUBTOPICS_ALLOWED)
     return qrels
@@ -80,15 +83,21 @@ def numbered(qrels: Qrels) -> Qrels:
     return replace(qrels, grades=np.arange(1, len(qrels) + 1))
 
 
-def gather(ranked: RankedGrades, qrels: Qrels | None) -> Evidence:
+def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = False) -> Evidence:
     """Make the records of a ranking.
 
     Args:
         ranked: Ranked against the numbered qrels; where these are None, against the plain ones.
         qrels: The qrels whose subtopics are read.
+        judged_only: Take the documents that are not judged out of the rankings first.
     """
+    n_retrieved = int(ranked.n_retrieved.sum())
+    judged_share = len(ranked.grades) / n_retrieved if n_retrieved else None
+    if judged_only:
+        grades_of = None if qrels is None else qrels.grades[ranked.grades - 1]
+        ranked = without_unjudged(ranked, grades_of)
     if qrels is None:
-        return Evidence(ranked)
+        return Evidence(ranked, judged_share=judged_share)
     rows = ranked.grades - 1
     grades = replace(
         ranked, grades=qrels.grades[rows], judged_grades=ideal_order(qrels.grades, qrels.starts)
@@ -103,7 +112,7 @@ def gather(ranked: RankedGrades, qrels: Qrels | None) -> Evidence:
         )
         for query, start, end in zip(ranked.query_ids, borders, borders[1:], strict=False)
     ]
-    return Evidence(grades, subtopics)
+    return Evidence(grades, subtopics, judged_share)
 
 
 def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:

@@ -1,10 +1,11 @@
-"""What a grade gains and what a rank discounts: shared by `dcg`, `ndcg` and their one-list forms.
+"""What a grade gains and what a rank discounts: shared by the gain measures and one-list forms.
 
 Written for arrays and for single numbers alike, without NumPy.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from ragbench.errors import DataError, OptionError
@@ -15,6 +16,9 @@ LARGEST_EXPONENT = 1000
 
 Gain = Annotated[
     Literal["linear", "exp"], Option("What a grade gains: the grade itself, or 2^grade - 1.")
+]
+Gains = Annotated[
+    str, Option("Gains of single grades, as {1:3,2:9}; the others gain their grade, as linear.")
 ]
 Discount = Annotated[
     Literal["log2", "jk"],
@@ -45,3 +49,45 @@ def check_exponent(owner: str, grade: int) -> None:
             record=owner,
             allowed=f"grades up to {LARGEST_EXPONENT}, or gain=linear",
         )
+
+
+def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, float]:
+    """Read the gains of single grades.
+
+    Args:
+        owner: The measure, for messages.
+        text: `{grade:gain,...}`; a gain is 0 or above. None gives no gains.
+        gain: What the other grades gain.
+
+    Raises:
+        OptionError: It reads otherwise, or the other grades do not gain linearly.
+
+    Example:
+        >>> read_gains("ndcg", "{1:3.5,2:9}")
+        {1: 3.5, 2: 9.0}
+    """
+    if text is None:
+        return {}
+    if gain != "linear":
+        raise OptionError(owner, "gains", text, "no gains with gain=exp")
+    found: dict[int, float] = {}
+    inside = text.strip()
+    if not (inside.startswith("{") and inside.endswith("}")):
+        raise _bad_gains(owner, text)
+    for pair in inside[1:-1].split(","):
+        grade, _, value = (part.strip() for part in pair.partition(":"))
+        if not (grade.isascii() and grade.isdigit()) or int(grade) in found:
+            raise _bad_gains(owner, text)
+        try:
+            found[int(grade)] = float(value)
+        except ValueError:
+            raise _bad_gains(owner, text) from None
+    # below 0 a score would leave its range, which the intervals rest on
+    if not all(math.isfinite(gain) and gain >= 0 for gain in found.values()):
+        raise _bad_gains(owner, text)
+    return found
+
+
+def _bad_gains(owner: str, text: str) -> OptionError:
+    allowed = "pairs such as {1:3,2:9}: each grade once, an integer >= 0, with a gain >= 0"
+    return OptionError(owner, "gains", text, allowed)

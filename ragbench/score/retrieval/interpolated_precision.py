@@ -6,12 +6,14 @@ from typing import Annotated
 
 import numpy as np
 
+from ragbench.errors import OptionError
 from ragbench.registry import Option
 from ragbench.score.retrieval.base import Grade, RankedGrades, measure
 from ragbench.types import FloatArray, IntArray
 
 RecallLevel = Annotated[float, Option("Share of the relevant documents to be found.", ge=0, le=1)]
 LEVELS = tuple(tenths / 10 for tenths in range(11))
+Levels = Annotated[str, Option("Levels of recall instead of the eleven, as {0.2,0.5,0.8}.")]
 
 
 @measure("iprec_at_recall", range=(0.0, 1.0), cutoff="required", at="recall")
@@ -57,20 +59,23 @@ def iprec_at_recall(
 
 
 @measure("11pt_avg", range=(0.0, 1.0), cutoff="none")
-def eleven_point_average(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+def eleven_point_average(
+    ranked: RankedGrades, *, levels: Levels | None = None, rel: Grade = 1
+) -> FloatArray:
     """Score each query by the mean of its interpolated precisions at recall 0, 0.1, ... 1.
 
     Kept for comparison with old results; `map` uses every relevant document.
 
     Args:
         ranked: Grades of the retrieved documents in rank order, for n queries.
+        levels: Other levels of recall, whose mean it is then: `{0.2,0.5,0.8}`.
         rel: Smallest grade that counts as relevant.
 
     Returns:
         Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
 
     Raises:
-        OptionError: rel is below 1.
+        OptionError: The levels are not between 0 and 1, or rel is below 1.
 
     Example:
         Precision 1 at the five levels that one of two documents reaches, 1/2 at the other six.
@@ -83,9 +88,22 @@ def eleven_point_average(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     References:
         Manning, Raghavan and Schuetze (2008), Introduction to Information Retrieval, 8.4.
     """
-    levels = [iprec_at_recall(ranked, recall=level, rel=rel) for level in LEVELS]
-    average: FloatArray = np.mean(levels, axis=0)
+    points = LEVELS if levels is None else _levels(levels)
+    precisions = [iprec_at_recall(ranked, recall=level, rel=rel) for level in points]
+    average: FloatArray = np.mean(precisions, axis=0)
     return average
+
+
+def _levels(text: str) -> tuple[float, ...]:
+    """Read `{0.2,0.5,0.8}`."""
+    try:
+        found = tuple(map(float, text.strip().removeprefix("{").removesuffix("}").split(",")))
+    except ValueError:
+        found = (-1.0,)
+    if not all(0.0 <= level <= 1.0 for level in found):
+        allowed = "numbers from 0 to 1 in braces, such as {0.2,0.5,0.8}"
+        raise OptionError("11pt_avg", "levels", text, allowed)
+    return found
 
 
 def _documents(recall: float, relevant: IntArray, trec_eval: int) -> IntArray:

@@ -1,4 +1,4 @@
-"""Qrels by the hashes of their ids, so that blocks of a run can be joined with them."""
+"""Joins hits with qrels by the hashes of their ids, then by their bytes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.types import IntArray, Qrels
-from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, spans
+from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
 from ragbench.types.cells import id_bytes
 
 _FEWEST_BITS = 16  # of the filter that most rows do not pass: 64 KiB lie in the nearest cache
 _MOST_BITS = 24
+_LOWER = (1 << 32) - 1
+_MANY = 4  # hits for each judgement, from which the filter costs less than it saves
+
+
+@dataclass(frozen=True, eq=False)
+class Keyed:
+    """Documents of several queries, each with a number that hardly another one has."""
+
+    query: IntArray
+    """Row -> number of its query."""
+    documents: ByteIds
+    """Row -> its document."""
+    keys: HashArray
+    """Row -> a hash of both."""
+
+    @classmethod
+    def of(cls, query: IntArray, documents: ByteIds, hashes: HashArray | None = None) -> Keyed:
+        """Make the keys, out of the hashes of the documents if they are known."""
+        hashes = documents.hashes() if hashes is None else hashes
+        return cls(query, documents, query_keys(hashes, query))
+
+    def take(self, rows: IntArray) -> Keyed:
+        """Return some of the rows."""
+        return Keyed(self.query[rows], self.documents.take(rows), self.keys[rows])
+
+    def __len__(self) -> int:
+        return len(self.keys)
 
 
 @dataclass(frozen=True, eq=False)
 class Join:
-    """Rows of a block that are judged."""
+    """Hits that are judged."""
 
     rows: IntArray
-    """Positions in the block, ascending."""
+    """Their rows among the hits, ascending."""
     judged: IntArray
-    """The row of the qrels that judges each."""
+    """The row of the judgement of each."""
 
 
 class JudgedIndex:
@@ -37,54 +64,73 @@ class JudgedIndex:
         """Return the position of a query in the qrels; -1 where they lack it."""
         return self._codes.get(query, -1)
 
-    def join(self, codes: IntArray, query: IntArray, keys: HashArray, documents: ByteIds) -> Join:
-        """Find the rows that are judged.
+    def join(self, codes: IntArray, hits: Keyed) -> Join:
+        """Find the hits that are judged.
 
         Args:
             codes: Query of the block -> its position in the qrels, or -1.
-            query: Row -> query of the block.
-            keys: Row -> what `query_keys` makes of its id.
-            documents: Row -> its id.
+            hits: The hits, their queries numbered as in the block.
         """
         known = np.flatnonzero(codes >= 0)
         first, end = self._starts[codes[known]], self._starts[codes[known] + 1]
-        judged = spans(first, end)
-        judged_query = np.repeat(known, end - first)
-        wanted = query_keys(self._hashes[judged], judged_query)
-        order = np.argsort(wanted)
-        wanted, judged = wanted[order], judged[order]
-        if (wanted[1:] == wanted[:-1]).any():
-            return self._compared(judged, judged_query[order], query, documents)
-        rows = _possible(keys, wanted)
-        place = np.searchsorted(wanted, keys[rows])
-        place[place == len(wanted)] = 0
-        same = wanted[place] == keys[rows] if len(wanted) else np.zeros(0, bool)
-        rows, judged = rows[same], judged[place[same]]
-        # two ids may share a hash: only the same bytes are the same document
-        same = documents.take(rows).equal(self._documents.take(judged))
-        return Join(rows[same], judged[same])
-
-    def _compared(
-        self, judged: IntArray, judged_query: IntArray, query: IntArray, documents: ByteIds
-    ) -> Join:
-        """Join one by one: for the rare block in which judged ids share a hash."""
-        places = zip(judged_query.tolist(), judged.tolist(), strict=True)
-        table = {(code, self._documents[row]): row for code, row in places}
-        found = [table.get((code, documents[row]), -1) for row, code in enumerate(query.tolist())]
-        columns = np.array(found, np.int64)
-        rows = np.flatnonzero(columns >= 0)
-        return Join(rows, columns[rows])
+        rows = spans(first, end)
+        query = np.repeat(known, end - first)
+        found = join(hits, Keyed.of(query, self._documents.take(rows), self._hashes[rows]))
+        return Join(found.rows, rows[found.judged])
 
 
-def query_keys(hashes: HashArray, query: IntArray) -> HashArray:
-    """Make hashes of ids differ from query to query of a block."""
-    keys: HashArray = hashes + query.astype(np.uint64) * GOLDEN
-    return keys
+def join(hits: Keyed, judged: Keyed) -> Join:
+    """Find the hits that are judged; no pair of query and document is there twice on a side.
+
+    Where hits are many, one pass sorts out nearly all that are not judged. What is left of both
+    sides is sorted by its keys, so that those that share one become neighbours.
+    """
+    some = _possible(hits.keys, judged.keys) if len(hits) > _MANY * len(judged) else None
+    pairs = _neighbours(hits.keys if some is None else hits.keys[some], judged.keys)
+    if pairs is None:
+        return _compared(hits, judged)
+    rows, found = pairs if some is None else (some[pairs[0]], pairs[1])
+    # two ids may share a hash: only the same bytes are the same document
+    same = hits.documents.take(rows).equal(judged.documents.take(found))
+    return Join(rows, found) if same.all() else Join(rows[same], found[same])
+
+
+def _neighbours(keys: HashArray, wanted: HashArray) -> tuple[IntArray, IntArray] | None:
+    """Return the pairs of rows that share the upper bits of their key; None where three do.
+
+    The lower bits hold the number of the row, since NumPy sorts numbers several times as fast as
+    it finds the order that sorts them.
+    """
+    n = len(keys)
+    bits = np.uint64((n + len(wanted)).bit_length())
+    numbered = np.concatenate((keys, wanted)) >> bits << bits
+    numbered |= np.arange(len(numbered), dtype=np.uint64)
+    numbered.sort()
+    upper = numbered >> bits
+    first = np.flatnonzero(upper[1:] == upper[:-1])
+    if (first[1:] == first[:-1] + 1).any():
+        return None
+    number = (numbered & ((np.uint64(1) << bits) - np.uint64(1))).view(np.int64)
+    hit, judged = number[first], number[first + 1]  # hits have the lower numbers
+    mixed = (hit < n) & (judged >= n)
+    # in the order of the hits, so that what is gathered for them lies together
+    pairs = np.sort((hit[mixed] << 32) + (judged[mixed] - n))
+    return pairs >> 32, pairs & _LOWER
+
+
+def _compared(hits: Keyed, judged: Keyed) -> Join:
+    """Join one by one: for the rare block in which ids share a hash."""
+    table = {(query, judged.documents[row]): row for row, query in enumerate(judged.query.tolist())}
+    places = enumerate(hits.query.tolist())
+    found = [table.get((query, hits.documents[row]), -1) for row, query in places]
+    columns = np.array(found, np.int64)
+    rows = np.flatnonzero(columns >= 0)
+    return Join(rows, columns[rows])
 
 
 def _possible(keys: HashArray, wanted: HashArray) -> IntArray:
     """Return the rows whose key may be wanted: a few too many, quickly."""
-    bits = min(max(_FEWEST_BITS, len(wanted).bit_length() + 5), _MOST_BITS)
+    bits = min(max(_FEWEST_BITS, len(wanted).bit_length() + 3), _MOST_BITS)
     shift = np.uint64(64 - bits)
     marked: NDArray[np.bool_] = np.zeros(1 << bits, bool)
     marked[(wanted >> shift).view(np.int64)] = True

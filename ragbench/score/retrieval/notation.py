@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,11 @@ from ragbench.score.retrieval.spellings import (
     SPELLINGS,
     WITH_OPTIONS,
 )
-from ragbench.score.retrieval.trec_eval_names import CUT_ONLY, FAMILIES, expand
+from ragbench.score.retrieval.trec_eval_names import CUT_ONLY, expand, not_here
+from ragbench.score.retrieval.trec_eval_parameters import read_parameters
 from ragbench.types import Direction, FloatArray
 
 _FORM = re.compile(r"(?P<name>[^()@]+)(?:\((?P<options>[^()]*)\)\s*)?(?:@(?P<k>.*))?")
-_NUMBER = r"\d*\.?\d+"
-_TREC_EVAL = re.compile(
-    rf"({'|'.join([*FAMILIES, 'set_F'])})[._]({_NUMBER}(?:,{_NUMBER})*)", re.IGNORECASE
-)
 _NO_ROWS = np.zeros(0, np.int64)
 _NO_GRADES = RankedGrades(
     (), _NO_ROWS, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64), _NO_ROWS, _NO_ROWS,
@@ -84,6 +82,11 @@ class Measure:
         """The largest possible value of one query; inf where unbounded."""
         return self.spec.high
 
+    @property
+    def of_nothing(self) -> float:
+        """What a query without a relevant document gets where those count."""
+        return self.low if self.spec.of_nothing is None else self.spec.of_nothing
+
     def score(self, record: Any) -> FloatArray:
         """Return one value per query; NaN where the measure does not apply.
 
@@ -127,14 +130,22 @@ def parse_measure(name: object) -> Measure:
     return found[0]
 
 
-def parse_measures(names: object, *, trec_eval_defaults: bool = False) -> list[Measure]:
+def parse_measures(
+    names: object,
+    *,
+    trec_eval_defaults: bool = False,
+    trec_eval: int = 10,
+    implied: Mapping[str, Any] | None = None,
+) -> list[Measure]:
     """Read several names, in order; trec_eval's `ndcg_cut.5,10` is two measures.
 
     Args:
         names: Names as `parse_measure` takes them, or a single one.
-        trec_eval_defaults: Let a bare `P`, `recall`, `success`, `ndcg_cut`, `map_cut` or
-            `iprec_at_recall` stand for trec_eval's cut-offs, and `official` and `all_trec` for its
-            sets.
+        trec_eval_defaults: Let a bare `P`, `recall`, `Rprec_mult` and so on stand for trec_eval's
+            cut-offs, and `official`, `set` and `all_trec` for its sets. A family that is asked for
+            with parameters has these alone.
+        trec_eval: Whose sets: 9 or 10.
+        implied: Option -> value for the measures that have it and whose name does not say it.
 
     Raises:
         OptionError: No such measure, option or cut-off.
@@ -145,18 +156,21 @@ def parse_measures(names: object, *, trec_eval_defaults: bool = False) -> list[M
         ['map', 'ndcg@5', 'ndcg@10']
         >>> [measure.name for measure in parse_measures("success", trec_eval_defaults=True)]
         ['hit_rate@1', 'hit_rate@5', 'hit_rate@10']
+        >>> [measure.name for measure in parse_measures(["map", "ndcg"], implied={"rel": 2})]
+        ['map(rel=2)', 'ndcg']
     """
-    if isinstance(names, Measure):
-        return [names]
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        written = _text(names)
-        wanted = expand(written) if trec_eval_defaults else (written,)
-        return [measure for name in wanted for measure in _parse(name)]
-    return [
-        measure
-        for name in names
-        for measure in parse_measures(name, trec_eval_defaults=trec_eval_defaults)
-    ]
+    if isinstance(names, (Measure, str)) or not isinstance(names, Iterable):
+        names = [names]
+    found: list[Measure] = []
+    asked = [name if isinstance(name, Measure) else _text(name) for name in names]
+    own = {part.family for name in asked if isinstance(name, str) for part in read_parameters(name)}
+    for name in asked:
+        if isinstance(name, Measure):
+            found.append(name)
+            continue
+        wanted = expand(name, own=own, trec_eval=trec_eval) if trec_eval_defaults else (name,)
+        found += [measure for each in wanted for measure in _parse(each, implied or {})]
+    return found
 
 
 def _text(name: object) -> str:
@@ -167,9 +181,10 @@ def _text(name: object) -> str:
     return str(name).strip()
 
 
-def _parse(written: str) -> list[Measure]:
-    if match := _TREC_EVAL.fullmatch(written):
-        return _of_family(written, match[1], match[2].split(","))
+def _parse(written: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list[Measure]:
+    if asked := read_parameters(written):
+        spelt = [(each, _spelt(each.family.casefold())) for each in asked]
+        return [_measure(e.written, ours, e.options, e.k, implied) for e, ours in spelt]
     match = _FORM.fullmatch(written)
     if match is None or written.isdecimal():
         raise OptionError(
@@ -183,20 +198,10 @@ def _parse(written: str) -> list[Measure]:
     uncut = CUT_ONLY.get(name.casefold())
     if uncut and k is None:
         raise OptionError(name, "k", None, f"a cut-off, as in {name}_10; uncut it is {uncut}")
+    if instead := not_here(name):
+        raise OptionError("measure", "", written, instead)
     ours = WITH_OPTIONS.get(name.casefold()) if options else None
-    return [_measure(written, ours or _spelt(name), options, k)]
-
-
-def _of_family(written: str, family: str, parameters: list[str]) -> list[Measure]:
-    """Read trec_eval's `ndcg_cut.5,10`, `iprec_at_recall_0.10`, `set_F.0.5`."""
-    names = [written] if len(parameters) == 1 else [f"{family}_{k}" for k in parameters]
-    ours = _spelt(family.casefold())
-    if family.casefold() == "set_f":
-        return [
-            _measure(name, ours, f"beta={beta}", None)
-            for name, beta in zip(names, parameters, strict=True)
-        ]
-    return [_measure(name, ours, "", k) for name, k in zip(names, parameters, strict=True)]
+    return [_measure(written, ours or _spelt(name), options, k, implied)]
 
 
 def _spelt(name: str) -> str:
@@ -219,13 +224,15 @@ def _built_in_names() -> Mapping[str, str]:
     return {alias: name for name, spec in specs.items() if spec for alias in (name, *spec.aliases)}
 
 
-def _measure(written: str, spelling: str, options: str, k: str | None) -> Measure:
-    name, _, implied = spelling.rstrip(")").partition("(")
+def _measure(
+    written: str, spelling: str, options: str, k: str | None, implied: Mapping[str, Any]
+) -> Measure:
+    name, _, spelt = spelling.rstrip(")").partition("(")
     kernel = _load(name, written)
     spec = spec_of(kernel)
     if spec is None:
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
-    given = _options(spec, kernel, [*split_options(implied), *split_options(options)])
+    given = _options(spec, kernel, [*split_options(spelt), *split_options(options)], implied)
     cutoff = _cutoff(spec, kernel, k)
     at = {} if cutoff is None else {spec.at: cutoff}
     # a measure over no queries costs nothing and checks what the options demand of each other
@@ -257,14 +264,17 @@ def _forms() -> list[str]:
     ]
 
 
-def _options(spec: MeasureSpec, kernel: Callable[..., Any], parts: list[str]) -> dict[str, Any]:
+def _options(
+    spec: MeasureSpec, kernel: Callable[..., Any], parts: list[str], implied: Mapping[str, Any]
+) -> dict[str, Any]:
     """Read `gain=exp`, `p=0.5`; those at their default are left out, the others in their order."""
     declared = {name: option for name, option in options_of(kernel).items() if name != spec.at}
-    return read_options(spec.name, parts, declared, _respell)
+    return read_options(spec.name, parts, declared, _respell, implied)
 
 
 def _respell(key: str, text: str) -> tuple[str, str]:
     bare = text.strip("'\"")
+    bare = bare.replace(" ", "") if bare.startswith("{") else bare
     return OPTION_SPELLINGS.get((key, bare), (key, bare))
 
 

@@ -7,18 +7,20 @@ a judged document.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragbench.types import FloatArray, IntArray
-from ragbench.types.byte_ids import ByteIds, spans
+from ragbench.types.byte_ids import ByteIds, numbered, spans
 
 _LONG = 200  # hits a query from which a sort for each is quicker than one for all
 
 
 @dataclass(frozen=True, eq=False)
 class SortedLists:
-    """The scores of n queries one after the other, falling within each, ties as listed."""
+    """The scores of n queries one after the other, falling within each, ties in any order."""
 
     scores: FloatArray
     """Place -> score."""
@@ -35,91 +37,145 @@ class SortedLists:
         rises[borders[(borders > 0) & (borders < len(scores))] - 1] = False
         if not rises.any():
             return cls(scores, starts, None)
-        order = _falling_order(scores, starts, np.flatnonzero(rises))
+        order = _falling_order(scores, starts, rises)
         return cls(scores[order], starts, order)
 
-    def places(self, rows: IntArray) -> IntArray:
-        """Return where the sort put some rows."""
-        if self.order is None:
-            return rows
-        places = np.empty(len(self.order), np.int64)
-        places[self.order] = np.arange(len(self.order))
-        return places[rows]
+    @cached_property
+    def _ties(self) -> tuple[IntArray, IntArray]:
+        """Where the tie groups of two or more places start and end, ascending."""
+        as_next = self.scores[1:] == self.scores[:-1]
+        borders = self.starts[1:-1]
+        as_next[borders[(borders > 0) & (borders < len(self.scores))] - 1] = False
+        links = np.flatnonzero(as_next)
+        first, last = np.ones((2, len(links)), bool)
+        first[1:] = last[:-1] = links[1:] > links[:-1] + 1
+        return links[first], links[last] + 2
 
-    def rows(self, places: IntArray) -> IntArray:
-        """Return what stood in some places before the sort."""
-        return places if self.order is None else self.order[places]
-
-    def groups(self, query: IntArray, scores: FloatArray) -> tuple[IntArray, IntArray]:
+    def groups(self, query: IntArray, scores: FloatArray) -> Groups:
         """Return where the tie group of each score starts and ends in the list of its query.
 
         By bisection, all scores at once: hits x log(retrieved).
         """
-        start, end = self.starts[query], self.starts[query + 1]
-        first = self._bisect(start, end, scores, after=False)
-        last = first + 1
-        # a score that is not there ties with nothing; nearly all others are alone in their group
-        following = np.minimum(last, len(self.scores) - 1)
-        tied = np.flatnonzero((last < end) & (self.scores[following] == scores))
-        last[tied] = self._bisect(last[tied], end[tied], scores[tied], after=True)
-        return first, last
+        return self._around(self._bisect(self.starts[query], self.starts[query + 1], scores))
 
-    def _bisect(
-        self, low: IntArray, high: IntArray, wanted: FloatArray, *, after: bool
-    ) -> IntArray:
-        """Return the first place in each span whose score is below the wanted one, or equal."""
-        passes = np.greater_equal if after else np.greater
+    def groups_of(self, rows: IntArray, query: IntArray, scores: FloatArray) -> Groups:
+        """Do what `groups` does, for the scores of rows: those that were sorted know their place.
+
+        Args:
+            rows: The hits, as the caller listed them.
+            query: Their queries.
+            scores: Their scores.
+        """
+        return self._around(rows) if self.order is None else self.groups(query, scores)
+
+    def _around(self, places: IntArray) -> Groups:
+        """Return the tie groups that hold some places."""
+        starts, ends = self._ties
+        if not len(starts):
+            return Groups(places, places + 1, starts)
+        number = np.searchsorted(starts, places, side="right") - 1
+        tied = np.flatnonzero(number >= 0)
+        tied = tied[places[tied] < ends[number[tied]]]
+        first, end = places.copy(), places + 1
+        first[tied], end[tied] = starts[number[tied]], ends[number[tied]]
+        return Groups(first, end, tied)
+
+    def places(self, rows: IntArray, groups: Groups, ids: ByteIds | None) -> IntArray:
+        """Return where rows stand among all of their lists.
+
+        Args:
+            rows: The hits.
+            groups: Their tie groups.
+            ids: Row -> its id, which breaks ties, falling as bytes; None keeps them as listed.
+        """
+        places: IntArray = groups.first.copy()
+        tied = groups.tied
+        if not len(tied):
+            return places
+        members = TiedMembers.of(groups, self)
+        if self.order is None:
+            at = members.first + rows[tied] - places[tied]
+        else:
+            by_row = np.argsort(members.rows)
+            at = by_row[np.searchsorted(members.rows[by_row], rows[tied])]
+        order = members.by_row() if ids is None else members.by_id(ids.take(members.rows))
+        places[tied] = order[at]
+        return places
+
+    def _bisect(self, low: IntArray, high: IntArray, wanted: FloatArray) -> IntArray:
+        """Return the first place in each span whose score is not above the wanted one."""
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) >> 1
             # spans that are done have middle == high, which may lie behind the last place
             inside = middle < high
-            right = passes(self.scores[np.minimum(middle, len(self.scores) - 1)], wanted) & inside
+            right = (self.scores[np.minimum(middle, len(self.scores) - 1)] > wanted) & inside
             low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
         return low
 
 
-def _falling_order(scores: FloatArray, starts: IntArray, rises: IntArray) -> IntArray:
-    """Return the order that sorts each query by falling score, ties as they stand."""
+def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_]) -> IntArray:
+    """Return the order that sorts each query by falling score, ties in any order.
+
+    Args:
+        scores: The scores of all queries.
+        starts: Where each query's scores start.
+        rises: Score but the last -> whether the next one of its query is higher.
+    """
     if len(scores) < _LONG * (len(starts) - 1):
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        return np.lexsort((-scores, query))
+        order: IntArray = np.argsort((query << 32) + numbered(-scores))
+        return order
     order = np.arange(len(scores))
-    unsorted = np.unique(np.searchsorted(starts, rises, side="right") - 1)
+    before = np.concatenate(([0, 0], np.cumsum(rises)))[starts]
+    unsorted = np.flatnonzero(before[1:] > before[:-1])
     for start, end in zip(starts[unsorted].tolist(), starts[unsorted + 1].tolist(), strict=True):
-        order[start:end] = np.argsort(-scores[start:end], kind="stable") + start
+        order[start:end] = np.argsort(-scores[start:end]) + start
     return order
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """The tie groups of hits."""
+
+    first: IntArray
+    """Hit -> where its group starts."""
+    end: IntArray
+    """Hit -> where it ends."""
+    tied: IntArray
+    """The hits that are not alone in their group."""
+
+
+@dataclass(frozen=True, eq=False)
 class TiedMembers:
-    """All documents of the tie groups that hold a hit, group by group."""
+    """All documents of the tie groups that hold a tied hit, group by group."""
 
     places: IntArray
     """Member -> its place; ascending."""
+    rows: IntArray
+    """Member -> its row as the caller listed it."""
     group: IntArray
-    """Member -> number of its group."""
+    """Member -> number of its group; ascending."""
     first: IntArray
-    """Hit -> which member is the first of its group."""
+    """Tied hit -> which member is the first of its group."""
 
     @classmethod
-    def of(cls, first: IntArray, end: IntArray) -> TiedMembers:
-        """List the members of groups, given as the places from `first` to before `end`.
-
-        Args:
-            first: Hit -> where its group starts; hits may share a group.
-            end: Hit -> where it ends.
-        """
+    def of(cls, groups: Groups, lists: SortedLists) -> TiedMembers:
+        """List the members of groups; hits may share a group."""
+        first, end = groups.first[groups.tied], groups.end[groups.tied]
         order = np.argsort(first)
         rising = first[order]
         # not np.unique, which loads numpy.ma: a tenth of the start-up of NumPy
-        new = np.diff(rising, prepend=-1) > 0
+        new = np.ones(len(first), bool)
+        new[1:] = rising[1:] > rising[:-1]
         starts, which = rising[new], np.empty(len(first), np.int64)
         which[order] = np.cumsum(new) - 1
         ends = np.empty_like(starts)
         ends[which] = end
         sizes = ends - starts
+        places = spans(starts, ends)
+        rows = places if lists.order is None else lists.order[places]
         number = np.repeat(np.arange(len(starts)), sizes)
-        return cls(spans(starts, ends), number, (np.cumsum(sizes) - sizes)[which])
+        return cls(places, rows, number, (np.cumsum(sizes) - sizes)[which])
 
     def by_id(self, ids: ByteIds) -> IntArray:
         """Return the place of each member where ids fall, as bytes: trec_eval's rule.
@@ -127,8 +183,15 @@ class TiedMembers:
         Args:
             ids: Member -> its id.
         """
+        return self._placed(ids.falling_order(self.group))
+
+    def by_row(self) -> IntArray:
+        """Return the place of each member where those that tie keep their order."""
+        return self._placed(np.argsort((self.group << 32) + self.rows))
+
+    def _placed(self, order: IntArray) -> IntArray:
         places = np.empty(len(self.places), np.int64)
-        places[ids.falling_order(self.group)] = self.places
+        places[order] = self.places
         return places
 
 

@@ -11,19 +11,18 @@ import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RankedGrades
-from ragbench.score.retrieval.hits import Hits, Lists, Slices, from_judged, from_retrieved
+from ragbench.score.retrieval.hits import Hits, find_hits
 from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.lists import LineUp, line_up
 from ragbench.score.retrieval.positions import as_singles
 from ragbench.score.retrieval.tie_groups import find_tie_groups
-from ragbench.types import IntArray, Qrels, Run
-from ragbench.types.byte_ids import spans
-from ragbench.types.cells import LARGEST_GRADE, all_text, check_ids, is_plain
-from ragbench.types.columnar import borders, score_column
+from ragbench.types import FloatArray, IntArray, Qrels, Run
+from ragbench.types.cells import LARGEST_GRADE
+from ragbench.types.columnar import borders
 
 Ties = Literal["docid", "stable", "average"]
 TrecEval = Literal[9, 10]
 
-_NOTHING: dict[str, float] = {}
 _GRADE_BITS = 33  # hold LARGEST_GRADE minus any grade
 
 
@@ -68,15 +67,29 @@ def rank_judged(
 ) -> RankedGrades:
     """Do what `rank` does, with qrels that have been read already; look `depth` ranks deep."""
     check_ties(ties, trec_eval, depth)
-    lists = _lists(run, judged.by_query)
-    hits = _hits(run, lists, judged, stable=ties == "stable", singles=trec_eval == 9)
-    n_retrieved = np.diff(lists.starts)
+    lines = line_up(run, judged)
+    hits, scores = _found(lines, judged, stable=ties == "stable", singles=trec_eval == 9)
+    n_retrieved = np.diff(lines.starts)
     if depth is not None:
         hits, n_retrieved = hits.down_to(depth), np.minimum(n_retrieved, depth)
-    ranked = in_rank_order(judged, hits, n_retrieved, lists.missing)
-    scores = as_singles(lists.scores) if trec_eval == 9 else lists.scores
-    find_ties = partial(find_tie_groups, scores, lists.starts, ranked.query, ranked.rank, depth)
+    ranked = in_rank_order(judged, hits, n_retrieved, lines.missing)
+    find_ties = partial(find_tie_groups, scores, lines.starts, ranked.query, ranked.rank, depth)
     return replace(ranked, find_ties=find_ties, averaged=ties == "average", trec_eval=trec_eval)
+
+
+def _found(
+    lines: LineUp, judged: Judgements, *, stable: bool, singles: bool
+) -> tuple[Hits, FloatArray]:
+    """Find the hits block by block; return them, and all scores as they are compared."""
+    parts, scores = [], [np.zeros(0)]
+    blocks = [*lines.blocks(judged)]
+    for first, end in blocks:
+        lists = lines.read(first, end)
+        if singles:
+            lists = replace(lists, scores=as_singles(lists.scores))
+        parts.append(find_hits(lists, judged.part(first, end), stable=stable, singles=singles))
+        scores.append(lists.scores)
+    return Hits.joined(parts, [first for first, _ in blocks]), np.concatenate(scores)
 
 
 def ranked_documents(
@@ -104,56 +117,6 @@ def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
         raise OptionError("rank", "trec_eval", trec_eval, "9 or 10")
     if ties == "average" and depth is not None:
         raise OptionError("rank", "depth", depth, "no depth with ties=average; cut with @k")
-
-
-def _hits(
-    run: Run | Mapping[str, Mapping[str, float]],
-    lists: Lists,
-    judged: Judgements,
-    *,
-    stable: bool,
-    singles: bool,
-) -> Hits:
-    """Find the judged documents in the way that looks up fewer."""
-    if isinstance(run, Run):
-        return from_retrieved(lists, judged, stable, singles)
-    if len(judged.grades) >= len(lists.scores):
-        check_ids(run, "run")
-        return from_retrieved(lists, judged, stable, singles)
-    try:
-        return from_judged(lists, judged, stable, singles)
-    except TypeError:
-        check_ids(run, "run")  # names the id
-        raise
-
-
-def _lists(
-    run: Run | Mapping[str, Mapping[str, float]], judged: Mapping[str, Mapping[str, int]]
-) -> Lists:
-    """Line the run's lists up with the judged queries."""
-    if isinstance(run, Run):
-        return _lists_of_run(run, judged)
-    plain = is_plain(run, "run")
-    if not plain or not all_text(run[query_id] for query_id in run.keys() - judged.keys()):
-        check_ids(run, "run")
-    found = {query_id: run[query_id] for query_id in judged if query_id in run}
-    documents = [found.get(query_id, _NOTHING) for query_id in judged]
-    starts = borders(map(len, documents), len(documents))
-    missing = frozenset(i for i, query_id in enumerate(judged) if query_id not in found)
-    return Lists(documents, score_column(found, int(starts[-1])), starts, missing)
-
-
-def _lists_of_run(run: Run, judged: Mapping[str, Mapping[str, int]]) -> Lists:
-    index = run.query_index
-    queries = [index.get(query_id) for query_id in judged]
-    places = [len(run.starts) - 1 if query is None else query for query in queries]
-    ends = np.append(run.starts, run.starts[-1])  # one empty list more, for what the run lacks
-    first, end = run.starts[places], ends[np.array(places, np.int64) + 1]
-    starts = borders((end - first).tolist(), len(places))
-    missing = frozenset(i for i, query in enumerate(queries) if query is None)
-    in_place = len(starts) == len(run.starts) and (first == run.starts[:-1]).all()
-    scores = run.scores if in_place else run.scores[spans(first, end)]
-    return Lists(Slices(run.documents, first.tolist(), end.tolist()), scores, starts, missing)
 
 
 def in_rank_order(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.score.base import ScoreColumn
-from ragbench.score.retrieval.base import RankedGrades, Reads
+from ragbench.score.retrieval.base import Reads
 from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.judgements import Judgements
 from ragbench.score.retrieval.notation import Measure, parse_measures
@@ -76,6 +76,8 @@ class Rules:
     """What a query without a relevant document gets."""
     depth: int | None = None
     """How many documents of a query are looked at; None at all."""
+    judged_only: bool = False
+    """Whether documents without judgement are taken out of the rankings, after `depth`."""
 
     def __post_init__(self) -> None:
         depth = self.depth
@@ -88,6 +90,10 @@ class Rules:
             if value not in get_args(words):
                 raise OptionError("score_run", name, value, ", ".join(get_args(words)))
 
+    def signature_parts(self) -> dict[str, Any]:
+        """Return every rule; one that most calls do without only where it is used."""
+        return {**asdict(self), "judged_only": self.judged_only or None}
+
 
 def score_run(
     run: Run | Mapping[str, Mapping[str, float]],
@@ -99,6 +105,7 @@ def score_run(
     ties: Ties = "docid",
     trec_eval: TrecEval = 10,
     depth: int | None = None,
+    judged_only: bool = False,
 ) -> ScoredRun:
     """Score every judged query by every measure.
 
@@ -116,6 +123,7 @@ def score_run(
         ties: How equal scores are ordered: `docid` or `stable`; see `rank`.
         trec_eval: 10 compares scores as doubles, 9 as 32-bit floats.
         depth: Look at the first so many retrieved documents of a query only; None at all.
+        judged_only: Take the documents that are not judged out of the rankings first.
 
     Raises:
         OptionError: No such measure, option or rule.
@@ -129,19 +137,19 @@ def score_run(
         (array([0.5]),
         'mrr|rel:1|ties:docid|trec_eval:10|missing:zero|no_relevant:skip|qrels:d3b0b70877f9|v:1')
     """
-    rules = Rules(ties, trec_eval, missing, no_relevant, depth)
+    rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
     judged = Judgements.read(qrels)
     subtopics = subtopics_read_by(parsed, judged.source, ties)
     against = judged if subtopics is None else Judgements.read(numbered(subtopics))
     ranked = rank_judged(against, run, ties=ties, trec_eval=trec_eval, depth=depth)
-    queries = run.query_ids if isinstance(run, Run) else run
+    n_queries = len(run.query_ids if isinstance(run, Run) else run)
     return score_ranked(
-        gather(ranked, subtopics),
+        gather(ranked, subtopics, judged_only=judged_only),
         parsed,
         rules,
         fingerprints=fingerprints_of(judged, subtopics),
-        unknown=len(set(queries) - set(ranked.query_ids)),
+        unknown=n_queries - ranked.n_queries + len(ranked.missing),
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
     )
 
@@ -180,8 +188,9 @@ def score_ranked(
         values, causes = _values(measure, evidence, rules)
         options = measure.signature_parts(ranked)
         prints = fingerprints[measure.spec.reads]
-        columns.append(column_of(measure, values, causes, **options, **asdict(rules), **prints))
-    return ScoredRun(columns, ranked.query_ids, _counts(ranked, rules, unknown, duplicates))
+        parts = {**options, **rules.signature_parts(), **prints}
+        columns.append(column_of(measure, values, causes, **parts))
+    return ScoredRun(columns, ranked.query_ids, _counts(evidence, rules, unknown, duplicates))
 
 
 def column_of(
@@ -208,16 +217,20 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
     causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT
-        values[irrelevant] = measure.low
+        values[irrelevant] = measure.of_nothing
         causes[irrelevant] = Cause.SCORED
     if rules.missing == "skip":
         causes[list(ranked.missing)] = Cause.MISSING_QUERY
+    elif rules.trec_eval == 9 and measure.low == -np.inf:
+        # version 9 divides by all queries and adds nothing; version 10 scores an empty ranking
+        values[list(ranked.missing)] = 0.0
     causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS
     values[causes != Cause.SCORED] = np.nan
     return values, causes
 
 
-def _counts(ranked: RankedGrades, rules: Rules, unknown: int, duplicates: int) -> RunCounts:
+def _counts(evidence: Evidence, rules: Rules, unknown: int, duplicates: int) -> RunCounts:
+    ranked = evidence.grades
     judged = np.diff(ranked.judged_starts) > 0
     relevant = ranked.count_relevant(1) > 0
     missing = np.zeros(ranked.n_queries, bool)
@@ -225,7 +238,6 @@ def _counts(ranked: RankedGrades, rules: Rules, unknown: int, duplicates: int) -
     has_value = judged & (relevant | (rules.no_relevant == "zero"))
     if rules.missing == "skip":
         has_value &= ~missing
-    n_retrieved = int(ranked.n_retrieved.sum())
     return RunCounts(
         queries=ranked.n_queries,
         scored=int(has_value.sum()),
@@ -233,5 +245,5 @@ def _counts(ranked: RankedGrades, rules: Rules, unknown: int, duplicates: int) -
         without_judgements=unknown + int((~judged).sum()),
         without_relevant=int((judged & ~relevant).sum()),
         duplicates=duplicates,
-        judged_share=len(ranked.grades) / n_retrieved if n_retrieved else None,
+        judged_share=evidence.judged_share,
     )

@@ -16,13 +16,9 @@ METRICS = Family(
         "ter": f"{_HERE}.ter:ter",
         "meteor": f"{_HERE}.meteor:meteor",
         **{name: f"{_HERE}.{name}:{name}" for name in ("exact_match", "token_f1", "contains")},
+        "bertscore": f"{_HERE}.bertscore:bertscore",
+        "semantic_similarity": f"{_HERE}.semantic_similarity:semantic_similarity",
     },
-    planned=frozenset(
-        {
-            "bertscore",
-            "semantic_similarity",
-        }
-    ),
 )
 
 __all__ = ["METRICS"]

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from ragbench.errors import OptionError
+from ragbench.score.base import Advance as Advance
 from ragbench.score.base import Aggregate
 from ragbench.score.options import write_options
 from ragbench.types.scores import Direction
@@ -51,8 +52,6 @@ Row = tuple[str, Sequence[str]]
 """A prediction and its references."""
 Options = Mapping[str, Any]
 """Option -> value, defaults included."""
-Advance = Callable[[int], None]
-"""Is told how many further rows are done."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -80,6 +79,15 @@ class Scorer(Protocol):
         ...
 
 
+@runtime_checkable
+class WeighsReferences(Protocol):
+    """A scorer whose values depend on all references of the run."""
+
+    def weigh(self, references: Sequence[Sequence[str]]) -> None:
+        """Be told the references of every item, also of those that a system did not answer."""
+        ...
+
+
 def nothing_missing(options: Options) -> None:
     """Nothing has to be there before a metric can be computed."""
 
@@ -101,7 +109,7 @@ class Declaration:
     """Fields of the result that can be named after a dot; the first is the default."""
     direction: Direction = "higher"
     """Which way is better."""
-    range: tuple[float, float] = (0.0, 1.0)
+    range: tuple[float, float] | Callable[[Options], tuple[float, float]] = (0.0, 1.0)
     """Smallest and largest possible value."""
     aggregate: Aggregate = "mean"
     """How the values become one number."""
@@ -158,6 +166,12 @@ class Metric:
     @property
     def _part(self) -> str:
         return "" if self.part in ("", *self.declaration.parts[:1]) else f".{self.part}"
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest possible value, with these options."""
+        declared = self.declaration.range
+        return declared(self.options) if callable(declared) else declared
 
     def check(self) -> None:
         """See whether the metric can be computed here.

@@ -16,6 +16,7 @@ from ragbench.score.text.base import (
     Options,
     Row,
     Scorer,
+    WeighsReferences,
 )
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint
@@ -89,6 +90,8 @@ class TextScorer:
             signed = _signed(group[0], print_of_gold)
             rows, causes = _rows(predictions, gold, group[0].declaration)
             skipped = len(gold) - len(rows)
+            if isinstance(scorer, WeighsReferences):
+                scorer.weigh(gold)
             told = _Told(advance)
             found = scorer(rows, group, told)
             told.flush(skipped)
@@ -210,7 +213,7 @@ def _score_column(
     values[causes == Cause.SCORED] = column.values
     declaration = metric.declaration
     # a query may move the number of a corpus by any amount
-    low, high = (-np.inf, np.inf) if declaration.aggregate == "corpus" else declaration.range
+    low, high = (-np.inf, np.inf) if declaration.aggregate == "corpus" else metric.range
     return ScoreColumn(
         name=metric.name,
         values=values,

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -21,6 +21,7 @@ PASSAGES = [
     "Chief designer of the bridge was the engineer Anna Lindqvist. It cost 4,200,000 pounds.",
 ]
 QUESTION = "When was the harbour bridge opened?"
+SERVED = [load_rubric(name) for name in Lexical.served]
 TEXTS = st.lists(st.sampled_from([*PASSAGES, QUESTION, "Not so.", "1931", ""])).map(" ".join)
 
 
@@ -42,6 +43,7 @@ def verdict(rubric, answer, contexts=PASSAGES, question=QUESTION, references=())
         ),
         pytest.param("I do not know. It was opened in 1932.", 1.0, id="a refusal is no claim"),
         pytest.param("1. It was opened in 1932.", 1.0, id="nor is the number of an item"),
+        pytest.param("It was opened in 1932 [2].", 1.0, id="nor is that of a citation"),
     ],
 )
 def test_faithfulness(answer, expected):
@@ -70,6 +72,71 @@ def test_an_answer_that_declines(answer):
 def test_declining_is_right_where_the_reference_declines():
     assert verdict("correctness", "I don't know.", references=["Unanswerable."]).score == 1.0
     assert verdict("correctness", "In 1932.", references=["Unanswerable."]).score == 0.0
+
+
+TWO = ["The bridge was opened in 1932.", "Bananas grow quickly."]
+
+
+@pytest.mark.parametrize(
+    ("rubric", "answer", "reference", "expected"),
+    [
+        pytest.param("context_recall", "", "Opened in 1932. Red.", 1 / 2, id="1 of 2 claims"),
+        pytest.param("context_precision", "", "Opened in 1932. Red.", 1 / 2, id="1 of 2 passages"),
+        pytest.param("context_precision", "", "Red.", 0.0, id="no passage"),
+        pytest.param("context_utilization", "In 1932.", "Opened in 1932.", 1.0, id="used"),
+        pytest.param("context_utilization", "Red.", "Opened in 1932.", 0.0, id="not used"),
+        pytest.param("context_utilization", "Red.", "Red.", None, id="nothing_to_use"),
+        pytest.param("hallucination", "Opened in 1932. Red. Blue.", "Red.", 1 / 3, id="Blue"),
+        pytest.param("self_knowledge", "Opened in 1932. Red. Blue.", "Red.", 1 / 3, id="Red"),
+        pytest.param("hallucination", "The bridge opened in 1923.", "Red.", 1.0, id="another year"),
+        pytest.param("hallucination", "The harbour bridge.", "1932", 1.0, id="only the question"),
+        pytest.param(
+            "citation_recall", "Opened in 1932 [1]. Bananas grow.", "", 1 / 2, id="1 of 2"
+        ),
+        pytest.param("citation_precision", "Opened in 1932 [1][2].", "", 1 / 2, id="1 of 2 marks"),
+        pytest.param("citation_precision", "Opened in 1932 [3].", "", 0.0, id="no such passage"),
+        pytest.param("citation_precision", "Opened in 1932.", "", None, id="no_citations"),
+        pytest.param("citation_recall", "Opened in 1932.", "", 0.0, id="nothing cited"),
+        pytest.param("citation_recall", "I do not know.", "", None, id="no_claims"),
+        pytest.param("context_recall", "", "I do not know.", None, id="no_claims"),
+    ],
+)
+def test_grounded(rubric, answer, reference, expected, request):
+    found = verdict(rubric, answer, TWO, references=[reference])
+    assert found.score == pytest.approx(expected)
+    if expected is None:
+        assert found.cause in request.node.callspec.id
+
+
+def test_of_several_references_the_best_counts():
+    references = ["Red.", "Opened in 1932."]
+    assert verdict("context_recall", "", TWO, references=references).score == 1.0
+    assert verdict("hallucination", "Red.", TWO, references=references).score == 0.0
+
+
+def test_reasoning_of_grounded_rubrics_names_claims_and_passages():
+    reasoning = verdict(
+        "citation_recall", "Opened in 1932 [2].", TWO, references=["Red."]
+    ).reasoning
+    assert reasoning.splitlines() == [
+        "claim 1: supported by passage 1, not in the reference, cites passage 2: Opened in 1932.",
+        "reference claim 1: supported by no passage, not in the answer: Red.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "level"),
+    [
+        ("I do not know.", 2),
+        ("", 2),
+        ("Unfortunately, the documents do not mention it.", 2),
+        ("It was opened in 1932.", 1),
+        ("I do not know the day. It was opened in 1932.", 1),
+    ],
+)
+def test_refusal(answer, level):
+    found = verdict("refusal", answer)
+    assert (found.level, found.score) == (level, level - 1)
 
 
 def test_reasoning_names_claim_passage_and_words():
@@ -130,14 +197,16 @@ def test_correctness_names_the_reference_and_the_reason():
     )
 
 
+@settings(deadline=None)  # eleven rubrics, twice: wall time says nothing on a busy machine
 @given(TEXTS, TEXTS, st.lists(TEXTS, min_size=1, max_size=3))
 def test_any_verdict_is_a_score_or_says_why_not(answer, question, texts):
-    for rubric in Lexical.served:
-        found = verdict(rubric, answer, texts, question, texts)
-        assert found == verdict(rubric, answer, texts, question, texts)
+    judge, item = Lexical(), Item(question, answer, texts, texts)
+    for rubric in SERVED:
+        found = judge.judge(item, rubric)
+        assert found == judge.judge(item, rubric)
         assert found.reasoning
         if found.score is None:
-            assert found.cause in ("no_claims", "no_question")
+            assert found.cause in ("no_claims", "no_question", "no_citations", "nothing_to_use")
         else:
             assert 0.0 <= found.score <= 1.0
 

@@ -3,7 +3,14 @@
 import pytest
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
+from ragbench.score.judge.rubric import (
+    DEFAULT_RUBRICS,
+    about,
+    built_in_rubrics,
+    default_rubrics,
+    load_rubric,
+    read_rubric,
+)
 
 GOOD = """\
 name: tone
@@ -22,11 +29,64 @@ def test_built_in_rubrics_are_whole(name):
     rubric = load_rubric(name)
     assert rubric.name == name
     assert len(rubric.steps) >= 4
-    levels = [example["level"] for example in rubric.examples]
-    assert {1, rubric.levels} <= set(levels), "a good and a bad example"
+    scores = [rubric.score_of(example["level"]) for example in rubric.examples]
+    assert sum(score > 1 / 2 for score in scores) >= 2, "two good examples"
+    assert sum(score <= 1 / 2 for score in scores) >= 2, "two bad examples"
+    assert {0.0, 1.0} <= set(scores)
     for example in rubric.examples:
         assert set(rubric.needs) <= set(example), "an example has what an item must have"
         assert example["reasoning"]
+    assert len({str(example) for example in rubric.examples}) == len(rubric.examples)
+
+
+@pytest.mark.parametrize("name", built_in_rubrics())
+def test_a_built_in_file_says_what_for_and_from_where(name):
+    said = about(name)
+    assert all(len(part) > 20 for part in said)
+    assert said.measures.count("?") == 1, "the question that the score answers"
+
+
+def test_those_of_the_design_are_there():
+    named = """faithfulness answer_relevancy context_relevancy context_precision context_recall
+        context_utilization noise_sensitivity self_knowledge correctness factual_consistency
+        hallucination conciseness coherence relevance fluency readability coverage diversity detail
+        guidelines citation_precision citation_recall refusal nugget_recall pairwise"""
+    assert set(named.split()) < set(built_in_rubrics())
+
+
+@pytest.mark.parametrize("name", built_in_rubrics())
+def test_rubrics_on_claims_share_their_verdicts_and_name_their_formula(name):
+    rubric = load_rubric(name)
+    if rubric.method == "claims":
+        assert rubric.formula == (name if name != "correctness" else "claim_f1")
+        assert rubric.own_steps == ()
+    assert (rubric.verdicts == "shared") == (rubric.method in ("claims", "nuggets"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("asks: context", {"needs": ("answer", "contexts")}, id="what is judged"),
+        pytest.param("asks: query", {"needs": ("answer", "queries")}, id="queries"),
+        pytest.param("asks: pair", {"method": "pairwise"}, id="a pair is compared"),
+        pytest.param("method: pairwise", {"asks": "pair", "needs": ("answer", "other")}, id="pair"),
+        pytest.param("method: claims", {"formula": "claim_f1"}, id="claims against the reference"),
+        pytest.param(
+            "{method: claims, formula: hallucination}",
+            {"needs": ("answer", "contexts", "reference")},
+            id="what the formula is made of",
+        ),
+        pytest.param("method: nuggets", {"needs": ("answer", "question", "reference")}, id="gold"),
+        pytest.param("guidelines: [Be kind.]", {"guidelines": ("Be kind.",)}, id="rules"),
+    ],
+)
+def test_what_follows_from_other_keys(tmp_path, text, expected):
+    more = text.strip("{}").replace(", ", "\n")
+    path = tmp_path / "own.yaml"
+    path.write_text(f"name: own\nneeds: [answer]\nscale: {{1: bad, 3: good}}\n{more}\n", "utf-8")
+    rubric = read_rubric(path)
+    assert {key: getattr(rubric, key) for key in expected} == expected
+    assert rubric.verdicts == "own"
 
 
 def test_a_file_of_the_users(tmp_path):
@@ -70,6 +130,25 @@ def test_the_fingerprint_follows_the_content_not_the_form(tmp_path):
         ("[{question", "[4, {question", r":6: examples: number 1 is '4'; allowed: a mapping"),
         ("direction:", "name:", r":1: name: repeated on line 8; allowed: once"),
         ("steps: [", "steps: [[", r":6: not YAML: "),
+        (
+            "method: rating",
+            "formula: claim_f1",
+            r":7: formula: the method is rating; allowed: with",
+        ),
+        ("method: rating", "verdicts: own", r":7: verdicts: the method is rating; allowed: with"),
+        (
+            "method: rating",
+            "method: pairwise",
+            r":7: method: pairwise of answer; allowed: pairwise",
+        ),
+        ("asks: answer", "asks: pair", r":7: method: rating of pair; allowed: pairwise of pair"),
+        ("method: rating", "guidelines: one", r":7: guidelines: 'one'; allowed: a list of texts"),
+        ("question: Why", "question: [Why]", r"number 1: question is \['Why'\]; allowed: a text"),
+        (
+            "question: Why",
+            "contexts: Why",
+            r"number 1: contexts is 'Why'; allowed: a list of texts",
+        ),
     ],
 )
 def test_mistakes_are_named_with_their_line(tmp_path, old, new, message):
@@ -91,3 +170,12 @@ def test_what_is_no_rubric_at_all(tmp_path, content):
 def test_an_unknown_name():
     with pytest.raises(OptionError, match=r"found 'faithfullness', allowed: .*mean 'faithfulness'"):
         load_rubric("faithfullness")
+
+
+def test_what_is_asked_by_default():
+    assert default_rubrics(None) == DEFAULT_RUBRICS
+    assert default_rubrics(["refusal", "correctness", "faithfulness"]) == (
+        "faithfulness",
+        "correctness",
+    )
+    assert default_rubrics(["refusal"]) == ("refusal",)

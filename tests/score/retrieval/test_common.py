@@ -28,10 +28,14 @@ every_measure = pytest.mark.parametrize("name", NAMES)
 # the top of the range is not reached, or depends on how much is relevant
 NO_FIXED_TOP = {
     *("rbp", "rbp_residual", "err", "cg", "dcg", "infap", "gmap"),
-    *("num_ret", "num_rel", "num_rel_ret", "num_q", "redundancy"),
+    *("num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret", "num_q"),
+    *("gm_bpref", "ideal_dcg", "utility", "yaap", "unjudged", "redundancy"),
 }
 # the length of the list counts, or what is judged, not only where relevant documents stand
-OF_THE_LIST = {"num_ret", "judged", "set_p", "set_relative_p", "set_map", "set_f", "rbp_residual"}
+OF_THE_LIST = {
+    *("num_ret", "judged", "unjudged", "set_p", "set_relative_p", "set_map", "set_f"),
+    *("rbp_residual", "rndcg", "utility"),
+}
 LOWER_IS_BETTER = {"redundancy"}
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+import ir_measures
 import pytest
 import pytrec_eval
 
@@ -90,6 +91,20 @@ class TheirObject:
         ("iprec_at_recall_0.00", "iprec_at_recall@0"),
         ("iprec_at_recall_1.00", "iprec_at_recall@1"),
         ("11pt_avg", "11pt_avg"),
+        ("11pt_avg..25,.5,.75", "11pt_avg(levels={.25,.5,.75})"),
+        ("relative_P_5", "relative_p@5"),
+        ("Rprec_mult.0.35", "r_precision_mult@0.35"),
+        ("Rprec_mult_2.00", "r_precision_mult@2"),
+        ("utility", "utility"),
+        ("utility.2,-1.0,0,0", "utility(a=2)"),
+        ("ndcg.1=3,2=4.5", "ndcg(gains={1:3,2:4.5})"),
+        ("Rndcg.1=3", "rndcg(gains={1:3})"),
+        ("nDCG(gains={1:2, 2:5})@10", "ndcg(gains={1:2,2:5})@10"),
+        ("binG", "bing"),
+        ("G", "g"),
+        ("Rndcg", "rndcg"),
+        ("gm_bpref", "gm_bpref"),
+        ("unj.5", "unjudged@5"),
         ("num_q", "num_q"),
         ("ndcg_cut@10", "ndcg@10"),
         ("MRR@10", "mrr@10"),
@@ -107,6 +122,7 @@ def test_spellings(written, name):
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
+        ("Rprec_mult.2,0.5", ["r_precision_mult@2", "r_precision_mult@0.5"]),
         (["map", "ndcg_cut.5,10"], ["map", "ndcg@5", "ndcg@10"]),
         ("P.5,10", ["precision@5", "precision@10"]),
         ("iprec_at_recall.0,.25", ["iprec_at_recall@0", "iprec_at_recall@0.25"]),
@@ -151,6 +167,20 @@ def test_several_names(names, expected):
         ("discount=jk)@10", "quote a name with a comma in a YAML flow list"),
         (10, "quote a name with a comma in a YAML flow list"),
         ("", "measure: found ''"),
+        ("ndcg(gains={1:-1})", "ndcg: gains: found '{1:-1}', allowed: pairs such as {1:3,2:9}"),
+        ("ndcg(gains={1:3,1:4})", "each grade once, an integer >= 0, with a gain >= 0"),
+        ("ndcg(gains=1:3)", "ndcg: gains: found '1:3', allowed: pairs such as"),
+        ("ndcg(gain=exp,gains={1:3})", "ndcg: gains: found '{1:3}', allowed: no gains with"),
+        ("11pt_avg(levels={1.5})", "11pt_avg: levels: found '{1.5}', allowed: numbers from 0 to 1"),
+        ("r_precision_mult@0", "r_precision_mult: multiple: found 0, allowed: a number > 0"),
+        ("utility.1,-1,0", "measure: found 'utility.1,-1,0', allowed: "),
+        ("utility(d=1)", "utility: documents: found None, allowed: the number of documents in the"),
+        (
+            "map_avgjg",
+            "allowed: a measure of one set of judgements; map_avgjg scores each query by",
+        ),
+        ("P_avgjg.5", "split the file by its second column, score each group and take the mean"),
+        ("prefs_simp", "allowed: a measure of grades; prefs_simp is of preference judgements: "),
         ("ndcg_cut.5,10", "one measure; this names ndcg_cut_5, ndcg_cut_10"),
     ],
 )
@@ -165,6 +195,8 @@ FAMILIES = {
     "ndcg_cut": [f"ndcg@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)],
     "map_cut": [f"map@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)],
     "success": ["hit_rate@1", "hit_rate@5", "hit_rate@10"],
+    "relative_P": [f"relative_p@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)],
+    "Rprec_mult": [f"r_precision_mult@{t / 5:g}" for t in range(1, 11)],
     "iprec_at_recall": [f"iprec_at_recall@{t / 10:g}" for t in range(11)],
     "map": ["map"],
     "ndcg@10": ["ndcg@10"],
@@ -179,17 +211,39 @@ def test_a_family_of_trec_eval_has_its_cutoffs(family, names):
 
 
 def test_families_and_sets_are_those_of_trec_eval():
-    """What pytrec_eval answers when asked for a whole family, or for the official set."""
+    """What pytrec_eval answers when asked for a whole family, or for a set."""
     grades, hits = {"q": {"a": 1}}, {"q": {"a": 1.0}}
-    for word in [*FAMILIES, "official", "all_trec"]:
+    for word in [*FAMILIES, "official", "set", "all_trec"]:
         if "@" in word:
             continue
         wanted = pytrec_eval.supported_nicknames.get(word, {word})
         theirs = pytrec_eval.RelevanceEvaluator(grades, wanted).evaluate(hits)["q"]
-        ours = [measure.written for measure in parse_measures(word, trec_eval_defaults=True)]
-        assert set(ours) <= set(theirs), word
-        if word != "all_trec":
-            assert {*ours, "runid", "num_q"} >= set(theirs), word
+        found = parse_measures(word, trec_eval_defaults=True, trec_eval=9)
+        ours = [measure.written for measure in found]
+        facts = {"runid", "num_q", "relstring"} & set(theirs)
+        assert {*ours, *facts} == set(theirs), word
+        assert len(ours) == len(set(ours)), word
+
+
+def test_version_10_has_more_of_all_trec():
+    nine, ten = (
+        {m.name for m in parse_measures("all_trec", trec_eval_defaults=True, trec_eval=version)}
+        for version in (9, 10)
+    )
+
+    assert ten - nine == {"unjudged@5", "unjudged@10", "unjudged@20"}
+    assert nine < ten
+
+
+def test_parameters_of_a_family_replace_its_default_ones():
+    names = ["P.3,7", "official", "utility.2,-1,0,0", "set"]
+    found = [measure.name for measure in parse_measures(names, trec_eval_defaults=True)]
+
+    assert [name for name in found if name.startswith("precision")] == [
+        "precision@3",
+        "precision@7",
+    ]
+    assert [name for name in found if name.startswith("utility")] == ["utility(a=2)"]
 
 
 def test_the_official_set_stands_in_the_order_of_trec_eval():
@@ -201,7 +255,6 @@ def test_the_official_set_stands_in_the_order_of_trec_eval():
 
 
 def test_objects_of_ir_measures_are_read():
-    ir_measures = pytest.importorskip("ir_measures", reason="ir_measures is not installed")
     objects = [
         (ir_measures.nDCG @ 10, "ndcg@10"),
         (ir_measures.nDCG(dcg="exp-log2") @ 10, "ndcg(gain=exp)@10"),
@@ -213,6 +266,7 @@ def test_objects_of_ir_measures_are_read():
         (ir_measures.NumRelRet, "num_rel_ret"),
         (ir_measures.SetF(beta=0.5), "set_f(beta=0.5)"),
         (ir_measures.RBP(p=0.5, rel=1), "rbp(p=0.5)"),
+        (ir_measures.nDCG(gains={1: 2, 3: 7}) @ 10, "ndcg(gains={1:2,3:7})@10"),
     ]
 
     for measure, name in objects:

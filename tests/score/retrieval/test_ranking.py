@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.retrieval import ranking
-from ragbench.score.retrieval.hits import from_judged
+from ragbench.score.retrieval import lists
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Qrels, Run
+from ragbench.types.byte_ids import ByteIds
 from tests.strategies import qrels_and_run
 
 COLUMNS = ("query", "rank", "grades", "starts", "n_retrieved", "judged_grades", "judged_starts")
@@ -36,20 +36,30 @@ def plain_ranks(qrels, run, stable, singles):
     return rows
 
 
-@given(qrels_and_run(), st.sampled_from(["docid", "stable"]), st.sampled_from([9, 10]))
-def test_both_ways_are_the_rule(case, ties, trec_eval):
+@given(
+    qrels_and_run(),
+    st.sampled_from(["docid", "stable"]),
+    st.sampled_from([9, 10]),
+    st.sampled_from([1, 8, 1 << 17]),
+)
+def test_both_ways_are_the_rule(case, ties, trec_eval, block_rows):
+    """However many queries are ranked at a time."""
     qrels, run = case
     expected = plain_ranks(qrels, run, ties == "stable", trec_eval == 9)
     options = {"ties": ties, "trec_eval": trec_eval}
 
-    by_rows = rank(qrels, Run.from_dict(run), **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "from_retrieved", from_judged)
+        patch.setattr(lists, "_BLOCK_ROWS", block_rows)
+        by_rows = rank(qrels, Run.from_dict(run), **options)
+        patch.setattr(lists, "few_judged", lambda *_: False)
+        joined = rank(qrels, run, **options)
+        patch.setattr(lists, "few_judged", lambda *_: True)
         sparse = rank(qrels, run, **options)
 
     found = zip(by_rows.query, by_rows.rank, by_rows.grades, strict=True)
     assert [tuple(map(int, row)) for row in found] == expected
     assert_same(by_rows, sparse)
+    assert_same(by_rows, joined)
     assert_same(by_rows, rank(Qrels.from_dict(qrels), run, **options))
 
 
@@ -57,7 +67,7 @@ def test_scores_of_one_half_precision_step_tie_by_both_ways(monkeypatch):
     qrels, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 1.00000001, "b": 1.0, "c": 1e39, "d": 1e40}}
 
     by_rows = rank(qrels, run, trec_eval=9)
-    monkeypatch.setattr(ranking, "from_retrieved", from_judged)
+    monkeypatch.setattr(lists, "few_judged", lambda *_: True)
 
     assert_same(by_rows, rank(qrels, run, trec_eval=9))
     assert by_rows.rank.tolist() == [3, 4], "d and c first, then b before a: ids fall"
@@ -121,6 +131,40 @@ def test_nothing_at_all():
 def test_bad_input_is_named(qrels, run, message):
     with pytest.raises(DataError, match=re.escape(message)):
         rank(qrels, run)
+
+
+@pytest.mark.parametrize("way", [True, False])
+@pytest.mark.parametrize("wrong", [{"q2": {"b": "x"}}, {"q2": {"b": float("nan")}}])
+def test_a_bad_score_is_named_before_a_bad_id_of_an_earlier_block(monkeypatch, way, wrong):
+    monkeypatch.setattr(lists, "few_judged", lambda *_: way)
+    monkeypatch.setattr(lists, "_BLOCK_ROWS", 1)
+
+    with pytest.raises(DataError, match="run: query 'q2', document 'b': score"):
+        rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {7: 1.0}} | wrong)
+    with pytest.raises(DataError, match="run: query 'q2': document id 7 is not text"):
+        rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {"a": 1.0}, "q2": {7: 1.0}})
+
+
+def test_empty_lists_among_many(monkeypatch):
+    """Scores are read many lists at a time; a batch of empty ones is not the end."""
+    full = {f"d{i}": float(i) for i in range(10)}
+    run = {f"q{n}": full if n < 300 or n == 899 else {} for n in range(900)}
+    qrels = {query: {"d9": 1, "x": 1} for query in run}
+
+    for way in (True, False):
+        monkeypatch.setattr(lists, "few_judged", lambda *_, way=way: way)
+        assert rank(qrels, run).query.tolist() == [*range(300), 899]
+    assert Run.from_dict(run).scores.tolist() == [*full.values()] * 301
+
+
+def test_judged_ids_that_share_a_hash_are_told_apart(monkeypatch):
+    monkeypatch.setattr(ByteIds, "hashes", lambda ids: ids.lengths.astype(np.uint64))
+    run = {"q": {"b": 3.0, "long": 2.0, "a": 1.0, "list": 0.5}, "r": {"a": 1.0, "c": 0.5}}
+
+    ranked = rank({"q": {"a": 1, "long": 2}, "r": {"c": 3}}, Run.from_dict(run))
+
+    assert ranked.rank.tolist() == [2, 3, 2]
+    assert ranked.grades.tolist() == [2, 1, 3]
 
 
 @pytest.mark.parametrize("score", [float("nan"), "0.5", None, [1.0]])

@@ -1,0 +1,117 @@
+"""The chat engine against a server with a rate limit: which share of the limit does it reach?
+
+    python benchmarks/llm.py [calls] [requests per second]
+
+The server runs in a process of its own and counts. Bars: 95 % of its limit where nothing goes
+wrong, 90 % where a fifth of the requests meets a fault; memory that does not grow with the number
+of calls; every call accounted for.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ragbench.llm.base import ChatFailure, ChatRequest, Message
+from ragbench.llm.engine import ChatEngine
+from ragbench.llm.limits import Limits
+from ragbench.llm.openai import OpenAIChat
+from ragbench.llm.replies import Replies
+from ragbench.llm.structured import ask_structured
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer", "minimum": 1, "maximum": 5}},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+LATENCY_S = 0.1
+LIMITS = Limits(concurrency=128, timeout=5.0)
+
+
+@contextmanager
+def serving(rate: float, faults: float) -> Iterator[str]:
+    """A server in a process of its own; gives its URL."""
+    options = ["--rate", str(rate), "--latency", str(LATENCY_S), "--faults", str(faults)]
+    command = [sys.executable, "-m", "ragbench.testing", "--text", '{"score": 4}', *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def requests(n: int) -> Iterator[ChatRequest]:
+    for i in range(n):
+        yield ChatRequest("m", (Message("user", f"question {i}"),), schema=SCHEMA)
+
+
+def judge(url: str, n: int, store: Path) -> tuple[Counter[str], list[float]]:
+    """Ask n questions; how they ended, and the memory at a fifth of the way and at its end."""
+    ended: Counter[str] = Counter()
+    memory_mb = []
+    with (
+        Replies(store) as replies,
+        ChatEngine(OpenAIChat(base_url=url), limits=LIMITS, replies=replies) as engine,
+    ):
+
+        async def one(request: ChatRequest) -> str:
+            try:
+                await ask_structured(engine.aask, request)
+            except ChatFailure as failure:
+                return failure.cause.word
+            return "scored"
+
+        seen = bytearray(n)
+        for position, word in engine.each(one, requests(n)):
+            seen[position] += 1
+            ended[word] += 1
+            if sum(ended.values()) in (n // 5, n):
+                memory_mb.append(resident_mb())
+        assert set(seen) == {1}, "every item once"
+    return ended, memory_mb
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def measure(n: int, rate: float, faults: float, store: Path) -> float:
+    """Judge n items and print the share of the limit that was reached, by the server's clock."""
+    with serving(rate, faults) as url:
+        ended, memory_mb = judge(url, n, store)
+        with urllib.request.urlopen(f"{url}/counters") as answer:
+            seen = json.load(answer)
+    let_through = seen["requests"] - seen["limited"]
+    share = let_through / seen["seconds"] / rate
+    print(
+        f"{n} items, {faults:.0%} faults, {rate:g} requests/s allowed: {seen['seconds']:.1f} s, "
+        f"{let_through} let through = {share:.1%} of the limit, {seen['limited']} turned away; "
+        f"{memory_mb[0]:.1f} MB after a fifth, {memory_mb[1]:.1f} MB at the end; {dict(ended)}"
+    )
+    return share
+
+
+def main() -> None:
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    rate = float(sys.argv[2]) if len(sys.argv) > 2 else 100.0
+    with tempfile.TemporaryDirectory() as name:
+        clean = measure(n, rate, 0.0, Path(name) / "clean.sqlite")
+        faulty = measure(n, rate, 0.2, Path(name) / "faulty.sqlite")
+    print(f"share of the limit: {clean:.1%} (bar 95 %), with 20 % faults {faulty:.1%} (bar 90 %)")
+    sys.exit(clean < 0.95 or faulty < 0.90)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The certificate of a judge: what labels of people say of it, for a gate to require."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.calibration.agreement import (
+    confusion,
+    good_from,
+    judge_against_people,
+    people_against_people,
+)
+from ragbench.calibration.corrected import corrected_differences, corrected_means, sampling
+from ragbench.calibration.labels import Labels
+from ragbench.calibration.probes import probe
+from ragbench.calibration.ratings import Ratings
+from ragbench.calibration.retest import retest
+from ragbench.calibration.scale import Scale
+from ragbench.calibration.verdicts import JudgedRun, JudgedScore
+from ragbench.data.run_folder import CERTIFICATE_SCHEMA
+from ragbench.errors import DataError, OptionError
+from ragbench.signature import fingerprint_json
+
+_ONE_RUN = "one verdict per answer: name a second run of the same judge with --retest"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How labels are read and what is computed."""
+
+    scale: Scale | None = None
+    """The scale of the labels; None: that of each rubric."""
+    good: float | None = None
+    """The label from which an answer is good; None: beyond the middle of the scale."""
+    confidence: float = 0.95
+    """Coverage of the intervals."""
+    random: bool = False
+    """Whether the user vouches that the labelled answers were drawn at random."""
+    again: JudgedRun | None = None
+    """A second run of the same judge."""
+
+
+def certify(
+    run: JudgedRun,
+    scores: Mapping[str, JudgedScore],
+    labels: Mapping[str, Labels],
+    calibration: Calibration,
+) -> dict[str, Any]:
+    """Return the certificate, JSON-ready: the same labels and verdicts give the same bytes.
+
+    Args:
+        run: The run.
+        scores: The scores that are certified, by name.
+        labels: Labels by rubric.
+        calibration: How they are read.
+
+    Raises:
+        DataError: No labelled answer has a verdict, or the second run is not of the same judge.
+        OptionError: The label that is good from is not on the scale.
+    """
+    return {
+        "schema": CERTIFICATE_SCHEMA,
+        "run": run.name,
+        "data": dict(run.data),
+        "systems": list(run.systems),
+        "confidence": calibration.confidence,
+        "rubrics": {
+            name: _certify_score(run, score, labels[score.rubric.name], calibration)
+            for name, score in scores.items()
+            if score.rubric.name in labels
+        },
+    }
+
+
+def _certify_score(
+    run: JudgedRun, score: JudgedScore, labels: Labels, calibration: Calibration
+) -> dict[str, Any]:
+    scale = calibration.scale or Scale.of_rubric(score.rubric)
+    ratings = Ratings.of(score, labels, scale)
+    if not ratings.keys:
+        raise DataError(f"no answer with a label has a verdict on {score.name}", file=run.folder)
+    confidence = calibration.confidence
+    good = None
+    if calibration.good is not None:
+        if not scale.holds(calibration.good):
+            raise OptionError("--good", "", calibration.good, f"a label on {scale}")
+        good = (calibration.good - scale.low) / (scale.high - scale.low)
+    drawn = sampling(run, score, labels, vouched=calibration.random)
+    against = judge_against_people(ratings, good=good, confidence=confidence)
+    among = people_against_people(ratings, confidence=confidence)
+    again = calibration.again
+    return {
+        "rubric": score.rubric.name,
+        "rubric_fingerprint": score.rubric.fingerprint,
+        "judge": score.judge,
+        "model": score.model,
+        "signature": score.signature,
+        "scale": [scale.low, scale.high],
+        "good": good_from(scale, calibration.good),
+        "labels": {
+            "n": len(ratings.keys),
+            "raters": list(ratings.raters),
+            "without_label": len(labels.rows.keys() - labels.labelled),
+            "without_verdict": len(labels.labelled) - len(ratings.keys),
+            "between_levels": ratings.between,
+            "queries": len(set(ratings.queries.tolist())),
+            "fingerprint": _fingerprint(labels),
+            "random": drawn.random,
+            "why": drawn.why,
+        },
+        "agreement": {name: found.to_dict() for name, found in against.items()},
+        "ceiling": {name: found.to_dict() for name, found in among.items()},
+        "confusion": confusion(ratings),
+        "probes": probe(run, score, ratings, confidence=confidence),
+        "retest": {"status": "not available", "reason": _ONE_RUN}
+        if again is None
+        else retest((run, score), again, scale, confidence=confidence),
+        "corrected": corrected_means(run, score, ratings, drawn, confidence=confidence),
+        "corrected_differences": corrected_differences(
+            run, score, ratings, drawn, confidence=confidence
+        ),
+    }
+
+
+def _fingerprint(labels: Labels) -> str:
+    """Fingerprint who said what of which answer, whatever the order of rows."""
+    said = {
+        rater: sorted([*key, label] for key, label in of_rater.items())
+        for rater, of_rater in labels.by_rater.items()
+    }
+    return fingerprint_json(said)

@@ -1,0 +1,200 @@
+"""Labels of people: a sheet that came back, or a file of the user's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragbench.calibration.draw import item_id
+from ragbench.calibration.scale import Scale
+from ragbench.calibration.verdicts import JudgedRun, JudgedScore, Key
+from ragbench.data.corpus import check_unique
+from ragbench.data.jsonl import Entry
+from ragbench.data.rows import read_rows
+from ragbench.errors import DataError, OptionError
+from ragbench.registry import nearest
+
+_NEAREST_LIMIT = 20_000  # looking for the nearest of more ids would take seconds
+
+
+@dataclass(slots=True)
+class Labels:
+    """What people said by one rubric."""
+
+    by_rater: dict[str, dict[Key, float]] = field(default_factory=dict)
+    """Rater -> answer -> label, as written."""
+    rows: dict[Key, str] = field(default_factory=dict)
+    """Answer -> what its sheet says of the draw, empty for a file of the user's own; with the
+    answers whose label is missing."""
+
+    @property
+    def labelled(self) -> set[Key]:
+        """The answers with a label of anybody."""
+        return {key for labels in self.by_rater.values() for key in labels}
+
+
+def read_labels(
+    paths: Sequence[Path],
+    run: JudgedRun,
+    scores: Sequence[JudgedScore],
+    scale: Scale | None,
+    columns: Mapping[str, Sequence[str]],
+) -> dict[str, Labels]:
+    """Read labels by rubric.
+
+    A file is a sheet where it has the column `item`; else its rows are found by `query_id`, and
+    `system` where the run has several. Its labels are in the columns that `columns` names for a
+    rubric, else in one with the rubric's name, else in `label`, `label_1`, `label_2` ... of the
+    rubric that the column `rubric` names, or of the only one. Each column of each file is a rater.
+
+    Args:
+        paths: The files: CSV, JSON lines or Parquet.
+        run: What was judged.
+        scores: The scores that labels are for.
+        scale: The scale of all labels; None: that of each rubric.
+        columns: Rubric -> names of its label columns.
+
+    Raises:
+        DataError: An unknown or repeated answer, a label that is no number or off the scale, a
+            file without labels, with the place.
+    """
+    rubrics = {score.rubric.name: score for score in scores}
+    reader = _Reader(run, rubrics, scale, columns)
+    for path in paths:
+        reader.read(path, several=len(paths) > 1)
+    if not any(labels.by_rater for labels in reader.found.values()):
+        allowed = "numbers in the column label, or label_1, label_2 ..."
+        raise DataError("not one label", file=paths[0], allowed=allowed)
+    return {name: labels for name, labels in reader.found.items() if labels.by_rater}
+
+
+class _Reader:
+    """Reads files into labels by rubric."""
+
+    def __init__(
+        self,
+        run: JudgedRun,
+        rubrics: Mapping[str, JudgedScore],
+        scale: Scale | None,
+        columns: Mapping[str, Sequence[str]],
+    ) -> None:
+        self.found = {name: Labels() for name in rubrics}
+        self._run, self._rubrics, self._columns = run, rubrics, columns
+        self._scales = {n: scale or Scale.of_rubric(s.rubric) for n, s in rubrics.items()}
+        self._known = {name: {*score.scores, *score.unscored} for name, score in rubrics.items()}
+        for name in columns:
+            if name not in rubrics:
+                close = nearest(name, rubrics)
+                raise OptionError("--column", "rubric", name, ", ".join(rubrics), close)
+
+    def read(self, path: Path, *, several: bool) -> None:
+        rater_of = f"{path.stem}:" if several else ""
+        seen: dict[str, Entry] = {}
+        places: dict[str, tuple[str, Key]] = {}
+        for entry in read_rows(path, "labels"):
+            is_sheet = "item" in entry.values
+            if is_sheet and not places:
+                places = self._items()
+            if is_sheet and entry.values["item"] in (None, ""):
+                continue  # a row that somebody left empty
+            found = self._of_item(entry, places) if is_sheet else self._of_query(entry)
+            for rubric, key in found:
+                check_unique(f"{rubric} of {key[1]}, {key[0]}", "answer", entry, seen)
+                draw = str(entry.values.get("draw") or "") if is_sheet else ""
+                self.found[rubric].rows.setdefault(key, draw)
+                for column in self._label_columns(entry, rubric):
+                    label = self._label(entry, column, self._scales[rubric])
+                    if label is not None:
+                        rater = f"{rater_of}{column}"
+                        self.found[rubric].by_rater.setdefault(rater, {})[key] = label
+
+    def _items(self) -> dict[str, tuple[str, Key]]:
+        """Return rubric and answer for each item that a sheet of this run may hold."""
+        return {
+            item_id(self._run, name, key): (name, key)
+            for name, score in self._rubrics.items()
+            for key in score.scores
+        }
+
+    def _of_item(
+        self, entry: Entry, places: Mapping[str, tuple[str, Key]]
+    ) -> Iterator[tuple[str, Key]]:
+        item, rubric = entry.id("item"), entry.values.get("rubric")
+        if item in places:
+            yield places[item]
+        elif rubric in (None, "") or rubric in self._rubrics:
+            raise entry.error(
+                f"item '{item}' is no answer of this run",
+                allowed=f"items of a sheet that was drawn from {self._run.name}, while its answers "
+                "are what they were",
+                near=nearest(item, places) if len(places) <= _NEAREST_LIMIT else None,
+            )
+
+    def _of_query(self, entry: Entry) -> Iterator[tuple[str, Key]]:
+        query, systems = entry.id("query_id"), self._run.systems
+        system = entry.values.get("system")
+        if system in (None, "") and len(systems) > 1:
+            raise entry.error(
+                f"no 'system', and the run has {len(systems)}", allowed=", ".join(systems)
+            )
+        key = (str(system or systems[0]), query)
+        if key[0] not in systems:
+            raise entry.error(
+                f"system '{key[0]}' was not judged",
+                allowed=", ".join(systems),
+                near=nearest(key[0], systems),
+            )
+        for rubric in self._rubrics_of(entry):
+            if key not in self._known[rubric]:
+                queries = sorted({query for _, query in self._known[rubric]})
+                close = nearest(query, queries) if len(queries) <= _NEAREST_LIMIT else None
+                raise entry.error(f"query '{query}' was not judged", near=close)
+            yield rubric, key
+
+    def _rubrics_of(self, entry: Entry) -> list[str]:
+        named = entry.values.get("rubric")
+        if named not in (None, ""):
+            return [named] if named in self._rubrics else []
+        own = [name for name in self._rubrics if name in self._columns or name in entry.values]
+        if own:
+            return own
+        if len(self._rubrics) == 1:
+            return list(self._rubrics)
+        raise entry.error(
+            f"labels of which rubric? (columns: {', '.join(entry.values)})",
+            allowed=f"a column rubric, a column named {' or '.join(self._rubrics)}, --rubric NAME, "
+            "or --column RUBRIC=COLUMN",
+        )
+
+    def _label_columns(self, entry: Entry, rubric: str) -> list[str]:
+        named = list(self._columns.get(rubric, ()))
+        if not named and rubric in entry.values:
+            named = [rubric]
+        for column in named:
+            entry.field(column)
+        named = named or [c for c in entry.values if c == "label" or c.startswith("label_")]
+        if not named:
+            has = ", ".join(entry.values)
+            raise entry.error(
+                f"no column with labels of {rubric} (columns: {has})",
+                allowed="label, or label_1, label_2 ... for several raters, or --column "
+                f"{rubric}=COLUMN",
+            )
+        return named
+
+    def _label(self, entry: Entry, column: str, scale: Scale) -> float | None:
+        value = entry.values[column]
+        text = str(value).strip() if value is not None else ""
+        if not text:
+            return None
+        allowed = f"a number from {scale.low:g} to {scale.high:g}, or nothing"
+        try:
+            label = float(text)
+        except ValueError as error:
+            raise entry.error(f"{column}: {value!r}", allowed=allowed) from error
+        if isinstance(value, bool) or not math.isfinite(label) or not scale.holds(label):
+            hint = "; another scale: --scale LOW..HIGH"
+            raise entry.error(f"{column}: {value!r}", allowed=allowed + hint)
+        return label

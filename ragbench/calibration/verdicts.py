@@ -1,0 +1,227 @@
+"""What a finished run holds of its judges: verdicts, answers, rubrics, models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragbench.data.jsonl import Entry, read_jsonl
+from ragbench.data.run_folder import SUMMARY_SCHEMA, file_name, read_json, resolve_run_folder
+from ragbench.errors import DataError, OptionError
+from ragbench.registry import nearest
+from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric, read_rubric
+from ragbench.signature import Signature
+
+Key = tuple[str, str]
+"""System and query: one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """One answer of a system, as the judge saw it."""
+
+    answer: str
+    """The text."""
+    contexts: tuple[str, ...]
+    """The passages, best first; empty where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedScore:
+    """What one judge said by one rubric."""
+
+    name: str
+    """The score's name in the summary: the rubric, with the judge where there are several."""
+    rubric: Rubric
+    """What was asked."""
+    judge: str
+    """The judge's name."""
+    model: str
+    """What gave the verdicts."""
+    signature: str
+    """What the score depends on."""
+    scores: Mapping[Key, float]
+    """Verdicts from 0 to 1, of the answers that have one."""
+    unscored: Mapping[Key, str]
+    """Answers without a verdict, with the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """A finished run, as far as judges are concerned."""
+
+    folder: Path
+    """The run folder."""
+    name: str
+    """The experiment's name."""
+    seed: int
+    """The run's seed."""
+    systems: tuple[str, ...]
+    """The systems that were judged, in the order of the run."""
+    against: Mapping[str, str]
+    """System -> the system that it is compared with, where there is one."""
+    models: Mapping[str, str]
+    """System -> the model that wrote its answers, where a generator names one."""
+    data: Mapping[str, str]
+    """Fingerprints of the data set."""
+    answers: Mapping[Key, JudgedAnswer]
+    """Every answer."""
+    scores: Mapping[str, JudgedScore]
+    """What the judges said, by the name of the score."""
+
+    def chosen(self, names: Sequence[str]) -> list[JudgedScore]:
+        """Return the scores of these names or rubrics; all where none is named.
+
+        Raises:
+            OptionError: The run has no such score.
+        """
+        if not names:
+            return list(self.scores.values())
+        found: dict[str, JudgedScore] = {}
+        for name in names:
+            same = [s for s in self.scores.values() if name in (s.name, s.rubric.name)]
+            if not same:
+                known = list(self.scores)
+                raise OptionError("--rubric", "", name, ", ".join(known), nearest(name, known))
+            found |= {score.name: score for score in same}
+        return list(found.values())
+
+
+def read_judged_run(path: Path) -> JudgedRun:
+    """Read the verdicts of a run folder, or of the newest run of an experiment.
+
+    Raises:
+        DataError: There is no run, it has no verdicts, or a rubric is no longer what it was.
+    """
+    folder = resolve_run_folder(path)
+    summary = read_json(folder / "summary.json", SUMMARY_SCHEMA)
+    manifest = read_json(folder / "manifest.json", "ragbench.manifest/1")
+    config = _read_config(folder)
+    systems = [s for s in summary["systems"] if _file(folder, "judgements", s["name"]).is_file()]
+    if not systems:
+        raise DataError(
+            "no verdicts of a judge in this run",
+            file=folder,
+            allowed="a run with metrics.judge and answers to judge",
+        )
+    rows = {s["name"]: [*read_jsonl(_file(folder, "judgements", s["name"]))] for s in systems}
+    return JudgedRun(
+        folder=folder,
+        name=str(summary["name"]),
+        seed=int(summary["seed"]),
+        systems=tuple(rows),
+        against=_against(systems, summary.get("baseline")),
+        models=_models(systems, config),
+        data=dict(manifest["data"]),
+        answers={key: answer for name in rows for key, answer in _answers(folder, name)},
+        scores={score.name: score for score in _scores(summary, rows, _rubric_files(config))},
+    )
+
+
+def _file(folder: Path, kind: str, system: str) -> Path:
+    return folder / kind / f"{file_name(system)}.jsonl"
+
+
+def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
+    for entry in read_jsonl(_file(folder, "predictions", system)):
+        answer = entry.values.get("answer")
+        if answer is not None:
+            texts = [_full_text(each) for each in entry.values.get("contexts") or []]
+            yield (system, entry.text("query_id")), JudgedAnswer(str(answer), tuple(texts))
+
+
+def _full_text(context: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, [context.get("title"), context.get("text")]))
+
+
+def _scores(
+    summary: Mapping[str, Any], rows: Mapping[str, Sequence[Entry]], files: Sequence[Path]
+) -> Iterator[JudgedScore]:
+    signatures = {
+        name: score["signature"]
+        for system in summary["systems"]
+        for name, score in system["scores"].items()
+    }
+    found: dict[str, tuple[Entry, dict[Key, float], dict[Key, str]]] = {}
+    for system, entries in rows.items():
+        for entry in entries:
+            rubric, judge = entry.text("rubric"), entry.text("judge")
+            several = f"{rubric}(judge={judge})"
+            name = several if several in signatures else rubric
+            _, scores, unscored = found.setdefault(name, (entry, {}, {}))
+            key = (system, entry.text("query_id"))
+            if entry.values.get("score") is None:
+                unscored[key] = str(entry.values.get("cause"))
+            else:
+                scores[key] = float(entry.values["score"])
+    for name, (entry, scores, unscored) in found.items():
+        if name not in signatures:
+            raise entry.error(f"score '{name}' is not in summary.json")
+        yield JudgedScore(
+            name=name,
+            rubric=_rubric(entry.text("rubric"), signatures[name], files),
+            judge=entry.text("judge"),
+            model=entry.text("model"),
+            signature=signatures[name],
+            scores=scores,
+            unscored=unscored,
+        )
+
+
+def _rubric(name: str, signature: str, files: Sequence[Path]) -> Rubric:
+    """Find the rubric that the judge applied, by its fingerprint."""
+    wanted = dict(Signature.parse(signature).parts).get("rubric")
+    known = [load_rubric(name)] if name in built_in_rubrics() else []
+    known += [rubric for rubric in map(read_rubric, files) if rubric.name == name]
+    for rubric in known:
+        if rubric.fingerprint == wanted:
+            return rubric
+    here = ", ".join(rubric.fingerprint for rubric in known) or "none"
+    raise DataError(
+        f"rubric '{name}' is not the one that the judge applied: {wanted} then, {here} now",
+        allowed="the rubric as it was, or a new run",
+    )
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    """Read config.yaml as plain texts; its paths are relative to the folder."""
+    import yaml
+
+    path = folder / "config.yaml"
+    try:
+        found = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    except (OSError, yaml.YAMLError) as error:
+        raise DataError(f"cannot be read: {error}", file=path) from error
+    return {**found, "folder": folder} if isinstance(found, dict) else {"folder": folder}
+
+
+def _rubric_files(config: Mapping[str, Any]) -> list[Path]:
+    """Return the rubric files that the judges of a config name, those that are still there."""
+    judge = (config.get("metrics") or {}).get("judge") or {}
+    blocks = [judge, *(block for block in judge.values() if isinstance(block, dict))]
+    names = [name for block in blocks for name in block.get("rubrics") or []]
+    paths = [config["folder"] / name for name in names if name.endswith((".yaml", ".yml"))]
+    return [path for path in paths if path.is_file()]
+
+
+def _models(systems: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> dict[str, str]:
+    generators = config.get("generators") or {}
+    found = {}
+    for system in systems:
+        block = generators.get(system["generator"])
+        if isinstance(block, dict) and block.get("model"):
+            found[system["name"]] = str(block["model"])
+    return found
+
+
+def _against(systems: Sequence[Mapping[str, Any]], baseline: str | None) -> dict[str, str]:
+    """Pair each system with the baseline's pair of the same generator."""
+    of_baseline = {s["generator"]: s["name"] for s in systems if s["retriever"] == baseline}
+    found = {}
+    for system in systems:
+        other = of_baseline.get(system["generator"])
+        if other is not None and other != system["name"]:
+            found[str(system["name"])] = str(other)
+    return found

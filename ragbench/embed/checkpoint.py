@@ -1,0 +1,203 @@
+"""Models by path or hub name: where they are, what identifies them, why they cannot be loaded."""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragbench.embed.base import Device
+from ragbench.errors import DataError, MissingExtra, OptionError
+from ragbench.signature import fingerprint
+
+ALLOWED = "a folder with config.json, or the name of a model on the Hugging Face hub"
+
+_Loaded = TypeVar("_Loaded")
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".model", ".txt", ".json")
+# of the same weights in other formats, and of training: no number depends on them
+_ASIDE = frozenset({"onnx", "openvino", "training_args.bin", "optimizer.pt", "data_config.json"})
+_PLACES = frozenset({"_name_or_path", "name_or_path", "transformers_version", "__version__"})
+_CHUNK = 1 << 20
+_PROBE_S = 10.0
+_loading = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model that the user named."""
+
+    owner: str
+    """How messages name the component that needs it: `bertscore`."""
+    name: str
+    """As the user wrote it."""
+    folder: Path | None
+    """Where it lies, unless it is a name on the hub."""
+
+    @property
+    def identity(self) -> str:
+        """The hub name, or a hash of the folder's content: equal wherever the folder lies."""
+        return self.name if self.folder is None else f"sha256-{folder_digest(self.folder)}"
+
+    def load(self, load: Callable[[str, dict[str, bool]], _Loaded]) -> _Loaded:
+        """Load from the folder or the cache, else from the hub.
+
+        What the cache holds is not asked for again, so that a run needs no network then.
+
+        Args:
+            load: Gets a path or name, and keywords for `from_pretrained`.
+
+        Raises:
+            OptionError: The folder holds something else, or the hub has no such model.
+            DataError: It is not in the cache and the hub cannot be reached.
+        """
+        local = {"local_files_only": True}
+        try:
+            with _loading, _quiet():
+                return load(str(self.folder or self.name), local)
+        except (OSError, ValueError) as error:
+            if self.folder is not None:
+                found = f"{self.name} ({_first_line(error)})"
+                raise OptionError(self.owner, "model", found, ALLOWED) from error
+        self._ask_hub()
+        try:
+            with _loading:
+                return load(self.name, {})
+        except (OSError, ValueError) as error:
+            found = f"{self.name} ({_first_line(error)})"
+            raise OptionError(self.owner, "model", found, ALLOWED) from error
+
+    def _ask_hub(self) -> None:
+        """Fail at once where `from_pretrained` would try for a minute."""
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import HfHubHTTPError
+
+        try:
+            HfApi().model_info(self.name, timeout=_PROBE_S)
+        except HfHubHTTPError as error:  # it answered: no such model, or not for everybody
+            found = f"{self.name} ({_first_line(error)})"
+            raise OptionError(self.owner, "model", found, ALLOWED) from error
+        except Exception as error:  # by version an OSError, or one of requests or httpx
+            raise DataError(
+                f"{self.owner}: model '{self.name}' is not in the cache of the Hugging Face hub, "
+                f"and the hub cannot be reached ({_first_line(error)})",
+                allowed="a network, or the folder of a model",
+            ) from error
+
+
+def find_checkpoint(owner: str, model: str) -> Checkpoint:
+    """Tell a folder from a hub name; nothing is loaded.
+
+    Raises:
+        OptionError: A path without a model.
+
+    Example:
+        >>> find_checkpoint("bertscore", "roberta-large").identity
+        'roberta-large'
+    """
+    folder = Path(model).expanduser()
+    if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
+        return Checkpoint(owner, model, folder)
+    looks_like_a_path = model.count("/") > 1 or model.startswith((".", "/", "~")) or "\\" in model
+    if not model.strip() or looks_like_a_path or folder.exists():
+        raise OptionError(owner, "model", model, ALLOWED)
+    return Checkpoint(owner, model, None)
+
+
+def choose_device(owner: str, device: Device) -> str:
+    """Return where to compute: `cpu` or `cuda`.
+
+    Raises:
+        OptionError: There is no GPU that torch can use.
+    """
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise OptionError(owner, "device", device, "cpu or auto: torch finds no GPU here")
+    return device
+
+
+def need_packages(owner: str, extra: str, packages: dict[str, str]) -> None:
+    """See whether packages are installed, without importing them.
+
+    Args:
+        owner: What needs them: `metric 'bertscore'`.
+        extra: The extra that brings them.
+        packages: Module -> name of its package.
+
+    Raises:
+        MissingExtra: Names the first that is absent.
+    """
+    from importlib.util import find_spec
+
+    for module, package in packages.items():
+        if find_spec(module) is None:
+            raise MissingExtra(owner, package, extra)
+
+
+def folder_digest(folder: Path) -> str:
+    """Hash what the numbers of a model depend on: weights, tokeniser and configuration.
+
+    The folder's place and name, its read-me and its training logs are left out, as are the places
+    and versions that configuration files note.
+    """
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix in _WEIGHTS and not _ASIDE & set(path.relative_to(folder).parts)
+    )
+    states = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+    return _digest(folder, states)
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(folder: Path, states: tuple[tuple[str, int, int], ...]) -> str:
+    """The hash of some files; the states stand for their content from call to call."""
+    return fingerprint(piece for state in states for piece in _pieces(folder, Path(state[0])))
+
+
+def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
+    yield path.relative_to(folder).as_posix()
+    if path.name.endswith("config.json"):
+        yield json.dumps(_without_places(path), sort_keys=True)
+        return
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            yield chunk
+
+
+def _without_places(path: Path) -> Any:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError("cannot be read as JSON", file=path) from error
+    if not isinstance(content, dict):
+        return content
+    return {key: value for key, value in content.items() if key not in _PLACES}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers from drawing bars and reporting unused weights while it loads."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

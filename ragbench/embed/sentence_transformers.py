@@ -1,0 +1,125 @@
+"""Sentence embeddings by sentence-transformers, by folder or hub name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragbench.embed.base import Advance, Device, tell_nobody
+from ragbench.embed.batches import bucketed
+from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+
+if TYPE_CHECKING:
+    from ragbench.embed.base import Vectors
+
+EXTRA = "dense"
+PACKAGES = {"sentence_transformers": "sentence-transformers"}
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+# as in tokens.py: small batches pad less, a GPU needs large ones to be busy
+_BATCH_TOKENS = {"cpu": 768, "cuda": 65536}
+
+
+class SentenceTransformerEmbedder:
+    """An embedder on sentence-transformers; loaded once, used often, from any thread."""
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        *,
+        owner: str = "embedder",
+        device: Device = "auto",
+        batch_tokens: int | None = None,
+    ) -> None:
+        """Load a model.
+
+        Args:
+            model: A folder, or a name on the Hugging Face hub.
+            owner: How messages name the component that needs it.
+            device: Where to compute.
+            batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
+
+        Raises:
+            MissingExtra: sentence-transformers is not installed.
+            OptionError: There is no such model or device.
+            DataError: The hub cannot be reached.
+        """
+        need_packages(owner, EXTRA, PACKAGES)
+        checkpoint = find_checkpoint(owner, model)
+        chosen = choose_device(owner, device)
+        self.identity = checkpoint.identity
+        self._model = _load(checkpoint, chosen)
+        self._model.eval()
+        prompts = self._model.prompts or {}
+        self.prompts: Mapping[str, str] = {
+            role: prompts.get(role) or "" for role in ("query", "document")
+        }
+        self.limit: int | None = self._model.max_seq_length
+        self._batch_tokens = batch_tokens or _BATCH_TOKENS[chosen]
+        self._lock = threading.Lock()
+
+    def encode(
+        self, texts: Sequence[str], *, prompt: str = "", advance: Advance = tell_nobody
+    ) -> Vectors:
+        """Return a row of length 1 for each text, in their order; equal texts are computed once."""
+        import numpy as np
+
+        distinct = list(dict.fromkeys(texts))
+        with self._lock:
+            lengths = self._lengths(distinct, prompt)
+            read = [min(length, self.limit or length) for length in lengths]
+            rows: dict[str, Any] = {}
+            for batch in bucketed(read, self._batch_tokens):
+                vectors = self._model.encode(
+                    [_clean(distinct[position]) for position in batch],
+                    prompt=prompt,  # given, if empty: else a default of the model's would join in
+                    batch_size=len(batch),
+                    normalize_embeddings=True,
+                    show_progress_bar=False,
+                )
+                rows.update((distinct[p], row) for p, row in zip(batch, vectors, strict=True))
+                advance(len(batch))
+        if not texts:
+            return np.empty((0, 0), dtype=np.float32)
+        return np.stack([rows[text] for text in texts]).astype(np.float32, copy=False)
+
+    def count_truncated(self, texts: Sequence[str], *, prompt: str = "") -> int:
+        """Return how many of the texts are longer than the model can read."""
+        with self._lock:
+            lengths = self._lengths(texts, prompt)
+        return sum(length > (self.limit or length) for length in lengths)
+
+    def _lengths(self, texts: Sequence[str], prompt: str) -> list[int]:
+        if not texts:
+            return []
+        found = self._model.tokenizer(
+            [_clean(prompt + text) for text in texts], truncation=False, verbose=False
+        )
+        return [len(ids) for ids in found["input_ids"]]
+
+
+def check_model(owner: str, model: str) -> Checkpoint:
+    """See whether a model can be had, before its weights are read.
+
+    Raises:
+        OptionError: There is no such model.
+        DataError: The hub cannot be reached.
+    """
+    checkpoint = find_checkpoint(owner, model)
+    if checkpoint.folder is None:
+        from transformers import AutoConfig
+
+        checkpoint.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
+    return checkpoint
+
+
+def _load(checkpoint: Checkpoint, device: str) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    return checkpoint.load(lambda name, where: SentenceTransformer(name, device=device, **where))
+
+
+def _clean(text: str) -> str:
+    """The text as Unicode: half of a surrogate pair would stop the tokeniser."""
+    return text.encode("utf-8", "replace").decode("utf-8")

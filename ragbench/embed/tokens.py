@@ -1,0 +1,176 @@
+"""One vector for each token of a text, from any layer of any encoder on transformers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragbench.embed.base import Device
+from ragbench.embed.batches import bucketed
+from ragbench.embed.checkpoint import Checkpoint, choose_device
+from ragbench.embed.layers import count_layers, keep_layers, token_limit
+from ragbench.errors import OptionError
+
+if TYPE_CHECKING:
+    from ragbench.embed.base import Vectors
+
+# tokens of a batch, padding included: small ones pad less, a GPU needs large ones to be busy
+_BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A text as a model reads it."""
+
+    ids: tuple[int, ...]
+    """Ids of its tokens, with those that the model puts around a text."""
+    empty: bool
+    """Whether nothing but those is left."""
+    truncated: bool
+    """Whether the text is longer than the model can read."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class TokenEncoder:
+    """Turns texts into vectors of their tokens; loaded once, used often, from any thread.
+
+    Weights are computed with as 32-bit floats, also those that are stored as halves: a half has
+    three digits, and they would depend on the batch.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        num_layers: int,
+        *,
+        device: Device = "auto",
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        """Load a model.
+
+        Args:
+            checkpoint: The model.
+            num_layers: The layer whose output counts; those above it are dropped.
+            device: Where to compute.
+            batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
+            batch_size: Texts of a batch; None leaves it to `batch_tokens`.
+
+        Raises:
+            OptionError: There is no such model, layer or device.
+            DataError: The hub cannot be reached.
+        """
+        self.device = choose_device(checkpoint.owner, device)
+        check_layer(checkpoint, num_layers)
+        self._tokenizer, model = checkpoint.load(_load)
+        encoder = model.get_encoder() if model.config.is_encoder_decoder else model
+        self.limit = token_limit(self._tokenizer, encoder)
+        keep_layers(encoder, num_layers)
+        self._model = encoder.float().eval().to(self.device)
+        self._around = self._tokenizer.num_special_tokens_to_add(pair=False)
+        self._batch_tokens = batch_tokens or _BATCH_TOKENS[self.device]
+        self._batch_size = batch_size
+        # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
+        self._lock = threading.Lock()
+
+    @property
+    def outer_tokens(self) -> frozenset[int]:
+        """Ids of the tokens that stand for the start and the end of a text."""
+        ids = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
+        return frozenset(number for number in ids if number is not None)
+
+    @property
+    def block_tokens(self) -> int:
+        """How many tokens make enough batches for texts of similar length to be found."""
+        return 16 * self._batch_tokens
+
+    def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
+        """Cut texts into tokens, and those that are too long to what the model can read."""
+        if not texts:
+            return []
+        # what is no Unicode text (half of a surrogate pair) would stop the tokeniser
+        clean = [text.strip().encode("utf-8", "replace").decode("utf-8") for text in texts]
+        with self._lock:
+            found = self._ids(clean)
+            long = [row for row, ids in enumerate(found) if self._too_long(ids)]
+            cut = self._ids([clean[row] for row in long], truncate=True)
+        for row, ids in zip(long, cut, strict=True):
+            found[row] = ids
+        truncated = frozenset(long)
+        return [
+            Tokens(tuple(ids), len(ids) <= self._around, row in truncated)
+            for row, ids in enumerate(found)
+        ]
+
+    def _too_long(self, ids: Sequence[int]) -> bool:
+        return self.limit is not None and len(ids) > self.limit
+
+    def _ids(self, texts: Sequence[str], *, truncate: bool = False) -> list[list[int]]:
+        if not texts:
+            return []
+        cut = {"truncation": True, "max_length": self.limit} if truncate else {}
+        found: list[list[int]] = self._tokenizer(
+            list(texts),
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,  # we count what is too long
+            **cut,
+        )["input_ids"]
+        return found
+
+    def encode(self, texts: Sequence[Tokens]) -> Iterator[tuple[int, Vectors]]:
+        """Yield position and vectors of each text, a row of length 1 for each token.
+
+        Texts of similar length are computed together, so they do not come in order.
+        """
+        lengths = [len(text) for text in texts]
+        for batch in bucketed(lengths, self._batch_tokens, self._batch_size):
+            vectors = self._forward([texts[position].ids for position in batch])
+            for row, position in enumerate(batch):
+                # a copy, so that whoever keeps one text does not keep its batch
+                yield position, vectors[row, : lengths[position]].copy()
+
+    def _forward(self, batch: Sequence[Sequence[int]]) -> Vectors:
+        import torch
+
+        longest = max(map(len, batch))
+        pad = self._tokenizer.pad_token_id or 0
+        ids = torch.full((len(batch), longest), pad, dtype=torch.long)
+        mask = torch.zeros((len(batch), longest), dtype=torch.long)
+        for row, tokens in enumerate(batch):
+            ids[row, : len(tokens)] = torch.tensor(tokens)
+            mask[row, : len(tokens)] = 1
+        with torch.inference_mode():
+            hidden = self._model(ids.to(self.device), attention_mask=mask.to(self.device))[0]
+            found: Vectors = torch.nn.functional.normalize(hidden, dim=-1).cpu().numpy()
+        return found
+
+
+def check_layer(checkpoint: Checkpoint, num_layers: int) -> None:
+    """See whether a model is there and has a layer, before its weights are read.
+
+    Raises:
+        OptionError: There is no such model or layer.
+        DataError: The hub cannot be reached.
+    """
+    from transformers import AutoConfig
+
+    config = checkpoint.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
+    layers = count_layers(config)
+    if not 0 <= num_layers <= layers:
+        allowed = f"an integer from 0 to {layers}, the layers of {checkpoint.name}"
+        raise OptionError(checkpoint.owner, "num_layers", num_layers, allowed)
+
+
+def _load(name: str, where: dict[str, bool]) -> tuple[Any, Any]:
+    from transformers import AutoModel, AutoTokenizer
+
+    # what class it is, the configuration says: a folder's name may contain anything
+    return (
+        AutoTokenizer.from_pretrained(name, **where),
+        AutoModel.from_pretrained(name, **where),
+    )

@@ -1,0 +1,208 @@
+"""What a chat model is, and the records that it speaks in: a request, a reply, a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from ragbench.errors import RagbenchError
+from ragbench.types import Cause
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    """Who speaks."""
+    content: str
+    """What is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """All that a reply depends on, apart from the server."""
+
+    model: str
+    """The model, as the server calls it."""
+    messages: tuple[Message, ...]
+    """The conversation so far."""
+    temperature: float | None = None
+    """None leaves it to the server."""
+    max_tokens: int | None = None
+    """Longest reply; None leaves it to the server."""
+    seed: int | None = None
+    """Seed of the first sample; sample n is asked with seed + n."""
+    stop: tuple[str, ...] = ()
+    """Texts at which the reply ends."""
+    schema: Mapping[str, Any] | None = None
+    """JSON schema of the reply, in the subset that `check_schema` allows; None: any text."""
+    top_logprobs: int = 0
+    """How many alternatives per token the reply should list; 0: no log-probabilities."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters of the server's own."""
+    sample: int = 0
+    """Which of several replies to the same question this is; part of the key, never sent."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping of all fields."""
+        messages = [{"role": m.role, "content": m.content} for m in self.messages]
+        rest = {name: getattr(self, name) for name in self.__slots__ if name != "messages"}
+        return {**rest, "messages": messages, "stop": list(self.stop)}
+
+    def followed_by(self, *messages: Message) -> ChatRequest:
+        """Return the request with further turns."""
+        return replace(self, messages=self.messages + messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or several calls; None where the server does not say."""
+
+    input_tokens: int | None = None
+    """Tokens that were sent."""
+    output_tokens: int | None = None
+    """Tokens that were generated."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One token of a reply, and what could have stood in its place."""
+
+    token: str
+    """The token; not always valid text on its own."""
+    logprob: float
+    """Its natural log-probability."""
+    top: tuple[tuple[str, float], ...] = ()
+    """The likeliest tokens here with their log-probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try that failed, kept with the reply or the failure that ended the item."""
+
+    cause: str
+    """The cause as a word."""
+    detail: str
+    """What went wrong, in words."""
+    latency_ms: float
+    """How long the try was under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """What a model answered."""
+
+    text: str
+    """The text; empty where the model refused."""
+    finish_reason: str = ""
+    """Why it stopped, in the server's words: `stop`, `length`, `content_filter`."""
+    refusal: str | None = None
+    """Its refusal, where it refused."""
+    usage: Usage = Usage()
+    """Tokens as the server counts them."""
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    """Log-probabilities per token; None where the server returns none."""
+    model: str = ""
+    """The model as the server names it."""
+    system_fingerprint: str | None = None
+    """The server's word for its configuration."""
+    latency_ms: float = 0.0
+    """How long the try that succeeded was under way."""
+    attempts: tuple[Attempt, ...] = ()
+    """The tries that failed before it."""
+    cost_usd: float | None = None
+    """What it cost when it was paid for; None where the price or the usage is not known."""
+    stored: bool = False
+    """Whether it was read from the reply store: nothing was sent, nothing was paid."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether the model, or a filter before it, refused."""
+        return self.refusal is not None or self.finish_reason == "content_filter"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping of all that is kept on disk."""
+        kept = asdict(self)
+        del kept["stored"]
+        return kept
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> ChatReply:
+        """Read what `to_dict` wrote, with `stored` set."""
+        logprobs = kept["logprobs"]
+        parts = {
+            "usage": Usage(**kept["usage"]),
+            "attempts": tuple(Attempt(**attempt) for attempt in kept["attempts"]),
+            "logprobs": None if logprobs is None else tuple(map(_token_logprob, logprobs)),
+        }
+        return cls(**{**kept, **parts, "stored": True})
+
+
+class ChatFailure(RagbenchError):
+    """One call that brought no usable reply; its cause goes into the counts.
+
+    Attributes:
+        cause: Why there is none.
+        detail: What went wrong, in words, without secrets.
+        retryable: Whether the same call can succeed later.
+        throttled: Whether the server asks for fewer calls.
+        retry_after_s: How long the server asks to wait; None where it does not say.
+        fatal: Whether every other call must fail as well: a wrong key, an empty account.
+        status: The HTTP status, where there was one.
+        param: The parameter that the server refuses, where it names one.
+        attempts: The tries that failed before the last one.
+        replies: Replies that came and could not be used, last one last.
+    """
+
+    def __init__(
+        self,
+        cause: Cause,
+        detail: str,
+        *,
+        retryable: bool = False,
+        throttled: bool = False,
+        retry_after_s: float | None = None,
+        fatal: bool = False,
+        status: int | None = None,
+        param: str | None = None,
+        attempts: tuple[Attempt, ...] = (),
+        replies: tuple[ChatReply, ...] = (),
+    ) -> None:
+        self.cause, self.detail = cause, detail
+        self.retryable, self.throttled, self.fatal = retryable, throttled, fatal
+        self.retry_after_s, self.status, self.param = retry_after_s, status, param
+        self.attempts, self.replies = attempts, replies
+        super().__init__(f"{cause.word}: {detail}")
+
+    def but(self, **changes: Any) -> ChatFailure:
+        """Return the failure with other attributes."""
+        kept = {key: value for key, value in vars(self).items() if key not in ("cause", "detail")}
+        cause, detail = changes.pop("cause", self.cause), changes.pop("detail", self.detail)
+        return ChatFailure(cause, detail, **(kept | changes))
+
+
+class ChatModel(Protocol):
+    """Sends one request to one server, once: no retries, no limits, no memory."""
+
+    identity: Mapping[str, str]
+    """What else than the request a reply depends on: kind, address; never a secret."""
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request.
+
+        Raises:
+            ChatFailure: There is none, or none that can be used.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections."""
+        ...
+
+
+def _token_logprob(kept: Mapping[str, Any]) -> TokenLogprob:
+    return TokenLogprob(kept["token"], kept["logprob"], tuple((t, p) for t, p in kept["top"]))

@@ -1,0 +1,126 @@
+"""Read a chat completion, whatever a server sends in its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragbench.llm.base import ChatFailure, ChatReply, TokenLogprob, Usage
+from ragbench.llm.failures import failure_of_body, shortened
+from ragbench.types import Cause
+
+
+def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
+    """Return the reply in the body of a completion.
+
+    Raises:
+        ChatFailure: The body is no JSON (retryable: a proxy answered, or it was cut), is an error
+            with status 200, or holds no choice.
+
+    Example:
+        >>> choice = {"message": {"content": "4"}, "finish_reason": "stop"}
+        >>> read_completion({"model": "m", "choices": [choice]}).text
+        '4'
+    """
+    completion = _parsed(body) if isinstance(body, str) else body
+    if isinstance(completion.get("error"), Mapping):
+        error = completion["error"]
+        raise failure_of_body(error, str(error.get("message", error)))
+    choices = completion.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
+        detail = f"the completion holds no choice: {shortened(json.dumps(completion))}"
+        raise ChatFailure(Cause.UNREADABLE, detail, retryable=True)
+    refusal = message.get("refusal")
+    return ChatReply(
+        text=read_text(message.get("content")),
+        finish_reason=str(choice.get("finish_reason") or ""),
+        refusal=str(refusal) if refusal else None,
+        usage=_usage(completion.get("usage")),
+        logprobs=read_logprobs(choice.get("logprobs")),
+        model=str(completion.get("model") or ""),
+        system_fingerprint=completion.get("system_fingerprint"),
+    )
+
+
+def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
+    """Return the body of the completion that a stream of chunks amounts to, as JSON.
+
+    Raises:
+        ChatFailure: The stream ended before the model did (retryable).
+    """
+    whole: dict[str, Any] = {"choices": []}
+    texts, refusals = [], []
+    logprobs: list[Any] = []
+    finish_reason = None
+    for chunk in chunks:
+        whole |= {key: chunk[key] for key in _ENVELOPE if chunk.get(key) is not None}
+        for choice in chunk.get("choices") or ():
+            delta = choice.get("delta") or {}
+            texts.append(delta.get("content") or "")
+            refusals.append(delta.get("refusal") or "")
+            logprobs += (choice.get("logprobs") or {}).get("content") or ()
+            finish_reason = choice.get("finish_reason") or finish_reason
+            whole["choices"] = [choice]
+    if whole["choices"]:
+        if finish_reason is None:
+            detail = "the stream ended before the reply did"
+            raise ChatFailure(Cause.SERVER_ERROR, detail, retryable=True)
+        message = {"content": "".join(texts), "refusal": "".join(refusals) or None}
+        joined = {"message": message, "finish_reason": finish_reason}
+        whole["choices"] = [{**joined, "logprobs": {"content": logprobs} if logprobs else None}]
+    return json.dumps(whole)
+
+
+_ENVELOPE = ("model", "system_fingerprint", "usage", "error")
+
+
+def _parsed(body: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        return value
+    detail = f"the server answered 200 with what is no completion: {shortened(body)!r}"
+    raise ChatFailure(Cause.SERVER_ERROR, detail, retryable=True)
+
+
+def read_text(content: Any) -> str:
+    """Return the text of a message: a string, or the text parts of a list."""
+    if isinstance(content, list):
+        parts = [p.get("text", "") if isinstance(p, Mapping) else p for p in content]
+        return "".join(part for part in parts if isinstance(part, str))
+    return content if isinstance(content, str) else ""
+
+
+def _usage(usage: Any) -> Usage:
+    if not isinstance(usage, Mapping):
+        return Usage()
+    return Usage(read_count(usage.get("prompt_tokens")), read_count(usage.get("completion_tokens")))
+
+
+def read_count(value: Any) -> int | None:
+    """Return a number of tokens; None where the server sent something else."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_count else None
+
+
+def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
+    """Return log-probabilities; None where there are none or they cannot be read."""
+    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    if not isinstance(content, list):
+        return None
+    try:
+        return tuple(
+            TokenLogprob(
+                str(entry["token"]),
+                float(entry["logprob"]),
+                tuple((str(t["token"]), float(t["logprob"])) for t in entry["top_logprobs"] or ()),
+            )
+            for entry in content
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

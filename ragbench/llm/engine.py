@@ -1,0 +1,239 @@
+"""The chat engine: one model behind limits, a reply store, a budget and a count of what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ragbench.errors import OptionError
+from ragbench.llm.base import ChatFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.llm.budget import Budget, Reservation
+from ragbench.llm.limits import Limits
+from ragbench.llm.loop_thread import LoopThread
+from ragbench.llm.replies import Replies, request_key
+from ragbench.llm.retry import Sender
+from ragbench.llm.usage import Prices, Totals, upper_bound
+from ragbench.llm.window import as_completed, in_order
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+_WAITING = 64  # items taken beyond twice the concurrency: those that wait before they try again
+_AHEAD = 1_024  # values that may be done before the oldest is, where they are wanted in order
+
+
+class ChatEngine:
+    """Asks one chat model, from any thread and inside any event loop.
+
+    A request is looked up in the store, else reserved in the budget, sent within the limits, put
+    on disk, and only then returned. Equal requests that are under way at once are sent once.
+
+    Args:
+        model: Who is asked.
+        limits: How many calls, how long, how often again.
+        replies: Where replies are kept; None keeps none. The caller closes it.
+        prices: What calls cost; default: the built-in table.
+        budget: What they may cost; may be shared with other engines.
+
+    Example:
+        >>> from ragbench.llm.base import Message
+        >>> from ragbench.llm.openai import OpenAIChat
+        >>> from ragbench.testing import ChatServer
+        >>> with ChatServer("four") as server:
+        ...     with ChatEngine(OpenAIChat(base_url=server.url)) as engine:
+        ...         request = ChatRequest("m", (Message("user", "2 + 2?"),))
+        ...         reply = engine.ask(request)
+        >>> reply.text, engine.totals.calls
+        ('four', 1)
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        limits: Limits | None = None,
+        replies: Replies | None = None,
+        prices: Prices | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        self.model, self.limits = model, limits or Limits()
+        self.replies, self.budget = replies, budget
+        self.prices = prices or Prices.load()
+        self.totals = Totals()
+        self._sender = Sender(model, self.limits)
+        self._door = LoopThread("ragbench-chat")
+        self._flights: dict[str, _Flight] = {}
+        self._closed = False
+
+    def ask(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request.
+
+        Raises:
+            ChatFailure: There is none; with its cause.
+            DataError: The store cannot be used, or a replay lacks the reply.
+        """
+        return self._door.run(self._ask(request))
+
+    async def aask(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request, as `ask` does."""
+        return await self._door.arun(self._ask(request))
+
+    def ask_many(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | ChatFailure]:
+        """Yield what came of every request, in their order; a failure stops no other one."""
+        return self._door.iterate(self._outcomes(requests))
+
+    def aask_many(self, requests: Iterable[ChatRequest]) -> AsyncIterator[ChatReply | ChatFailure]:
+        """Yield what came of every request, as `ask_many` does."""
+        return self._door.aiterate(self._outcomes(requests))
+
+    def each(
+        self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
+    ) -> Iterator[tuple[int, Value]]:
+        """Yield (position, value) of an asynchronous function of every item, as they are done.
+
+        The function may ask as often as an item needs (`await engine.aask(...)`). What it raises
+        ends all; it turns failures into values itself.
+        """
+        return self._door.iterate(as_completed(function, items, size=self._size))
+
+    def aeach(
+        self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
+    ) -> AsyncIterator[tuple[int, Value]]:
+        """Yield (position, value) of every item, as `each` does."""
+        return self._door.aiterate(as_completed(function, items, size=self._size))
+
+    def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine in the engine's own loop and return its value."""
+        return self._door.run(coroutine)
+
+    async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine in the engine's own loop, from another one."""
+        return await self._door.arun(coroutine)
+
+    def close(self) -> None:
+        """Cancel what is under way and give back the connections."""
+        if not self._closed:
+            self._closed = True
+            self._door.run(self.model.aclose())
+            self._door.close()
+
+    def __enter__(self) -> ChatEngine:
+        """Return the engine itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()
+
+    async def __aenter__(self) -> ChatEngine:
+        """Return the engine itself."""
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Close it."""
+        await asyncio.to_thread(self.close)
+
+    @property
+    def _size(self) -> int:
+        return 2 * self.limits.concurrency + _WAITING
+
+    def _outcomes(
+        self, requests: Iterable[ChatRequest]
+    ) -> AsyncGenerator[ChatReply | ChatFailure, None]:
+        return in_order(self._outcome, requests, size=self._size, ahead=_AHEAD)
+
+    async def _outcome(self, request: ChatRequest) -> ChatReply | ChatFailure:
+        try:
+            return await self._ask(request)
+        except ChatFailure as failure:
+            return failure
+
+    async def _ask(self, request: ChatRequest) -> ChatReply:
+        key = request_key(self.model.identity, request)
+        flight = self._flights.get(key)
+        if flight is not None:
+            reply = replace(await flight.joined(), stored=True)  # paid for once, by the first
+            self.totals.add(reply)
+            return reply
+        flight = self._flights[key] = _Flight(self._fetch(key, request))
+        flight.when_done(lambda: self._flights.pop(key, None))
+        return await flight.joined()
+
+    async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
+        """The stored reply, or a new one."""
+        reply = None if self.replies is None else self.replies.get(key)
+        if reply is None:
+            if self.replies is not None and self.replies.replay:
+                raise self.replies.missing(request, key)
+            reply = await self._send(key, request)
+        self.totals.add(reply)
+        return reply
+
+    async def _send(self, key: str, request: ChatRequest) -> ChatReply:
+        """Reserve, send, count, keep."""
+        held = None if self.budget is None else await self.budget.reserve(self._bound(request))
+
+        async def keep(reply: ChatReply) -> ChatReply:
+            nonlocal held
+            price = self.prices.of(request.model)
+            paid = replace(reply, cost_usd=None if price is None else price.cost_usd(reply.usage))
+            if self.budget is not None and held is not None:
+                self.budget.settle(held, paid.usage, paid.cost_usd)
+                held = None
+            if self.replies is None:
+                return paid
+            return await asyncio.wrap_future(self.replies.store(key, paid))
+
+        try:
+            return await self._sender.send(request, keep)
+        except ChatFailure:
+            self.totals.failed += 1
+            raise
+        finally:
+            if self.budget is not None and held is not None:
+                self.budget.release(held)
+
+    def _bound(self, request: ChatRequest) -> Reservation:
+        usage = upper_bound(request)
+        price = self.prices.of(request.model)
+        if self.budget is None or self.budget.usd is None:
+            usd: float | None = 0.0
+        else:
+            usd = None if price is None else price.cost_usd(usage)
+        if usd is None:
+            found = f"a limit, with {request.model!r}, whose price is not known"
+            allowed = (
+                "models of the price table; add this one to a file of prices, or to its `free`"
+            )
+            raise OptionError("budget", "usd", found, allowed)
+        return Reservation((usage.input_tokens or 0) + (usage.output_tokens or 0), usd)
+
+
+class _Flight:
+    """One request under way, and how many wait for it; the last to give up cancels it."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, ChatReply]) -> None:
+        self._task = asyncio.ensure_future(coroutine)
+        self._waiting = 0
+
+    def when_done(self, function: Callable[[], object]) -> None:
+        self._task.add_done_callback(lambda task: function())
+
+    async def joined(self) -> ChatReply:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self._task)
+        finally:
+            self._waiting -= 1
+            if not self._waiting and not self._task.done():
+                self._task.cancel()

@@ -1,0 +1,103 @@
+"""Any langchain chat model, by what it has: `ainvoke`, or `invoke` in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragbench.errors import OptionError
+from ragbench.llm.base import ChatFailure, ChatReply, ChatRequest, Usage
+from ragbench.llm.completion import read_count, read_logprobs, read_text
+from ragbench.llm.failures import failure_of_exception
+from ragbench.llm.in_thread import in_thread
+from ragbench.llm.response_format import in_words
+from ragbench.secrets import redact
+from ragbench.types import Cause
+
+
+class LangchainChat:
+    """Asks a chat model of the user's own.
+
+    Its parameters (temperature, longest reply, ...) are those that it was made with: vendors name
+    them differently. Of a request, only the messages and `stop` reach it; a schema is put into
+    words. Set the model's own retries to 0, or calls are repeated without being counted.
+
+    Args:
+        model: Anything with `ainvoke(messages)` or `invoke(messages)`.
+        version: Joins the key of stored replies: change it when the model's parameters change.
+
+    Raises:
+        OptionError: It has neither method.
+    """
+
+    def __init__(self, model: Any, *, version: str = "") -> None:
+        if not callable(getattr(model, "ainvoke", None) or getattr(model, "invoke", None)):
+            found = type(model).__name__
+            raise OptionError("langchain", "model", found, "an object with ainvoke or invoke")
+        self._model = model
+        self._secrets = _secrets_of(model)
+        kind = type(model)
+        self.name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+        self.identity: Mapping[str, str] = {
+            "type": "langchain",
+            "class": f"{kind.__module__}.{kind.__qualname__}",
+            "model": self.name,
+            "temperature": str(getattr(model, "temperature", "")),
+            "version": version,
+        }
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request."""
+        messages = request.to_dict()["messages"]
+        if request.schema is not None:
+            messages[-1]["content"] = in_words(messages[-1]["content"], request.schema)
+        options = {"stop": list(request.stop)} if request.stop else {}
+        try:
+            message = await self._invoke(messages, options)
+        except Exception as error:  # noqa: BLE001 - a user's model raises anything
+            failure = failure_of_exception(error)
+            raise failure.but(detail=redact(failure.detail, self._secrets)) from None
+        return self._reply(message)
+
+    async def aclose(self) -> None:
+        """Leave the model alone: it belongs to the user."""
+
+    async def _invoke(self, messages: Any, options: Mapping[str, Any]) -> Any:
+        if callable(ainvoke := getattr(self._model, "ainvoke", None)):
+            return await ainvoke(messages, **options)
+        return await in_thread(lambda: self._model.invoke(messages, **options))
+
+    def _reply(self, message: Any) -> ChatReply:
+        """Read a message: langchain's own, or a text."""
+        if isinstance(message, str):
+            return ChatReply(redact(message, self._secrets), model=self.name)
+        content = getattr(message, "content", None)
+        if content is None:
+            detail = f"the model returned a {type(message).__name__}, expected a message"
+            raise ChatFailure(Cause.MALFORMED, detail)
+        told = getattr(message, "response_metadata", None) or {}
+        usage = getattr(message, "usage_metadata", None) or {}
+        refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
+        tokens = Usage(
+            read_count(usage.get("input_tokens")), read_count(usage.get("output_tokens"))
+        )
+        return ChatReply(
+            text=redact(read_text(content), self._secrets),
+            finish_reason=str(told.get("finish_reason") or told.get("stop_reason") or ""),
+            refusal=str(refusal) if refusal else None,
+            usage=tokens,
+            logprobs=read_logprobs(told.get("logprobs")),
+            model=str(told.get("model_name") or told.get("model") or self.name),
+            system_fingerprint=told.get("system_fingerprint"),
+        )
+
+
+def _secrets_of(model: Any) -> dict[str, str]:
+    """What the model itself declares to be secret, by name."""
+    fields = getattr(model, "__dict__", {})
+    found = {}
+    for name, value in fields.items():
+        reveal = getattr(value, "get_secret_value", None)
+        if callable(reveal) and isinstance(secret := reveal(), str) and len(secret) >= 8:
+            found[name] = secret
+    return found

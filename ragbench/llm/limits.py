@@ -1,0 +1,179 @@
+"""How many calls are under way: as many as the server bears, found out by its own complaints."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ragbench.errors import OptionError
+from ragbench.llm.base import ChatFailure
+from ragbench.llm.pace import HEADROOM, Pace
+
+_FIRST_BACKOFF_S = 0.5
+_LONGEST_BACKOFF_S = 30.0
+_MEMORY = 0.02  # the latency is an average over about 50 answers,
+_FEW, _MANY = 0.05, 0.005  # the share of complaints one over about 20 and one over about 200
+_SUDDEN, _STRAY = 0.25, 0.06  # from these shares on it is the number of calls that is too large
+_SLOWLY = 0.1  # per answer: a full server may turn away one call in twenty
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How a server is asked.
+
+    Example:
+        >>> Limits(concurrency=0)
+        Traceback (most recent call last):
+        ragbench.errors.OptionError: limits: concurrency: found 0, allowed: an integer >= 1
+    """
+
+    concurrency: int = 16
+    """The most calls under way at once; fewer while the server complains."""
+    timeout: float | None = 60.0
+    """Seconds that the server may take over one item, all tries together; waiting for a free
+    place or because the server asked to does not count. None: no limit."""
+    retries: int = 6
+    """How often an item is tried again, if a try can succeed."""
+    longest_wait: float = 300.0
+    """Seconds; a server that asks to wait longer fails the item."""
+    seed: int = 0
+    """Seed of the jitter between tries."""
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise OptionError("limits", "concurrency", self.concurrency, "an integer >= 1")
+        if self.retries < 0:
+            raise OptionError("limits", "retries", self.retries, "an integer >= 0")
+        if self.timeout is not None and not self.timeout > 0:
+            raise OptionError("limits", "timeout", self.timeout, "seconds > 0, or null")
+        if not self.longest_wait >= 0:
+            raise OptionError("limits", "longest_wait", self.longest_wait, "seconds >= 0")
+
+
+class Backoff:
+    """How long to wait before the next try.
+
+    0.5 s, doubled with every try up to 30 s, with seeded jitter, so that calls that were turned
+    away together do not come back together. Where the server says how long, that long instead;
+    from the second try on both, since it was not enough.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def seconds(self, failure: ChatFailure, tried: int) -> float:
+        """Return the seconds to wait after the n-th try (from 1)."""
+        asked_s = failure.retry_after_s
+        doubled = tried - 1 if asked_s is None else tried - 2
+        longest = min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(doubled, 16))
+        own_s = longest * (0.5 + 0.5 * self._random.random())
+        if asked_s is None:
+            return own_s
+        return asked_s * (1 + 0.1 * self._random.random()) + (own_s if tried > 1 else 0.0)
+
+
+class AdaptiveLimit:
+    """A limit on the calls under way that halves when the server complains and grows back.
+
+    Additive increase, multiplicative decrease, as in TCP (Chiu and Jain 1989; RFC 5681). Complaints
+    are 429, 503 and 529. Where more than 6 % of about the last 200 answers are complaints (or a
+    quarter of the last 20), each halves the limit, though not below what the server was seen to
+    bear: its answers per second times their latency (Little 1961). Rarer ones take away one place.
+    Answers give back one place each up to half of the old limit, from there a tenth each. `Pace`
+    spreads the calls in time. Belongs to one event loop.
+
+    Args:
+        most: The limit never exceeds it; it starts there.
+        clock: Seconds on a clock that never jumps back.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most, self.size, self.in_flight = most, float(most), 0
+        self.pace = Pace()
+        self._fast_until = float(most)
+        self._share_of_few, self._share_of_many = 0.0, 0.0
+        self._latency_s, self._cut_at = 0.0, -math.inf
+        self._clock = clock
+        # who was turned away goes first: a row must not fail because newer ones overtook it
+        self._again: deque[asyncio.Future[None]] = deque()
+        self._new: deque[asyncio.Future[None]] = deque()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    async def enter(self, *, again: bool = False) -> None:
+        """Wait for a place; those that were turned away before go first."""
+        queue = self._again if again else self._new
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(place)
+        self._wake()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._free()
+            else:
+                queue.remove(place)
+            raise
+
+    def leave(self, failure: ChatFailure | None, took_s: float) -> None:
+        """Give a place back, and learn from what came of the call."""
+        now = self._clock()
+        complaint = failure is not None and failure.throttled
+        self._share_of_few += _FEW * (complaint - self._share_of_few)
+        self._share_of_many += _MANY * (complaint - self._share_of_many)
+        if complaint:
+            self._complained(now)
+        else:
+            self.pace.answered(now)
+            weight = _MEMORY if self._latency_s else 1.0
+            self._latency_s += weight * (took_s - self._latency_s)
+            if failure is None:
+                self._grow()
+        self._free()
+
+    def _complained(self, now: float) -> None:
+        if self._share_of_few <= _SUDDEN and self._share_of_many <= _STRAY:
+            self.size = max(1.0, self.size - 1)
+            return
+        if now >= self._cut_at + self._latency_s:
+            self._fast_until = self.size / 2
+        self._cut_at = now
+        self.pace.complained(now)
+        measured = self.pace.measured(now)
+        bears = self.in_flight - 1.0 if measured is None else HEADROOM * measured * self._latency_s
+        self.size = max(1.0, self.size / 2, min(self.size, bears))
+
+    def _grow(self) -> None:
+        if self.in_flight >= int(self.size):  # a limit that is not reached has not been tried
+            step = 1.0 if self.size < self._fast_until else _SLOWLY
+            self.size = min(float(self.most), self.size + step)
+
+    def _free(self) -> None:
+        self.in_flight -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let in as many as there are places, those that were turned away first."""
+        now = self._clock()
+        while (self._again or self._new) and self.in_flight < int(self.size):
+            wait_s = self.pace.wait_s(now)
+            if wait_s > 0:
+                self._wake_in(wait_s)
+                return
+            place = (self._again or self._new).popleft()
+            if not place.done():
+                self.in_flight += 1
+                self.pace.sent(now)
+                place.set_result(None)
+
+    def _wake_in(self, wait_s: float) -> None:
+        if self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_later(wait_s, self._alarmed)
+
+    def _alarmed(self) -> None:
+        self._alarm = None
+        self._wake()

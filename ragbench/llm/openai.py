@@ -1,0 +1,205 @@
+"""Any server that speaks the OpenAI chat protocol, through the `openai` package (extra `judge`)."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ragbench.errors import MissingExtra, OptionError
+from ragbench.llm.base import ChatFailure, ChatReply, ChatRequest
+from ragbench.llm.completion import join_chunks, read_completion
+from ragbench.llm.failures import (
+    failure_of_body,
+    failure_of_connection,
+    failure_of_exception,
+)
+from ragbench.llm.in_thread import in_thread
+from ragbench.llm.response_format import Fallbacks, Wording
+from ragbench.secrets import redact
+from ragbench.types import Cause
+
+_CONNECT_S = 10.0  # a server that does not even accept a connection is asked again
+_SHORTEST_SECRET = 8  # 'none' and 'local' are no keys, and stand in many texts
+
+
+class OpenAIChat:
+    """Asks an OpenAI-compatible server; one call, no retries of the client's own.
+
+    What a server turns out not to know (a response format, a parameter's name) is left out of
+    later calls. Log messages, errors and replies never hold the key.
+
+    Args:
+        base_url: The server, up to and with `/v1`; None or empty: OpenAI's own.
+        api_key_env: The environment variable that holds the key. A server of one's own needs none.
+        stream: Whether to take replies in pieces, for servers that cut connections which are
+            silent for long.
+        client: A ready `openai.OpenAI` or `AsyncOpenAI` in place of the address and the variable:
+            its server, key and headers count, its retries do not, and it is not closed. The HTTP
+            client inside is used as well, unless it is asynchronous: that belongs to another loop.
+
+    Raises:
+        MissingExtra: The `openai` package is not installed.
+        OptionError: There is no key for OpenAI's own server, or the URL holds secrets.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        stream: bool = False,
+        client: Any = None,
+    ) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingExtra("chat model 'openai'", "openai", "judge") from error
+        patience = openai.Timeout(None, connect=_CONNECT_S)
+        self._client: Any
+        self._owns_client = client is None
+        if client is None:
+            address = _checked_address(base_url or os.environ.get("OPENAI_BASE_URL") or None)
+            self._secrets, key = _key(api_key_env, address)
+            self._client = openai.AsyncOpenAI(
+                base_url=address, api_key=key, max_retries=0, timeout=patience
+            )
+        else:
+            self._secrets = _secrets_of(client, (openai.OpenAI, openai.AsyncOpenAI))
+            _checked_address(str(client.base_url))
+            self._owns_client = isinstance(client, openai.AsyncOpenAI)
+            http = {"http_client": openai.DefaultAsyncHttpxClient()} if self._owns_client else {}
+            self._client = client.with_options(max_retries=0, timeout=patience, **http)
+        self._waits = isinstance(self._client, openai.OpenAI)
+        if self._waits and stream:
+            found = "a synchronous client with stream"
+            raise OptionError("openai", "client", found, "an openai.AsyncOpenAI, or no stream")
+        self._stream = stream
+        self._fallbacks = Fallbacks()
+        self.identity: Mapping[str, str] = {
+            "type": "openai",
+            "base_url": str(self._client.base_url).rstrip("/"),
+        }
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request; what the server does not know is worded otherwise."""
+        while True:
+            wording = self._fallbacks.wording(request)
+            try:
+                return await self._ask(wording)
+            except ChatFailure as failure:
+                if not self._fallbacks.learn(wording, failure):
+                    raise
+
+    async def aclose(self) -> None:
+        """Give back the connections."""
+        if self._owns_client:
+            await self._client.close()
+
+    async def _ask(self, wording: Wording) -> ChatReply:
+        """Send one wording once."""
+        import openai
+
+        try:
+            body = await (self._streamed(wording) if self._stream else self._whole(wording))
+        except openai.APIConnectionError as error:
+            raise self._connection_failure(error) from None
+        except openai.APIStatusError as error:
+            # `from None`: the client's exception holds the request with its headers
+            raise self._without_secrets(failure_of_exception(error)) from None
+        except openai.APIError as error:  # an error in the middle of a stream has no status
+            failure = failure_of_body(error.body, error.message)
+            raise self._without_secrets(failure) from None
+        return read_completion(body)
+
+    async def _whole(self, wording: Wording) -> str:
+        # the text as it came: the client's own records accept what is no completion, and take
+        # longer to make than the rest of a call
+        post = functools.partial(
+            self._client.post, "/chat/completions", cast_to=str, body=wording.body
+        )
+        return self._clean(await (in_thread(post) if self._waits else post()))
+
+    async def _streamed(self, wording: Wording) -> str:
+        import openai
+        from openai.types.chat import ChatCompletionChunk
+
+        options = {"stream": True, "stream_options": {"include_usage": True}}
+        chunks = []
+        stream = await self._client.post(
+            "/chat/completions",
+            cast_to=ChatCompletionChunk,
+            body={**wording.body, **options},
+            stream=True,
+            stream_cls=openai.AsyncStream[ChatCompletionChunk],
+        )
+        try:
+            async for chunk in stream:
+                chunks.append(chunk.to_dict())
+        except (openai.APIError, ValueError):
+            raise
+        except Exception as error:  # noqa: BLE001 - the HTTP library's own errors, unwrapped
+            raise self._connection_failure(error) from None
+        finally:
+            await stream.close()
+        return self._clean(join_chunks(chunks))
+
+    def _connection_failure(self, error: BaseException) -> ChatFailure:
+        import openai
+
+        if isinstance(error, openai.APITimeoutError):
+            detail = f"no connection within {_CONNECT_S:g} s"
+            return ChatFailure(Cause.TIMEOUT, detail, retryable=True)
+        cause = error.__cause__ or error
+        words = f"{type(cause).__name__}: {cause}".rstrip(": ")
+        return self._without_secrets(failure_of_connection(words))
+
+    def _without_secrets(self, failure: ChatFailure) -> ChatFailure:
+        return failure.but(detail=self._clean(failure.detail))
+
+    def _clean(self, text: str) -> str:
+        return redact(text, self._secrets)
+
+
+def _key(name: str, address: str | None) -> tuple[dict[str, str], str]:
+    """The secrets to keep out of texts, and the key to send."""
+    key = os.environ.get(name, "")
+    if not key and address is None:
+        raise OptionError(
+            "openai",
+            "api_key_env",
+            f"{name} (not set)",
+            "the name of an environment variable that holds the key; "
+            "or base_url, for a server that needs none",
+        )
+    secrets = {name: key} if len(key) >= _SHORTEST_SECRET else {}
+    return secrets, key or "none"
+
+
+def _secrets_of(client: Any, kinds: tuple[type, ...]) -> dict[str, str]:
+    """The key of a ready client, to be kept out of texts."""
+    if not isinstance(client, kinds):
+        allowed = "an openai.OpenAI or openai.AsyncOpenAI"
+        raise OptionError("openai", "client", type(client).__name__, allowed)
+    key = str(getattr(client, "api_key", None) or "")
+    return {"client.api_key": key} if len(key) >= _SHORTEST_SECRET else {}
+
+
+def _checked_address(address: str | None) -> str | None:
+    """The address, refused where it holds credentials: it goes into keys and files."""
+    if address is None:
+        return None
+    parts = urlsplit(address)
+    if parts.username or parts.password or parts.query or parts.fragment:
+        bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+        raise OptionError(
+            "openai",
+            "base_url",
+            f"{bare} with credentials or a query",
+            "an address alone; the key goes into the variable that api_key_env names",
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise OptionError("openai", "base_url", address, "http://... or https://...")
+    return address

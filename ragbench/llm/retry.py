@@ -1,0 +1,95 @@
+"""One item through a limit: tried until it succeeds, cannot succeed, or has had its time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from ragbench.llm.base import Attempt, ChatFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.llm.limits import AdaptiveLimit, Backoff, Limits
+from ragbench.types import Cause
+
+Keep = Callable[[ChatReply], Awaitable[ChatReply]]
+"""Puts a reply where it is safe, and returns it as it is there."""
+
+_REFUSALS = 3  # as many in a row, and no further call is sent
+
+
+class Sender:
+    """Sends requests to one model, within its limits. Belongs to one event loop."""
+
+    def __init__(
+        self, model: ChatModel, limits: Limits, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._model, self._limits, self._clock = model, limits, clock
+        self.limit = AdaptiveLimit(limits.concurrency, clock)
+        self._backoff = Backoff(limits.seed)
+        self._hopeless: ChatFailure | None = None
+        self._answered, self._refusals = False, 0
+
+    async def send(self, request: ChatRequest, keep: Keep) -> ChatReply:
+        """Return the reply as it was kept, with the tries that failed before it.
+
+        A call counts as under way until its reply is kept: no more than the limit can be lost.
+
+        Raises:
+            ChatFailure: No try succeeded; with its cause and all tries.
+        """
+        attempts: list[Attempt] = []
+        spent_s = 0.0
+        while True:
+            left_s = None if self._limits.timeout is None else self._limits.timeout - spent_s
+            await self.limit.enter(again=bool(attempts))
+            start = self._clock()
+            # unless told otherwise: cancelled, and nothing was learnt about the server
+            outcome: ChatReply | ChatFailure = ChatFailure(Cause.ERROR, "cancelled")
+            took_s = 0.0
+            try:
+                outcome = await self._try(request, left_s)
+                took_s = self._clock() - start
+                if isinstance(outcome, ChatReply):
+                    self._answered, self._refusals = True, 0
+                    tried = replace(outcome, latency_ms=took_s * 1000, attempts=tuple(attempts))
+                    return await keep(tried)
+            finally:
+                failure = outcome if isinstance(outcome, ChatFailure) else None
+                self.limit.leave(failure, took_s)
+            spent_s += took_s
+            attempts.append(Attempt(outcome.cause.word, outcome.detail, took_s * 1000))
+            await asyncio.sleep(self._wait(outcome, attempts, spent_s))
+
+    async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | ChatFailure:
+        if self._hopeless is not None:
+            return self._hopeless
+        try:
+            return await asyncio.wait_for(self._model.complete(request), left_s)
+        except ChatFailure as failure:
+            # a key that has worked may be refused once by mistake, not again and again
+            self._refusals = self._refusals + 1 if failure.fatal else 0
+            if failure.fatal and (not self._answered or self._refusals >= _REFUSALS):
+                self._hopeless = failure
+            return failure
+        except (TimeoutError, asyncio.TimeoutError):
+            return ChatFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")
+
+    def _wait(self, failure: ChatFailure, attempts: list[Attempt], spent_s: float) -> float:
+        """Seconds until the next try.
+
+        Raises:
+            ChatFailure: There is none.
+        """
+        why = ""
+        asked_s = failure.retry_after_s or 0.0
+        if not failure.retryable:
+            pass
+        elif self._limits.timeout is not None and spent_s >= self._limits.timeout:
+            why = f"; no time left of {self._limits.timeout:g} s"
+        elif len(attempts) > self._limits.retries:
+            why = f"; tried {len(attempts)} times"
+        elif asked_s > self._limits.longest_wait:
+            why = f"; it asks to wait {asked_s:g} s, longer than {self._limits.longest_wait:g} s"
+        else:
+            return self._backoff.seconds(failure, len(attempts))
+        raise failure.but(detail=failure.detail + why, attempts=tuple(attempts))

@@ -1,0 +1,79 @@
+"""Ask for a value in the form of a schema: read the reply, and ask once more if that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.errors import OptionError
+from ragbench.llm.base import ChatFailure, ChatReply, ChatRequest, Message
+from ragbench.llm.reading import read_json
+from ragbench.llm.schema import check_schema
+from ragbench.llm.unreadable import Unreadable
+from ragbench.types import Cause
+
+Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
+"""Sends a request: `ChatEngine.aask`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredReply:
+    """A value that was read, and every reply that it took."""
+
+    value: Any
+    """What the reply says, in the form of the schema."""
+    replies: tuple[ChatReply, ...]
+    """All replies; the last one holds the value, those before could not be read."""
+
+    @property
+    def reply(self) -> ChatReply:
+        """The reply that holds the value."""
+        return self.replies[-1]
+
+
+async def ask_structured(ask: Ask, request: ChatRequest, *, reasks: int = 1) -> StructuredReply:
+    """Return the value that a model answers to a request with a schema.
+
+    A reply that cannot be read is shown to the model once more, with what was wrong with it.
+
+    Args:
+        ask: Sends requests.
+        request: Its `schema` says what the value looks like.
+        reasks: How often an unreadable reply is asked again.
+
+    Raises:
+        ChatFailure: `refused`, `unreadable` after the last try, or what `ask` raises; with all
+            the replies that came.
+        OptionError: The request has no schema, or one with keywords that are not checked.
+    """
+    if request.schema is None:
+        raise OptionError("ask_structured", "schema", None, "a JSON schema")
+    check_schema(request.schema)
+    replies: list[ChatReply] = []
+    asked = request
+    while True:
+        try:
+            reply = await ask(asked)
+        except ChatFailure as failure:
+            raise failure.but(replies=(*replies, *failure.replies)) from None
+        replies.append(reply)
+        if reply.refused:
+            said = reply.refusal or "the reply was held back by a content filter"
+            raise ChatFailure(Cause.REFUSED, said, replies=tuple(replies))
+        try:
+            return StructuredReply(read_json(reply.text, request.schema), tuple(replies))
+        except Unreadable as error:
+            problem = _problem(error, reply)
+        if len(replies) > reasks:
+            raise ChatFailure(Cause.UNREADABLE, problem, replies=tuple(replies))
+        asked = request.followed_by(
+            Message("assistant", reply.text),
+            Message("user", f"This could not be read: {problem}. Answer again, with JSON alone."),
+        )
+
+
+def _problem(error: Unreadable, reply: ChatReply) -> str:
+    if reply.finish_reason == "length":
+        return f"{error}; the reply ended at the longest that was allowed"
+    return str(error)

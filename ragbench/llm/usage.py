@@ -1,0 +1,148 @@
+"""Tokens and money: what a call cost, and what many cost together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import DataError
+from ragbench.llm.base import ChatReply, ChatRequest, Usage
+
+_BUILT_IN = Path(__file__).with_name("prices.yaml")
+_DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
+_PER_MESSAGE = 16  # tokens that a chat template may put around a message; real ones put 3 to 8
+_LONGEST_REPLY = 4096  # tokens that a reply is expected not to exceed where no limit is set
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs, in US dollars per million tokens."""
+
+    input: float
+    """Per million tokens sent."""
+    output: float
+    """Per million tokens generated."""
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """Return the cost of some tokens; None where their number is not known."""
+        if self.input == self.output == 0:
+            return 0.0
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices by model.
+
+    Example:
+        >>> prices = Prices.load()
+        >>> prices.of("gpt-4o-mini-2024-07-18").cost_usd(Usage(1_000_000, 100_000))
+        0.21
+        >>> prices.of("my-own-model") is None  # not known, which is not free
+        True
+    """
+
+    models: Mapping[str, Price]
+    """Price by the name that requests use."""
+
+    @classmethod
+    def load(cls, path: str | Path | None = None) -> Prices:
+        """Read the prices that ship with the package, and over them those of a file.
+
+        Raises:
+            DataError: The file is no such table; with its file and model.
+        """
+        built_in = _read(_BUILT_IN)
+        return cls(built_in if path is None else {**built_in, **_read(Path(path))})
+
+    def of(self, model: str) -> Price | None:
+        """Return the price of a model, also under a dated name; None where it is not known."""
+        return self.models.get(model) or self.models.get(_DATED.sub("", model))
+
+
+def upper_bound(request: ChatRequest) -> Usage:
+    """Return tokens that a call will hardly exceed, to be reserved before it is sent.
+
+    Every tokeniser in use makes at most one token of a byte (UTF-8), so the input is a true bound.
+    The output is `max_tokens`, or 4096 where the request sets none.
+    """
+    sent = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
+    sent += _PER_MESSAGE * len(request.messages)
+    return Usage(sent, _LONGEST_REPLY if request.max_tokens is None else request.max_tokens)
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a number of calls used together."""
+
+    calls: int = 0
+    """Replies that were paid for."""
+    stored: int = 0
+    """Replies that were read from the store instead."""
+    failed: int = 0
+    """Calls that brought no reply."""
+    input_tokens: int = 0
+    """Tokens sent, as far as servers say."""
+    output_tokens: int = 0
+    """Tokens generated, as far as servers say."""
+    cost_usd: float = 0.0
+    """Cost, as far as it is known."""
+    unknown_usage: int = 0
+    """Replies whose server does not say how many tokens they took."""
+    unknown_cost: int = 0
+    """Replies whose cost is not known; `cost_usd` lacks them."""
+    models: set[str] = field(default_factory=set)
+    """The models, as the servers name them."""
+
+    def add(self, reply: ChatReply) -> None:
+        """Count a reply."""
+        self.models.add(reply.model)
+        if reply.stored:
+            self.stored += 1
+            return
+        self.calls += 1
+        self.input_tokens += reply.usage.input_tokens or 0
+        self.output_tokens += reply.usage.output_tokens or 0
+        self.cost_usd += reply.cost_usd or 0.0
+        self.unknown_usage += reply.usage.output_tokens is None
+        self.unknown_cost += reply.cost_usd is None
+
+
+@cache
+def _read(path: Path) -> dict[str, Price]:
+    import yaml
+
+    try:
+        table = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        found = " ".join(str(error).split())
+        raise DataError(f"cannot be read as prices: {found}", file=path) from None
+    if not isinstance(table, Mapping) or not set(table) <= {"models", "free"}:
+        raise DataError("no table of prices", file=path, allowed="models: {...}, free: [...]")
+    prices = {str(name): Price(0.0, 0.0) for name in table.get("free") or ()}
+    for name, entry in (table.get("models") or {}).items():
+        prices[str(name)] = _price(entry, path, str(name))
+    return prices
+
+
+def _price(entry: Any, path: Path, name: str) -> Price:
+    keys = {"input", "output"}
+    if isinstance(entry, Mapping) and set(entry) == keys and all(map(_is_price, entry.values())):
+        return Price(float(entry["input"]), float(entry["output"]))
+    raise DataError(
+        f"{entry!r} is no price",
+        file=path,
+        record=f"models.{name}",
+        allowed="{input: number, output: number}, US dollars per million tokens",
+    )
+
+
+def _is_price(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 <= value < float("inf")

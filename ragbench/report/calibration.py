@@ -1,0 +1,178 @@
+"""The tables of `ragbench calibrate`: a certificate as aligned text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ragbench.report.digits import MISSING, counted, difference, interval, printable, significant
+from ragbench.report.table import align
+
+Json = Mapping[str, Any]
+
+_GAP = "  "
+_NAMES = {
+    "raw": "same level",
+    "kappa": "kappa",
+    "kappa_linear": "kappa, linear weights",
+    "kappa_quadratic": "kappa, quadratic weights",
+    "alpha_nominal": "alpha, nominal",
+    "alpha_ordinal": "alpha, ordinal",
+    "alpha_interval": "alpha, interval",
+    "spearman": "Spearman's rho",
+    "kendall": "Kendall's tau-b",
+    "auc": "AUC",
+}
+
+
+def render_certificate(certificate: Json) -> str:
+    """Draw all that a certificate holds; what could not be computed is there with its reason."""
+    blocks = [_score(name, rubric, certificate) for name, rubric in certificate["rubrics"].items()]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _score(name: str, rubric: Json, certificate: Json) -> list[str]:
+    labels = rubric["labels"]
+    head = f"{certificate['run']}: {name} by judge {rubric['judge']} ({rubric['model']})"
+    raters = ", ".join(map(printable, labels["raters"]))
+    scale = "..".join(f"{end:g}" for end in rubric["scale"])
+    lines = [
+        f"{printable(head)}, against {counted(len(labels['raters']), 'raters')}: {raters}",
+        f"{counted(labels['n'], 'answers')} to {counted(labels['queries'], 'queries')}, "
+        f"labels on {scale}",
+        "",
+        *_agreement(rubric),
+        "",
+        *_confusion(rubric),
+        "",
+        *_probes(rubric),
+        *_retest(rubric["retest"]),
+        "",
+        *_corrected(rubric),
+        "",
+        *_notes(rubric, certificate["confidence"]),
+    ]
+    return lines
+
+
+def _agreement(rubric: Json) -> list[str]:
+    found, ceiling = rubric["agreement"], rubric["ceiling"]
+    columns = [["agreement", *(_NAMES[name] for name in found)]]
+    columns.append(["judge and people", *map(_cell, found.values())])
+    if ceiling:
+        columns.append(["people and people", *(_cell(ceiling.get(name)) for name in found)])
+    columns.append(["level", *(each["level"] for each in found.values())])
+    return _draw(columns)
+
+
+def _cell(found: Json | None) -> str:
+    if found is None or found["value"] is None:
+        return MISSING
+    return f"{significant(found['value'])} {interval(found['interval'])}".rstrip()
+
+
+def _confusion(rubric: Json) -> list[str]:
+    levels, counts = rubric["confusion"]["levels"], rubric["confusion"]["counts"]
+    if not levels:
+        return ["no confusion table: the scale has no levels"]
+    shown = [f"{level:g}" for level in levels]
+    columns = [["people / judge", *shown]]
+    columns += [[level, *(str(row[place]) for row in counts)] for place, level in enumerate(shown)]
+    return _draw(columns)
+
+
+def _probes(rubric: Json) -> Iterator[str]:
+    for name, found in rubric["probes"].items():
+        what = f"bias, {name.replace('_', ' ')}"
+        if found["status"] != "measured":
+            yield f"{what}: not available: {printable(found['reason'])}"
+            continue
+        value, ends = difference(found["value"], found["interval"])
+        yield f"{what}: {value} {ends}, {found['statistic']}: {found['finding']}"
+
+
+def _retest(found: Json) -> Iterator[str]:
+    if found["status"] != "measured":
+        yield f"test-retest: not available: {found['reason']}"
+        return
+    rate = f"{significant(found['flip_rate'])} {interval(found['interval'])}"
+    moved = significant(found["mean_difference"])
+    yield (
+        f"test-retest: {rate} of {counted(found['n'], 'answers')} got another {found['unit']}; "
+        f"mean difference of the scores {moved}"
+    )
+
+
+def _corrected(rubric: Json) -> Iterator[str]:
+    """The corrected means, as a table; one line where none could be corrected."""
+    rows = [(name, found) for name, found in rubric["corrected"].items()]
+    done = [(name, found) for name, found in rows if found["status"] == "corrected"]
+    if done:
+        yield from _draw(
+            [
+                ["corrected mean", *(printable(name) for name, _ in done)],
+                ["judge", *(significant(found["judge_mean"]) for _, found in done)],
+                ["labels alone", *(_mean(found, "labels_") for _, found in done)],
+                ["corrected", *(_mean(found, "") for _, found in done)],
+                ["width", *(_ratio(found) for _, found in done)],
+                ["lambda", *(significant(found["lambda"]) for _, found in done)],
+            ]
+        )
+    differences = rubric["corrected_differences"].items()
+    for name, found in differences:
+        if found["status"] == "corrected":
+            value, ends = difference(found["mean"], found["interval"])
+            pair = f"{printable(name)} - {printable(found['against'])}"
+            yield f"corrected difference, {pair}: {value} {ends}, width {_ratio(found)}"
+    refused = {
+        f"{what}, {name}": found["reason"]
+        for what, found_of in (("mean", rows), ("difference", differences))
+        for name, found in found_of
+        if found["status"] != "corrected"
+    }
+    for reason in dict.fromkeys(refused.values()):
+        names = [name for name, why in refused.items() if why == reason]
+        yield (
+            f"not corrected ({len(names)}: {printable(names[0])}{', ...' * (len(names) > 1)}): "
+            + reason
+        )
+
+
+def _mean(found: Json, prefix: str) -> str:
+    mean = found[f"{prefix}mean"]
+    return f"{significant(mean)} {interval(found[f'{prefix}interval'])}".rstrip()
+
+
+def _ratio(found: Json) -> str:
+    ratio = found["width_ratio"]
+    return MISSING if ratio is None else f"x {ratio:.2f}"
+
+
+def _notes(rubric: Json, confidence: float) -> Iterator[str]:
+    """What is needed to read the numbers."""
+    labels = rubric["labels"]
+    yield f"[low, high]: {confidence * 100:g} % interval; the queries are what is sampled"
+    yield f"AUC: {rubric['good']} are good; the rest takes all levels"
+    if rubric["confusion"]["levels"]:
+        yield "kappa, alpha nominal and ordinal: on the nearest level, halfway the better one"
+    if len(labels["raters"]) > 1:
+        yield "judge and people: mean over the raters; people and people: mean over their pairs"
+    told = {
+        "without_label": "rows without a label, left out",
+        "without_verdict": "labels without a verdict of the judge, left out",
+        "between_levels": "labels between two levels",
+    }
+    for key, text in told.items():
+        if labels[key]:
+            yield f"note: {text}: {labels[key]}"
+    for place in ("agreement", "ceiling"):
+        reasons: dict[str, list[str]] = {}
+        for name, found in rubric[place].items():
+            if found["reason"]:
+                reasons.setdefault(found["reason"], []).append(_NAMES[name])
+        for reason, names in reasons.items():
+            yield f"note: {', '.join(names)}: {reason}"
+
+
+def _draw(columns: Sequence[Sequence[str]]) -> list[str]:
+    return [_GAP.join(row).rstrip() for row in align(columns)]

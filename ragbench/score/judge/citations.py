@@ -1,0 +1,74 @@
+"""Markers that cite passages: `[1]`, `[2, 3]`, `[1-3]`; the first passage is 1."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ragbench.text.sentences import sentences
+
+_NUMBERS = r"\^?\d{1,3}(?:\s*[,;\u2013-]\s*\^?\d{1,3})*"
+_MARKER = re.compile(rf"\s*(?:\[\s*({_NUMBERS})\s*\]|\u3010\s*({_NUMBERS})\s*\u3011)")
+_PART = re.compile(r"\^?(\d{1,3})(?:\s*[\u2013-]\s*\^?(\d{1,3}))?")
+_LEADING = re.compile(rf"^(?:{_MARKER.pattern})+")
+# a marker behind the full stop: a space after it lets the sentence end before the marker
+_GLUED = re.compile(rf"(?<=[.!?])(?=(?:{_MARKER.pattern})+(?:\s|$))")
+
+
+class CitedSentence(NamedTuple):
+    """A sentence with the passages that it cites."""
+
+    text: str
+    """Without its markers."""
+    cited: frozenset[int]
+    """Passages, counted from 1; also numbers that no passage has."""
+
+
+def cited_sentences(text: str) -> list[CitedSentence]:
+    """Split a text into sentences, each with the passages that it cites.
+
+    Markers may stand before the full stop or behind it: those at the start of a sentence belong
+    to the sentence before. A text without markers cites nothing.
+
+    Example:
+        >>> for sentence in cited_sentences("It opened in 1932 [1]. It is red. [2][4-5]"):
+        ...     print(sentence.text, sorted(sentence.cited))
+        It opened in 1932. [1]
+        It is red. [2, 4, 5]
+    """
+    found: list[CitedSentence] = []
+    for sentence in sentences(_GLUED.sub(" ", text)):
+        leading = _LEADING.match(sentence)
+        if leading and found:
+            last = found[-1]
+            found[-1] = last._replace(cited=last.cited | markers(leading.group()))
+            sentence = sentence[leading.end() :].strip()
+        plain = without_markers(sentence)
+        if plain:
+            found.append(CitedSentence(plain, markers(sentence)))
+    return found
+
+
+def markers(text: str) -> frozenset[int]:
+    """Return the numbers that a text cites.
+
+    Example:
+        >>> sorted(markers("One [3], two [1, 2] and in 1932 [5-7].")), markers("in [a]")
+        ([1, 2, 3, 5, 6, 7], frozenset())
+    """
+    found: set[int] = set()
+    for marker in _MARKER.finditer(text):
+        for part in _PART.finditer(marker.group(1) or marker.group(2)):
+            first = int(part.group(1))
+            found.update(range(first, int(part.group(2) or first) + 1))
+    return frozenset(found)
+
+
+def without_markers(text: str) -> str:
+    """Return a text without its markers, stripped.
+
+    Example:
+        >>> without_markers("It opened in 1932 [1][2].")
+        'It opened in 1932.'
+    """
+    return _MARKER.sub("", text).strip()

@@ -1,0 +1,210 @@
+"""Numbers made of verdicts on claims: faithfulness, hallucination, context recall and the rest.
+
+The claims of an answer and of a reference are checked once, against each passage and against each
+other. Every number here is a count over these verdicts, so that asking for one more costs no
+further call. The set of numbers is that of RAGChecker (Ru et al., 2024), with citations after
+ALCE (Gao et al., 2023) on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ragbench.types.scores import Cause
+
+Ruling = Literal["supported", "contradicted", "not_mentioned"]
+"""What one text says of one claim."""
+
+Side = Literal["answer_passages", "reference_passages", "answer_reference", "reference_answer"]
+"""Whose claims are checked against what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """Verdicts on the claims of one answer and one reference; empty where nobody asked."""
+
+    answer_passages: Sequence[Sequence[Ruling]] = ()
+    """A row per claim of the answer, a column per passage."""
+    reference_passages: Sequence[Sequence[Ruling]] = ()
+    """A row per claim of the reference, a column per passage."""
+    answer_reference: Sequence[Ruling] = ()
+    """Per claim of the answer, what the reference says of it."""
+    reference_answer: Sequence[Ruling] = ()
+    """Per claim of the reference, what the answer says of it."""
+    sentences: Sequence[int] = ()
+    """Per claim of the answer, the sentence that it comes from."""
+    cited: Sequence[frozenset[int]] = ()
+    """Per claim of the answer, the passages that its sentence cites, counted from 1."""
+
+    @property
+    def grounded(self) -> list[bool]:
+        """Per claim of the answer, whether a passage supports it."""
+        return ["supported" in row for row in self.answer_passages]
+
+    @property
+    def right(self) -> list[bool]:
+        """Per claim of the answer, whether the reference supports it."""
+        return [ruling == "supported" for ruling in self.answer_reference]
+
+    @property
+    def recalled(self) -> list[bool]:
+        """Per claim of the reference, whether the answer supports it."""
+        return [ruling == "supported" for ruling in self.reference_answer]
+
+    @property
+    def findable(self) -> list[bool]:
+        """Per claim of the reference, whether a passage supports it."""
+        return ["supported" in row for row in self.reference_passages]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """One number, and the verdicts that it is made of."""
+
+    sides: tuple[Side, ...]
+    """Whose claims must have been checked against what."""
+    score: Callable[[Grounding], float | None]
+    """The number, 0..1; None where it does not apply."""
+    undefined: Cause = Cause.NO_CLAIMS
+    """Why it does not apply where it does not."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What an item must have."""
+        words = {word for side in self.sides for word in side.split("_")}
+        named = {"answer": "answer", "passages": "contexts", "reference": "reference"}
+        return tuple(need for word, need in named.items() if word in words)
+
+
+def _share(marks: Sequence[bool]) -> float | None:
+    return sum(marks) / len(marks) if marks else None
+
+
+def _faithfulness(found: Grounding) -> float | None:
+    return _share(found.grounded)
+
+
+def _factual_consistency(found: Grounding) -> float | None:
+    """A claim is inconsistent where a passage contradicts it and none supports it."""
+    return _share(
+        ["supported" in row or "contradicted" not in row for row in found.answer_passages]
+    )
+
+
+def _hallucination(found: Grounding) -> float | None:
+    pairs = zip(found.grounded, found.right, strict=True)
+    return _share([not grounded and not right for grounded, right in pairs])
+
+
+def _self_knowledge(found: Grounding) -> float | None:
+    pairs = zip(found.grounded, found.right, strict=True)
+    return _share([right and not grounded for grounded, right in pairs])
+
+
+def _noise_sensitivity(found: Grounding) -> float | None:
+    pairs = zip(found.grounded, found.right, strict=True)
+    return _share([grounded and not right for grounded, right in pairs])
+
+
+def _context_recall(found: Grounding) -> float | None:
+    return _share(found.findable)
+
+
+def _context_precision(found: Grounding) -> float | None:
+    """A passage counts where it supports at least one claim of the reference."""
+    columns = zip(*found.reference_passages, strict=True)
+    return _share(["supported" in column for column in columns])
+
+
+def _context_utilization(found: Grounding) -> float | None:
+    pairs = zip(found.findable, found.recalled, strict=True)
+    return _share([recalled for findable, recalled in pairs if findable])
+
+
+def _claim_precision(found: Grounding) -> float | None:
+    return _share(found.right)
+
+
+def _claim_recall(found: Grounding) -> float | None:
+    return _share(found.recalled)
+
+
+def _claim_f1(found: Grounding) -> float | None:
+    precision, recall = _claim_precision(found), _claim_recall(found)
+    if precision is None or recall is None:
+        return None
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def _citation_recall(found: Grounding) -> float | None:
+    """A claim counts where a passage that its sentence cites supports it."""
+    claims = zip(found.answer_passages, found.cited, strict=True)
+    return _share([any(_supports(row, cited) for cited in passages) for row, passages in claims])
+
+
+def _citation_precision(found: Grounding) -> float | None:
+    """A citation counts where its passage supports a claim of its sentence."""
+    citations: dict[tuple[int, int], bool] = {}
+    for row, sentence, passages in zip(
+        found.answer_passages, found.sentences, found.cited, strict=True
+    ):
+        for cited in passages:
+            key = (sentence, cited)
+            citations[key] = citations.get(key, False) or _supports(row, cited)
+    return _share([*citations.values()])
+
+
+def _supports(row: Sequence[Ruling], cited: int) -> bool:
+    """Whether the passage of that number supports the claim; no passage supports nothing."""
+    return 1 <= cited <= len(row) and row[cited - 1] == "supported"
+
+
+_AP: tuple[Side, ...] = ("answer_passages",)
+_RP: tuple[Side, ...] = ("reference_passages",)
+_AR: tuple[Side, ...] = ("answer_reference",)
+_RA: tuple[Side, ...] = ("reference_answer",)
+
+FORMULAS: Mapping[str, Formula] = {
+    "faithfulness": Formula(_AP, _faithfulness),
+    "factual_consistency": Formula(_AP, _factual_consistency),
+    "hallucination": Formula(_AP + _AR, _hallucination),
+    "self_knowledge": Formula(_AP + _AR, _self_knowledge),
+    "noise_sensitivity": Formula(_AP + _AR, _noise_sensitivity),
+    "context_precision": Formula(_RP, _context_precision),
+    "context_recall": Formula(_RP, _context_recall),
+    "context_utilization": Formula(_RP + _RA, _context_utilization, Cause.NOTHING_TO_USE),
+    "claim_precision": Formula(_AR, _claim_precision),
+    "claim_recall": Formula(_RA, _claim_recall),
+    "claim_f1": Formula(_AR + _RA, _claim_f1),
+    "citation_precision": Formula(_AP, _citation_precision, Cause.NO_CITATIONS),
+    "citation_recall": Formula(_AP, _citation_recall),
+}
+"""Name in a rubric's `formula` -> how the number is made."""
+
+
+def apply_formula(name: str, found: Grounding) -> float | Cause:
+    """Return a number made of verdicts, or why it does not apply.
+
+    Example:
+        Two claims, two passages; the first claim stands in the second passage.
+
+        >>> rows = [["not_mentioned", "supported"], ["not_mentioned", "not_mentioned"]]
+        >>> found = Grounding(answer_passages=rows, answer_reference=["supported", "contradicted"])
+        >>> apply_formula("faithfulness", found), apply_formula("hallucination", found)
+        (0.5, 0.5)
+        >>> apply_formula("context_recall", found).word
+        'no_claims'
+
+    References:
+        Ru et al. (2024), RAGChecker: A Fine-grained Framework for Diagnosing RAG.
+        Gao et al. (2023), Enabling Large Language Models to Generate Text with Citations.
+    """
+    formula = FORMULAS[name]
+    score = formula.score(found)
+    if score is not None:
+        return score
+    checked = found.reference_passages if "reference_passages" in formula.sides else ()
+    rows = found.answer_passages if "answer_passages" in formula.sides else checked
+    return formula.undefined if rows else Cause.NO_CLAIMS

@@ -1,0 +1,167 @@
+"""BERTScore: `bertscore`, with `.precision .recall .fmeasure`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from ragbench.embed.base import Device
+from ragbench.embed.checkpoint import choose_device, find_checkpoint, need_packages
+from ragbench.embed.tokens import check_layer
+from ragbench.registry import Option
+from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric
+from ragbench.score.text.bert_scorer import DEFAULT_MODEL, PACKAGES, BERTScorer
+from ragbench.score.text.bertscore_model import OWNER, choose_layer, find_baseline, read_baseline
+from ragbench.score.text.greedy_matching import BertScore
+from ragbench.signature import fingerprint
+
+
+class _MetricScorer:
+    """Scores the systems of a run; every one with weights from all references of the run."""
+
+    def __init__(self, options: Options) -> None:
+        self._scorer = BERTScorer(**options)
+        self._weights = self._scorer.weights([])
+
+    def weigh(self, references: Sequence[Sequence[str]]) -> None:
+        self._weights = self._scorer.weights(references)
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        scores = self._scorer.score_rows(rows, self._weights, advance)
+        return [Column([getattr(score, metric.part) for score in scores]) for metric in metrics]
+
+
+def _check(options: Options) -> None:
+    """See whether everything is there that a run will need."""
+    need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
+    checkpoint = find_checkpoint(OWNER, options["model"])
+    layer = choose_layer(options["model"], options["num_layers"])
+    if options["rescale"]:
+        read_baseline(find_baseline(options["model"], options["baseline"]), layer)
+    check_layer(checkpoint, layer)
+    choose_device(OWNER, options["device"])
+
+
+def _facts(options: Options) -> Mapping[str, str]:
+    """The model, wherever it lies; its layer; the values of the baseline."""
+    model = options["model"]
+    layer = choose_layer(model, options["num_layers"])
+    rescaled = "no"
+    if options["rescale"]:
+        values = read_baseline(find_baseline(model, options["baseline"]), layer)
+        rescaled = fingerprint(map(str, values))
+    identity = find_checkpoint(OWNER, model).identity
+    return {"model": identity, "layer": str(layer), "rescale": rescaled, "references": "best"}
+
+
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    """Say how many texts are longer than the model can read."""
+    scorer = BERTScorer(**options)
+    cut = scorer.count_truncated(texts)
+    if not cut:
+        return []
+    return [
+        f"bertscore: {cut} of {len(texts)} texts are longer than the {scorer.limit} tokens that "
+        f"{options['model']} reads, and were cut there"
+    ]
+
+
+def _range(options: Options) -> tuple[float, float]:
+    """Cosines; a baseline may move their lower end anywhere."""
+    return (float("-inf") if options["rescale"] else -1.0, 1.0)
+
+
+@metric(
+    "bertscore",
+    parts=("fmeasure", "precision", "recall"),
+    range=_range,
+    open=_MetricScorer,
+    facts=_facts,
+    unsigned=frozenset(
+        {"model", "num_layers", "rescale", "baseline", "device", "batch_tokens", "batch_size"}
+    ),
+    check=_check,
+    notes=_notes,
+    equals="bert-score of each pair alone, within 1e-5 (in a batch, it moves by up to 2e-4 itself)",
+    not_for="facts: a wrong name or number, or a `not`, costs little; values of two models",
+)
+def bertscore(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    *,
+    model: Annotated[
+        str,
+        Option(
+            "The encoder: a folder, or a name on the Hugging Face hub.", refers_to="path_or_name"
+        ),
+    ] = DEFAULT_MODEL,
+    num_layers: Annotated[
+        int | None,
+        Option(
+            "The layer whose vectors are compared; null is the one of bert-score's table.", ge=0
+        ),
+    ] = None,
+    idf: Annotated[bool, Option("Weigh tokens by how rare they are in the references.")] = False,
+    rescale: Annotated[bool, Option("Rescale, so that random pairs of texts have 0.")] = False,
+    baseline: Annotated[
+        str,
+        Option(
+            "What random pairs have: a language that bert-score ships a file for, or a file.",
+            refers_to="path_or_name",
+        ),
+    ] = "en",
+    device: Annotated[Device, Option("Where the model computes; auto takes a GPU.")] = "auto",
+    batch_tokens: Annotated[
+        int | None,
+        Option("Tokens of a batch, padding included; null leaves it to the device.", ge=1),
+    ] = None,
+    batch_size: Annotated[
+        int | None, Option("Texts of a batch; null leaves it to batch_tokens.", ge=1)
+    ] = None,
+) -> list[BertScore]:
+    """Score how similar the tokens of a prediction are to those of its reference.
+
+    Each token takes the largest cosine with any token of the other text, as vectors of a
+    language model. The numbers are those of bert-score for each pair alone: what else is in the
+    batch does not move them. They depend on model and layer, and are only compared within one.
+    Cosines lie in -1..1, in practice near the upper end; with `rescale` in -inf..1.
+
+    An empty text on either side gives 0, also where rescaled. A text that is longer than the
+    model can read is cut. With `idf`, a token that is in every reference weighs nothing, and a
+    text of only such tokens scores 0. The model stays loaded for the next call.
+
+    Args:
+        predictions: n texts.
+        references: n texts, or lists of texts: the largest precision, recall and F of several.
+        model: The encoder, a folder or a hub name; bert-score's for English by default.
+        num_layers: The layer; None takes that of bert-score's table, where it has the model.
+        idf: Weigh tokens by how rare they are in all references of this call.
+        rescale: Rescale to (x - b) / (1 - b).
+        baseline: Where b is from: a language, or a file in the form of bert-score's.
+        device: Where to compute; no number depends on it beyond rounding.
+        batch_tokens: Tokens of a batch, padding included.
+        batch_size: Texts of a batch.
+
+    Returns:
+        A `(precision, recall, fmeasure)` for each prediction.
+
+    Raises:
+        MissingExtra: bert-score, which brings torch and transformers, is not installed.
+        OptionError: No such model, layer, baseline or device.
+        DataError: The hub cannot be reached, or the texts cannot be paired.
+
+    References:
+        Zhang et al. (2020), BERTScore: Evaluating Text Generation with BERT.
+    """
+    options: dict[str, Any] = {
+        "num_layers": num_layers,
+        "idf": idf,
+        "rescale": rescale,
+        "baseline": baseline,
+        "device": device,
+        "batch_tokens": batch_tokens,
+        "batch_size": batch_size,
+    }
+    return BERTScorer(model, **options).score(predictions, references)

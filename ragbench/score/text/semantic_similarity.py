@@ -1,0 +1,211 @@
+"""Cosine of sentence embeddings: `semantic_similarity`."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ragbench.embed.base import Device
+from ragbench.embed.checkpoint import choose_device, find_checkpoint, need_packages
+from ragbench.embed.sentence_transformers import (
+    DEFAULT_MODEL,
+    EXTRA,
+    PACKAGES,
+    SentenceTransformerEmbedder,
+    check_model,
+)
+from ragbench.registry import Option
+from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric
+from ragbench.score.text.rows import in_rows, paired_rows
+
+if TYPE_CHECKING:
+    from ragbench.embed.base import Vectors
+
+_OWNER = "semantic_similarity"
+
+
+class SemanticSimilarity:
+    """Semantic similarity with a model that is loaded once; references are encoded once.
+
+    `SemanticSimilarity(device="cpu").score(["a cat"], ["the cat"])` returns a number for each
+    prediction.
+    """
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        *,
+        prompt: str = "",
+        device: Device = "auto",
+        batch_tokens: int | None = None,
+    ) -> None:
+        """Load a model; the options are those of `semantic_similarity`.
+
+        Raises:
+            MissingExtra: sentence-transformers is not installed.
+            OptionError: No such model or device.
+            DataError: The hub cannot be reached.
+        """
+        need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
+        identity = check_model(_OWNER, model).identity
+        self._embedder = _embedder(model, identity, device, batch_tokens)
+        self.limit = self._embedder.limit
+        self._prompt = prompt
+        self._gold: dict[str, Vectors] = {}
+        self._lock = threading.Lock()
+
+    def score(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[str | Sequence[str]],
+        *,
+        advance: Advance | None = None,
+    ) -> list[float]:
+        """Score predictions against their references, paired by position.
+
+        Args:
+            predictions: n texts.
+            references: n texts, or lists of texts where there are several.
+            advance: Is told how many further predictions are done.
+
+        Raises:
+            DataError: The two differ in length, or something is no text or has no reference.
+        """
+        return self.score_rows(paired_rows(predictions, references), advance)
+
+    def score_rows(self, rows: Sequence[Row], advance: Advance | None = None) -> list[float]:
+        """Score rows whose form is right."""
+        gold = {text for _, texts in rows for text in texts}
+        with self._lock:
+            texts = dict.fromkeys(text for row in rows for text in (row[0], *row[1]))
+            new = [text for text in texts if text.strip() and text not in self._gold]
+            report = in_rows(advance, len(new), len(rows))
+            found = self._embedder.encode(new, prompt=self._prompt, advance=report)
+            vectors = {**self._gold, **dict(zip(new, found, strict=True))}
+            self._gold.update((text, vectors[text]) for text in gold if text in vectors)
+        if not new:
+            report(1)
+        return [_best_cosine(prediction, texts, vectors) for prediction, texts in rows]
+
+    def count_truncated(self, texts: Sequence[str]) -> int:
+        """Return how many of the texts are longer than the model can read."""
+        return self._embedder.count_truncated(texts, prompt=self._prompt)
+
+
+def _best_cosine(
+    prediction: str, references: Sequence[str], vectors: Mapping[str, Vectors]
+) -> float:
+    """The largest cosine, within -1..1 in spite of rounding; 0 where a side is empty."""
+    gold = [vectors[text] for text in references if text in vectors]
+    if prediction not in vectors or not gold:
+        return 0.0
+    return min(max(max(float(vectors[prediction] @ vector) for vector in gold), -1.0), 1.0)
+
+
+class _MetricScorer:
+    """Scores the systems of a run."""
+
+    def __init__(self, options: Options) -> None:
+        self._scorer = SemanticSimilarity(**options)
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        values = self._scorer.score_rows(rows, advance)
+        return [Column(values) for _ in metrics]
+
+
+@functools.lru_cache(maxsize=2)
+def _embedder(
+    model: str,
+    identity: str,  # so that a folder whose content has changed is loaded again
+    device: Device,
+    batch_tokens: int | None,
+) -> SentenceTransformerEmbedder:
+    """A model that stays loaded from call to call."""
+    return SentenceTransformerEmbedder(
+        model, owner=_OWNER, device=device, batch_tokens=batch_tokens
+    )
+
+
+def _check(options: Options) -> None:
+    """See whether everything is there that a run will need."""
+    need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
+    check_model(_OWNER, options["model"])
+    choose_device(_OWNER, options["device"])
+
+
+def _facts(options: Options) -> Mapping[str, str]:
+    """The model, wherever it lies."""
+    identity = find_checkpoint(_OWNER, options["model"]).identity
+    return {"model": identity, "references": "best"}
+
+
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
+    """Say how many texts are longer than the model can read."""
+    scorer = SemanticSimilarity(**options)
+    cut = scorer.count_truncated(texts)
+    if not cut:
+        return []
+    return [
+        f"semantic_similarity: {cut} of {len(texts)} texts are longer than the {scorer.limit} "
+        f"tokens that {options['model']} reads, and were cut there"
+    ]
+
+
+@metric(
+    _OWNER,
+    range=(-1.0, 1.0),
+    open=_MetricScorer,
+    facts=_facts,
+    unsigned=frozenset({"model", "device", "batch_tokens"}),
+    check=_check,
+    notes=_notes,
+    equals="the cosine by sentence-transformers, within 1e-5",
+    not_for="facts: an answer that says the contrary is similar; values of two models",
+)
+def semantic_similarity(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    *,
+    model: Annotated[
+        str,
+        Option("The model: a folder, or a name on the Hugging Face hub.", refers_to="path_or_name"),
+    ] = DEFAULT_MODEL,
+    prompt: Annotated[str, Option("What the model gets in front of each text.")] = "",
+    device: Annotated[Device, Option("Where the model computes; auto takes a GPU.")] = "auto",
+    batch_tokens: Annotated[
+        int | None,
+        Option("Tokens of a batch, padding included; null leaves it to the device.", ge=1),
+    ] = None,
+) -> list[float]:
+    """Score how similar a prediction is to its reference as a whole: the cosine of their vectors.
+
+    Says whether both speak of the same, hardly whether they say the same: a negated sentence is
+    very similar. Values lie in -1..1 and are not clipped; unrelated texts have about 0. They
+    depend on the model, and are only compared within one. An empty text on either side gives 0.
+    A text that is longer than the model can read is cut. The model stays loaded.
+
+    Args:
+        predictions: n texts.
+        references: n texts, or lists of texts: the most similar of several counts.
+        model: A sentence-transformers model, as a folder or a hub name.
+        prompt: What the model gets in front of each text.
+        device: Where to compute; no number depends on it beyond rounding.
+        batch_tokens: Tokens of a batch, padding included.
+
+    Returns:
+        A number for each prediction.
+
+    Raises:
+        MissingExtra: sentence-transformers is not installed.
+        OptionError: No such model or device.
+        DataError: The hub cannot be reached, or the texts cannot be paired.
+
+    References:
+        Reimers and Gurevych (2019), Sentence-BERT.
+    """
+    options: dict[str, Any] = {"prompt": prompt, "device": device, "batch_tokens": batch_tokens}
+    return SemanticSimilarity(model, **options).score(predictions, references)

@@ -1,0 +1,214 @@
+"""What every statistic of agreement shares: its record, its interval; and raw agreement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ragbench.errors import OptionError
+from ragbench.stats import arguments
+from ragbench.stats.jackknife import (
+    CARRIERS,
+    LeftOut,
+    Spread,
+    Statistic,
+    plus_two,
+    undefined,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ragbench.types import FloatArray
+
+Level = Literal["nominal", "ordinal", "interval"]
+"""What a statistic takes from ratings: whether they are equal, their order, or their distances."""
+
+AgreementRule = Literal["jackknife", "plus_two", "undefined"]
+
+FEWEST = 3
+"""With fewer items there is no interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How well two raters agree, and how well they would on all such items."""
+
+    value: float
+    """The statistic; NaN where it is undefined, with the reason."""
+    lower: float
+    """Lower limit; NaN where the rule is `undefined`."""
+    upper: float
+    """Upper limit; NaN where the rule is `undefined`."""
+    n: int
+    """How many items it is computed from."""
+    level: Level
+    """The level of measurement that it assumes."""
+    rule: AgreementRule
+    """How the limits were found."""
+    reason: str = ""
+    """Why there is no value or no interval, or what was left out."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping; what is undefined is null, never NaN."""
+        value, lower, upper = (
+            None if math.isnan(number) else float(number)
+            for number in (self.value, self.lower, self.upper)
+        )
+        return {
+            "value": value,
+            "interval": [lower, upper],
+            "n": self.n,
+            "level": self.level,
+            "rule": self.rule,
+            "reason": self.reason,
+        }
+
+
+def mean_agreement(
+    statistic: Statistic,
+    tables: Sequence[FloatArray],
+    *,
+    level: Level,
+    span: tuple[float, float] = (-1.0, 1.0),
+    groups: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Give the mean of a statistic over several tables of the same n items, with its interval.
+
+    - `jackknife`: Student's t on Fisher's scale, atanh, with the jackknife's standard error.
+    - `plus_two`: joined with the one after adding two items on which the raters differ as much as
+      they ever did, one either way; the wider limit wins on each side. Used where the spread
+      comes from fewer than six items, such as the few bad answers of a good system: jackknife
+      alone then covers in as few as 40 % of samples, and takes perfect agreement for certain.
+
+    Args:
+        statistic: What is computed from one table.
+        tables: One (n, raters) table for each pair of raters; NaN where a rating is missing. A
+            row counts where it has two ratings or more.
+        level: The level of measurement, for the record.
+        span: Smallest and largest possible value.
+        groups: What the n items belong to; items of a group vary together, so that the groups
+            are what is sampled. By default each item is its own group.
+        confidence: Coverage that is aimed at.
+
+    Returns:
+        The mean over the tables in which the statistic is defined, with the number of items. NaN
+        with the reason where it is defined in none.
+
+    Raises:
+        OptionError: groups are not as many as items, or confidence is outside (0, 1).
+    """
+    arguments.probability("agreement", "confidence", confidence)
+    labels = _group_numbers(groups, len(tables[0]))
+    used = [np.count_nonzero(np.isfinite(table), axis=1) >= 2 for table in tables]
+    n = int(np.count_nonzero(np.any(used, axis=0)))
+    plain = [statistic(table[rows]) for table, rows in zip(tables, used, strict=True)]
+    defined = [place for place, found in enumerate(plain) if not math.isnan(found.value)]
+    reasons = list(dict.fromkeys(found.reason for found in plain if found.reason))
+    if not defined:
+        return Agreement(math.nan, math.nan, math.nan, n, level, "undefined", "; ".join(reasons))
+    value = float(np.mean([plain[place].value for place in defined]))
+    reason = f"{len(plain) - len(defined)} of {len(plain)} left out: " if reasons else ""
+    reason += "; ".join(reasons)
+    if n < FEWEST:
+        why = f"{n} items say nothing about others: {FEWEST} are the fewest"
+        return Agreement(value, math.nan, math.nan, n, level, "undefined", why)
+
+    tables, used = [tables[place] for place in defined], [used[place] for place in defined]
+    spread = Spread.of([plain[place] for place in defined], used, labels, span)
+    rule: AgreementRule = "jackknife"
+    limits = [spread.limits(confidence)]
+    if spread.carriers < CARRIERS:
+        rule = "plus_two"
+        limits.append(plus_two(statistic, tables, used, labels, span).limits(confidence))
+    ends = [value, *(end for pair in limits if pair is not None for end in pair)]
+    if len(ends) == 1:
+        why = "too few items differ to see how it varies"
+        return Agreement(value, math.nan, math.nan, n, level, "undefined", why)
+    return Agreement(value, min(ends), max(ends), n, level, rule, reason)
+
+
+def raw_agreement(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Give the share of items that two raters rate alike.
+
+    It flatters: two who always say 'good' agree fully. Kappa takes off what chance explains.
+
+    Args:
+        x: Ratings of n items; NaN where missing.
+        y: Ratings of the same items by another.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
+
+    Returns:
+        A share in [0, 1]; NaN where no item has both ratings. Constants are no special case.
+
+    Raises:
+        OptionError: x and y are not of one length, or hold an infinity.
+
+    Example:
+        >>> raw_agreement([1, 1, 2, 2], [1, 2, 2, 2]).value
+        0.75
+    """
+    table = pair_of("raw_agreement", x, y)
+    return mean_agreement(
+        raw_share,
+        [table],
+        level="nominal",
+        span=(0.0, 1.0),
+        groups=groups,
+        confidence=confidence,
+    )
+
+
+def raw_share(table: FloatArray) -> LeftOut:
+    """Give the share of rows whose two ratings are equal."""
+    n = len(table)
+    if n == 0:
+        return undefined(NO_ITEMS)
+    same = (table[:, 0] == table[:, 1]).astype(np.float64)
+    total = float(same.sum())
+    without = (total - same) / (n - 1) if n > 1 else np.full(1, np.nan)
+    return LeftOut(total / n, without)
+
+
+NO_ITEMS = "no item has two ratings"
+
+
+def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
+    """Give two columns of ratings as a table (n, 2), or refuse them.
+
+    Raises:
+        OptionError: They are not of one length, or hold an infinity.
+    """
+    columns = [np.asarray(column, dtype=np.float64) for column in (x, y)]
+    for option, column in zip("xy", columns, strict=True):
+        if column.ndim != 1:
+            raise OptionError(owner, option, f"{column.ndim} dimensions", "one dimension")
+    if len(columns[0]) != len(columns[1]):
+        raise OptionError(owner, "y", f"{len(columns[1])} ratings", f"{len(columns[0])}, as in x")
+    return arguments.matrix(owner, "x and y", np.column_stack(columns))
+
+
+def constant(column: FloatArray) -> bool:
+    """Whether all values of a column are equal."""
+    return bool(column.min() == column.max())
+
+
+def _group_numbers(groups: ArrayLike | None, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if groups is None:
+        return np.arange(n)
+    given = np.asarray(groups)
+    if given.shape != (n,):
+        raise OptionError("agreement", "groups", f"shape {given.shape}", f"one for each of {n}")
+    return np.unique(given, return_inverse=True)[1].reshape(n).astype(np.int64)

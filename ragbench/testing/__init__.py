@@ -1,0 +1,13 @@
+"""What tests of components need, ours and anybody's: a chat server on loopback.
+
+from ragbench.testing import Answer, ChatServer
+
+with ChatServer([Answer('{"score": 4}')]) as server:
+    judge = rb.Judge(base_url=server.url, ...)
+    assert server.counters.requests == 1
+"""
+
+from ragbench.testing.chat_answers import FAULTS, Answer, Fault, Faults
+from ragbench.testing.chat_server import ChatServer, Counters, Received
+
+__all__ = ["FAULTS", "Answer", "ChatServer", "Counters", "Fault", "Faults", "Received"]

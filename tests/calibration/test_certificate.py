@@ -1,0 +1,307 @@
+"""What a certificate says: agreement, ceiling, probes, retest and corrected means, as planted."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ragbench.calibration.certificate import Calibration, certify
+from ragbench.calibration.draw import draw
+from ragbench.calibration.scale import Scale
+from ragbench.errors import DataError
+from tests.calibration.runs import RUBRIC, labels_of, planted, score_of
+
+KEYS = [(system, f"q{n}") for n in range(40) for system in ("one", "two")]
+RNG = np.random.default_rng(5)
+TRUTH = dict(zip(KEYS, RNG.integers(1, 6, len(KEYS)).tolist(), strict=True))
+
+
+def _noisy(seed, noise=0.8):
+    rng = np.random.default_rng(seed)
+    return {
+        key: float(np.clip(round(level + noise * rng.normal()), 1, 5))
+        for key, level in TRUTH.items()
+    }
+
+
+def _scores(levels):
+    return {key: (level - 1) / 4 for key, level in levels.items()}
+
+
+def _certified(run, labels, **options):
+    found = certify(run, run.scores, {RUBRIC.name: labels}, Calibration(**options))
+    json.dumps(found, allow_nan=False)
+    return found["rubrics"][RUBRIC.name]
+
+
+def test_one_rater():
+    from scipy.stats import kendalltau, spearmanr
+    from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
+
+    judge, people = _noisy(1), _noisy(2)
+    x, y = (np.array([each[key] for key in sorted(KEYS)]) for each in (judge, people))
+
+    found = _certified(planted(_scores(judge)), labels_of(people))
+
+    values = {name: each["value"] for name, each in found["agreement"].items()}
+    assert values["raw"] == pytest.approx((x == y).mean())
+    assert values["kappa"] == pytest.approx(cohen_kappa_score(x, y))
+    assert values["kappa_quadratic"] == pytest.approx(cohen_kappa_score(x, y, weights="quadratic"))
+    assert values["spearman"] == pytest.approx(spearmanr(x, y)[0])
+    assert values["kendall"] == pytest.approx(kendalltau(x, y)[0])
+    assert values["auc"] == pytest.approx(roc_auc_score(y > 3, x))
+    assert found["confusion"]["counts"] == confusion_matrix(y, x, labels=[1, 2, 3, 4, 5]).tolist()
+    assert found["ceiling"] == {}
+    for each in found["agreement"].values():
+        low, high = each["interval"]
+        assert low < each["value"] < high
+        assert each["n"] == 80
+
+
+def test_good_is_what_the_user_says():
+    from sklearn.metrics import roc_auc_score
+
+    judge, people = _noisy(1), _noisy(2)
+    x, y = (np.array([each[key] for key in KEYS]) for each in (judge, people))
+
+    found = _certified(planted(_scores(judge)), labels_of(people), good=5.0)
+
+    assert found["agreement"]["auc"]["value"] == pytest.approx(roc_auc_score(y == 5, x))
+    assert found["good"] == "labels from 5 on"
+
+
+def test_several_raters_are_averaged_beside_their_ceiling():
+    from sklearn.metrics import cohen_kappa_score
+
+    judge, people = _noisy(1, 1.5), [_noisy(seed, 0.4) for seed in (2, 3, 4)]
+    people[2] = {key: label for key, label in people[2].items() if key[1] != "q7"}
+
+    found = _certified(planted(_scores(judge)), labels_of(*people))
+
+    def kappa(a, b):
+        keys = sorted(a.keys() & b.keys())
+        return cohen_kappa_score([a[key] for key in keys], [b[key] for key in keys])
+
+    assert found["agreement"]["kappa"]["value"] == pytest.approx(
+        np.mean([kappa(judge, rater) for rater in people])
+    )
+    assert found["ceiling"]["kappa"]["value"] == pytest.approx(
+        np.mean([kappa(people[0], people[1]), kappa(people[0], people[2]), kappa(*people[1:])])
+    )
+    assert found["ceiling"]["alpha_ordinal"]["value"] > found["agreement"]["alpha_ordinal"]["value"]
+    assert "auc" not in found["ceiling"]
+
+
+def test_a_scale_that_runs_down_turns_labels_round():
+    people = _noisy(2)
+    run = planted(_scores(_noisy(1)))
+
+    up = _certified(run, labels_of(people))
+    down = _certified(run, labels_of({k: 6 - v for k, v in people.items()}), scale=Scale(5, 1))
+
+    assert down["agreement"] == up["agreement"]
+    assert down["confusion"]["levels"] == [5, 4, 3, 2, 1]
+
+
+def test_the_same_labels_give_the_same_bytes_in_any_order():
+    run, people = planted(_scores(_noisy(1))), _noisy(2)
+    backwards = dict(reversed(people.items()))
+
+    one, other = (_certified(run, labels_of(each)) for each in (people, backwards))
+
+    assert json.dumps(one) == json.dumps(other)
+
+
+def test_a_constant_judge_is_undefined_with_the_reason():
+    found = _certified(planted(dict.fromkeys(KEYS, 1.0)), labels_of(_noisy(2)))
+
+    for name in ("kappa", "spearman", "kendall"):
+        assert found["agreement"][name]["value"] is None
+        assert "all 80 items" in found["agreement"][name]["reason"]
+    assert found["agreement"]["raw"]["value"] is not None
+
+
+def test_long_answers_that_the_judge_favours_are_noticed():
+    rng = np.random.default_rng(0)
+    words = {key: int(rng.integers(5, 100)) for key in KEYS}
+    scores = {k: min(max((TRUTH[k] - 1) / 4 + (words[k] - 50) / 100, 0), 1) for k in KEYS}
+    answers = {key: "word " * words[key] for key in KEYS}
+
+    biased = _certified(planted(scores, answers=answers), labels_of(TRUTH))["probes"]["verbosity"]
+    fair = _certified(planted(_scores(_noisy(3)), answers=answers), labels_of(TRUTH))
+
+    assert biased["finding"] == "favours long answers"
+    assert biased["value"] > 0.5
+    assert fair["probes"]["verbosity"]["finding"] == "no bias shown"
+
+
+def test_a_judge_that_favours_its_own_model_is_noticed():
+    scores = {k: min((TRUTH[k] - 1) / 4 + 0.3 * (k[0] == "one"), 1) for k in KEYS}
+    models = {"one": "planted/1", "two": "another"}
+
+    found = _certified(planted(scores, models=models), labels_of(TRUTH))["probes"]
+
+    own = found["self_preference"]
+    assert own["finding"] == "favours its own model"
+    expected = np.mean([scores[k] - (TRUTH[k] - 1) / 4 for k in KEYS if k[0] == "one"])
+    assert own["value"] == pytest.approx(expected)
+    assert own["interval"][0] > 0
+
+
+def test_what_cannot_be_probed_says_why():
+    answers = {key: "word " * (1 + place) for place, key in enumerate(KEYS)}
+    found = _certified(planted(_scores(TRUTH), answers=answers), labels_of(TRUTH))["probes"]
+
+    assert found["self_preference"]["status"] == "not available"
+    assert "planted/1" in found["self_preference"]["reason"]
+    assert "one answer at a time" in found["position"]["reason"]
+    assert "asked again" in found["injection"]["reason"]
+    assert "the value 0" in found["verbosity"]["reason"], "a judge without error has no bias"
+
+
+def test_flips_are_counted_over_the_answers_that_stayed():
+    judge = _noisy(1)
+    changed = {key: judge[key] for key in KEYS}
+    for key in KEYS[:8]:
+        changed[key] = judge[key] % 5 + 1
+    run = planted(_scores(judge))
+    again = planted(_scores(changed), answers={KEYS[0]: "another answer"})
+
+    found = _certified(run, labels_of(TRUTH), again=again)["retest"]
+
+    assert found["flip_rate"] == pytest.approx(7 / 79)
+    assert found["interval"][0] < 7 / 79 < found["interval"][1]
+
+
+def test_a_judge_that_never_flips_is_not_certain():
+    run = planted(dict.fromkeys(KEYS, 1.0))
+
+    found = _certified(run, labels_of(TRUTH), again=run)["retest"]
+
+    assert found["flip_rate"] == 0
+    assert 0.01 < found["interval"][1] < 0.2
+
+
+def test_another_judge_is_no_retest():
+    from dataclasses import replace
+
+    run = planted(_scores(TRUTH))
+    signature = score_of(run).signature.replace("planted/1", "planted/2")
+    other = replace(run, scores={RUBRIC.name: replace(score_of(run), signature=signature)})
+
+    with pytest.raises(DataError, match="has model planted/2, the first run planted/1"):
+        _certified(run, labels_of(TRUTH), again=other)
+
+
+def _drawn(run, n, unit="answer"):
+    return draw(run, score_of(run), n, seed=2, unit=unit)
+
+
+def test_a_proven_draw_corrects_the_mean_of_each_system():
+    from ragbench.stats.ppi import ppi_mean
+
+    judge = {key: min(level + 1, 5) for key, level in TRUTH.items()}
+    run = planted(_scores(judge))
+    drawn = _drawn(run, 60)
+    labels = labels_of({key: TRUTH[key] for key in drawn.keys}, draw=drawn.signature)
+
+    found = _certified(run, labels)
+
+    assert found["labels"]["random"] is True
+    mine = sorted(key for key in KEYS if key[0] == "one")
+    truth, scores = _scores(TRUTH), score_of(run).scores
+    oracle = ppi_mean(
+        [truth[key] for key in mine if key in drawn.keys],
+        [scores[key] for key in mine if key in drawn.keys],
+        [scores[key] for key in mine if key not in drawn.keys],
+        random=True,
+        range=(0, 1),
+    )
+    corrected = found["corrected"]["one"]
+    assert corrected["mean"] == pytest.approx(oracle.mean)
+    assert corrected["interval"] == pytest.approx([oracle.lower, oracle.upper])
+    people = np.mean([truth[key] for key in mine])
+    assert abs(corrected["mean"] - people) < abs(corrected["judge_mean"] - people)
+
+
+def test_drawn_queries_correct_the_difference():
+    run = planted(_scores(_noisy(1)), against={"two": "one"})
+    drawn = _drawn(run, 25, unit="query")
+    labels = labels_of({key: TRUTH[key] for key in drawn.keys}, draw=drawn.signature)
+
+    found = _certified(run, labels)["corrected_differences"]["two"]
+
+    assert (found["status"], found["against"]) == ("corrected", "one")
+    assert (found["n_labels"], found["n_judged"]) == (25, 40)
+    low, high = found["interval"]
+    truth = _scores(TRUTH)
+    assert low < np.mean([truth["two", f"q{n}"] - truth["one", f"q{n}"] for n in range(40)]) < high
+
+
+@pytest.mark.parametrize(
+    ("keep", "random", "why"),
+    [
+        pytest.param(lambda keys: keys, True, "the draw was repeated", id="all"),
+        pytest.param(lambda keys: keys[:45], True, "the draw was repeated", id="stopped early"),
+        pytest.param(
+            lambda keys: keys[:10] + keys[13:], False, "3 rows before the last", id="gaps"
+        ),
+    ],
+)
+def test_labels_may_end_early_but_have_no_gaps(keep, random, why):
+    run = planted(_scores(_noisy(1)))
+    drawn = _drawn(run, 60)
+    labels = labels_of({key: TRUTH[key] for key in keep(drawn.keys)}, draw=drawn.signature)
+    labels.rows = dict.fromkeys(drawn.keys, drawn.signature)
+
+    found = _certified(run, labels)
+
+    assert found["labels"]["random"] is random
+    assert found["labels"]["why"].startswith(why)
+    assert found["labels"]["without_label"] == 60 - len(keep(drawn.keys))
+
+
+@pytest.mark.parametrize(
+    ("draws", "rows", "why"),
+    [
+        ("", 60, "not labelled at random: the labels do not come from a drawn sheet"),
+        ("signature", 59, "are not those that were drawn: 59 rows, 60 were drawn"),
+        ("draw|n:60", 60, "the sheet was not drawn from these judgements"),
+    ],
+)
+def test_without_proof_nothing_is_corrected(draws, rows, why):
+    run = planted(_scores(_noisy(1)))
+    drawn = _drawn(run, 60)
+    labels = labels_of(
+        {key: TRUTH[key] for key in drawn.keys[:rows]},
+        draw=draws.replace("signature", drawn.signature),
+    )
+
+    found = _certified(run, labels)
+
+    assert why in found["corrected"]["one"]["reason"]
+    vouched = _certified(run, labels, random=True)
+    assert vouched["corrected"]["one"]["status"] == "corrected"
+
+
+def test_few_labels_are_refused_with_their_number():
+    run = planted(_scores(_noisy(1)))
+    drawn = _drawn(run, 30)
+    labels = labels_of({key: TRUTH[key] for key in drawn.keys}, draw=drawn.signature)
+
+    found = _certified(run, labels)["corrected"]["one"]
+
+    assert found == {"status": "not available", "reason": "15 answers, 20 are the fewest"}
+
+
+def test_labels_of_failed_judgements_are_counted():
+    scores = _scores(_noisy(1))
+    failed = dict.fromkeys(KEYS[:3], "unreadable")
+    run = planted({k: v for k, v in scores.items() if k not in failed}, unscored=failed)
+
+    found = _certified(run, labels_of(TRUTH))
+
+    assert found["labels"]["n"] == 77
+    assert found["labels"]["without_verdict"] == 3
+    with pytest.raises(DataError, match="no answer with a label has a verdict on answer_relevancy"):
+        _certified(run, labels_of(dict.fromkeys(failed, 3.0)))

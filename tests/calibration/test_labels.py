@@ -1,0 +1,143 @@
+"""Labels that came back: sheets, files of the user's own, and what can be wrong with them."""
+
+import csv
+
+import pytest
+
+from ragbench.calibration.draw import draw
+from ragbench.calibration.labels import read_labels
+from ragbench.calibration.scale import Scale
+from ragbench.calibration.sheet import COLUMNS, Question, sheet_rows
+from ragbench.errors import DataError, OptionError
+from tests.calibration.runs import RUBRIC, planted, score_of
+
+SCORES = {(system, f"q{n}"): n / 9 for system in ("one", "two") for n in range(10)}
+RUN = planted(SCORES)
+
+
+def _read(*paths, run=RUN, scale=None, columns=None):
+    return read_labels(paths, run, list(run.scores.values()), scale, columns or {})[RUBRIC.name]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to(text, name="labels.csv"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return to
+
+
+@pytest.fixture
+def sheet(tmp_path):
+    """Write a sheet of ten answers whose labels a function of the row's number gives."""
+
+    def to(name="sheet.csv", label=lambda number: 1 + number % 5, **extra):
+        drawn = draw(RUN, score_of(RUN), 10, seed=1)
+        questions = {f"q{n}": Question("?") for n in range(10)}
+        rows = sheet_rows(RUN, [(drawn, RUBRIC)], questions)
+        path = tmp_path / name
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, [*COLUMNS, *extra])
+            writer.writeheader()
+            for number, cells in enumerate(rows):
+                row = dict(zip(COLUMNS, cells, strict=True)) | {"label": label(number)}
+                writer.writerow(row | {key: of(number) for key, of in extra.items()})
+        return path, drawn
+
+    return to
+
+
+def test_a_sheet_leads_back_to_the_answers(sheet):
+    path, drawn = sheet()
+
+    found = _read(path)
+
+    assert found.by_rater == {"label": {key: 1.0 + n % 5 for n, key in enumerate(drawn.keys)}}
+    assert set(found.rows.values()) == {drawn.signature}
+
+
+def test_missing_labels_are_counted_not_guessed(sheet):
+    path, drawn = sheet(label=lambda number: "" if number > 6 else " 4.0 ")
+
+    found = _read(path)
+
+    assert len(found.labelled) == 7
+    assert set(found.rows) == set(drawn.keys)
+
+
+def test_raters_are_columns_or_sheets(sheet):
+    columns, _ = sheet("both.csv", label=lambda _: "", label_1=lambda _: 2, label_2=lambda _: 3)
+    anna, ben = sheet("anna.csv")[0], sheet("ben.csv")[0]
+
+    assert list(_read(columns).by_rater) == ["label_1", "label_2"]
+    assert list(_read(anna, ben).by_rater) == ["anna:label", "ben:label"]
+
+
+def test_a_file_of_the_users_own(write):
+    by_name = write("query_id,system,tone,mine,yours\nq0,one,2,3,4\nq1,two,5,,4\n")
+    columns = {RUBRIC.name: ["mine", "yours"]}
+    jsonl = write('{"query_id": "q0", "system": "one", "answer_relevancy": 4}\n', "l.jsonl")
+
+    assert _read(by_name, columns=columns).by_rater == {
+        "mine": {("one", "q0"): 3.0},
+        "yours": {("one", "q0"): 4.0, ("two", "q1"): 4.0},
+    }
+    assert _read(jsonl).by_rater == {"answer_relevancy": {("one", "q0"): 4.0}}
+
+
+def test_one_system_needs_no_column(write):
+    run = planted({("given", f"q{n}"): 0.5 for n in range(3)})
+
+    found = _read(write("query_id,label\nq1,0.5\n"), run=run, scale=Scale(0, 1))
+
+    assert found.by_rater == {"label": {("given", "q1"): 0.5}}
+
+
+def test_a_byte_order_mark_and_blank_lines_of_a_spreadsheet(write):
+    text = "\ufeffquery_id,system,label\r\nq0,one,3\r\n\r\nq1,one,4\r\n"
+
+    assert len(_read(write(text)).labelled) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query_id,system,label\nq0,one,6\n", r"csv:2: label: '6'; allowed: a number from 1 to 5"),
+        ("query_id,system,label\nq0,one,good\n", r"csv:2: label: 'good'; allowed: a number"),
+        ("query_id,system,label\nq0,one,nan\n", r"csv:2: label: 'nan'"),
+        (
+            "query_id,system,label\nq0,one,3\nq0,one,3\n",
+            r"csv:3: answer .* is repeated, first",
+        ),
+        ("query_id,system,label\nq99,one,3\n", r"csv:2: query 'q99' was not judged; did you mean"),
+        ("query_id,system,label\nq0,ones,3\n", r"'ones' was not judged; did you mean 'one'"),
+        ("query_id,label\nq0,3\n", r"csv:2: no 'system', and the run has 2; allowed: one, two"),
+        ("system,label\none,3\n", r"csv:2: no 'query_id' \(keys: system, label\)"),
+        ("query_id,system,rating\nq0,one,3\n", r"no column with labels of answer_relevancy \(col"),
+        ("query_id,system,label\nq0,one,\n", r"labels.csv: not one label; allowed: numbers in the"),
+        ("item,label\na123,3\n", r"csv:2: item 'a123' is no answer of this run; allowed: items of"),
+        ("query_id,system,label,label\n", r"column 'label' is repeated"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(write, text, message):
+    with pytest.raises(DataError, match=message):
+        _read(write(text))
+
+
+def test_a_column_that_is_not_there(write):
+    path = write("query_id,system,mine\nq0,one,3\n")
+
+    with pytest.raises(DataError, match=r"no 'mind' \(keys: .*\); did you mean 'mine'"):
+        _read(path, columns={RUBRIC.name: ["mind"]})
+    with pytest.raises(OptionError, match=r"--column: rubric: found 'tone', allowed: answer_rel"):
+        _read(path, columns={"tone": ["mine"]})
+
+
+def test_the_sheet_of_another_run_is_not_taken(sheet):
+    path, _ = sheet()
+    other = planted(SCORES, answers=dict.fromkeys(SCORES, "a new answer"))
+
+    with pytest.raises(DataError, match=r"item 'a\w+' is no answer of this run"):
+        _read(path, run=other)

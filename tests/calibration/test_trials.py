@@ -1,0 +1,107 @@
+"""Lent ratings: what `ragbench calibrate` prints equals SciPy's and scikit-learn's values."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau, spearmanr
+from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
+
+from tests.calibration.trial import ragtruth, summeval
+
+pytestmark = pytest.mark.slow
+
+
+def _calibrate(run, labels, *options):
+    """Return what the command prints, as tables and as JSON."""
+    call = [sys.executable, "-m", "ragbench", "calibrate", str(run), "--labels", str(labels)]
+    printed = [
+        subprocess.run([*call, *options, *form], capture_output=True, text=True, check=True).stdout
+        for form in ([], ["--json"])
+    ]
+    return printed[0], json.loads(printed[1])["rubrics"]["faithfulness"]
+
+
+def _sides(run, labels, column):
+    """Scores of the judge and labels of people, from the files."""
+    with (run / "per_query.csv").open(encoding="utf-8", newline="") as stream:
+        scores = {
+            (row["system"], row["query_id"]): float(row["faithfulness"])
+            for row in csv.DictReader(stream)
+            if row["faithfulness"]
+        }
+    with labels.open(encoding="utf-8", newline="") as stream:
+        rated = {(r["system"], r["query_id"]): float(r[column]) for r in csv.DictReader(stream)}
+    keys = [key for key in rated if key in scores]
+    return np.array([scores[key] for key in keys]), np.array([rated[key] for key in keys])
+
+
+def _check(found, judge, people, levels):
+    """Compare with the oracles; halfway between two levels is the higher one."""
+    steps = len(levels) - 1
+    x = np.floor(judge * steps + 0.5).astype(int)
+    y = np.floor((people - levels[0]) + 0.5).astype(int)
+    value = {name: each["value"] for name, each in found["agreement"].items()}
+    places = range(len(levels))
+    assert value["raw"] == pytest.approx((x == y).mean(), abs=1e-12)
+    for name, weights in (
+        ("kappa", None),
+        ("kappa_linear", "linear"),
+        ("kappa_quadratic", "quadratic"),
+    ):
+        oracle = cohen_kappa_score(x, y, labels=places, weights=weights)
+        assert value[name] == pytest.approx(oracle, abs=1e-9)
+    assert value["spearman"] == pytest.approx(spearmanr(judge, people)[0], abs=1e-9)
+    assert value["kendall"] == pytest.approx(kendalltau(judge, people)[0], abs=1e-9)
+    good = people > (levels[0] + levels[-1]) / 2
+    assert value["auc"] == pytest.approx(roc_auc_score(good, judge), abs=1e-9)
+    assert found["confusion"]["counts"] == confusion_matrix(y, x, labels=places).tolist()
+    for each in found["agreement"].values():
+        assert each["interval"][0] < each["value"] < each["interval"][1]
+
+
+def _is_documented(tables, repository, ratings):
+    """The row of docs/calibration.md shows the values that the command prints."""
+    page = (repository / "docs" / "calibration.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| {ratings}")]
+    shown = {line.split("  ")[0]: line for line in tables.splitlines()}
+    for name, cell in zip(("Spearman's rho", "AUC"), row.split(" | ")[-2:], strict=True):
+        assert cell.removesuffix(" |") in shown[name]
+
+
+def test_summeval(lent_data, tmp_path, repository):
+    """Consistency, 1 to 5, the mean of three experts, against the lexical judge's faithfulness."""
+    run, labels = summeval(lent_data, tmp_path)
+
+    options = ["--column", "faithfulness=consistency", "--scale", "1..5"]
+    tables, found = _calibrate(run, labels, *options)
+
+    judge, people = _sides(run, labels, "consistency")
+    assert found["labels"]["n"] == len(judge) == 1600
+    assert found["labels"]["queries"] == 100
+    _check(found, judge, people, [1, 2, 3, 4, 5])
+    for line in (
+        "Spearman's rho ",
+        "Kendall's tau-b ",
+        "kappa, quadratic weights ",
+        "people / jud",
+    ):
+        assert line in tables
+    _is_documented(tables, repository, "SummEval")
+
+
+def test_ragtruth(lent_data, tmp_path, repository):
+    """Answers of six models: 1 where people marked no hallucinated span."""
+    run, labels = ragtruth(lent_data, tmp_path)
+
+    tables, found = _calibrate(run, labels)
+
+    judge, people = _sides(run, labels, "label")
+    assert found["labels"]["n"] == len(judge) == 829
+    assert int((people == 0).sum()) == 160
+    _check(found, judge, people, [0, 1])
+    assert found["agreement"]["auc"]["interval"][0] > 0.6, "far better than chance"
+    _is_documented(tables, repository, "RAGTruth")

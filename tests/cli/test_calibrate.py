@@ -1,0 +1,249 @@
+"""`ragbench calibrate` end to end: run, draw, label, certify."""
+
+import csv
+import io
+import json
+import sys
+
+import pytest
+
+from ragbench.cli import main
+from tests.calibration.trial import judged
+
+PLACES = ["Oslo", "Bergen", "Turku", "Malmo", "Reykjavik", "Tartu", "Aarhus"]
+
+
+def _records():
+    for number in range(30):
+        place, year = PLACES[number % len(PLACES)], 1900 + 3 * number
+        passage = f"The harbour bridge of {place} was opened in {year} after long work."
+        answers = {
+            "good": f"The harbour bridge of {place} was opened in {year}.",
+            "bad": f"=The bridge of {place} was sold to pirates in {year + 1}.",
+        }
+        for system, answer in answers.items():
+            yield {
+                "id": f"q{number}",
+                "question": f"When was the bridge of {place} opened, case {number}?",
+                "contexts": [passage],
+                "answer": answer,
+                "system": system,
+            }
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calibrate")
+    return judged(folder, "bridges", _records(), ["faithfulness", "answer_relevancy"])
+
+
+@pytest.fixture
+def calibrate(run, tmp_path, monkeypatch, capsysbinary):
+    """Run `ragbench calibrate RUN` in this process: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments, of=run):
+        monkeypatch.setattr(sys, "argv", ["ragbench", "calibrate", str(of), *map(str, arguments)])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        printed = capsysbinary.readouterr()
+        return exited.value.code, printed.out.decode("utf-8"), printed.err.decode("utf-8")
+
+    return call
+
+
+def _label(path, to, by):
+    """Fill the labels of a sheet: a function of the row."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    with to.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "label": by(row)} for row in rows)
+    return rows
+
+
+def _truth(row):
+    sold = "pirates" in row["answer"]
+    return (0 if sold else 1) if row["rubric"] == "faithfulness" else (2 if sold else 5)
+
+
+def test_draw_label_certify(calibrate, tmp_path):
+    code, out, notes = calibrate("--draw", 50, "-o", "sheet.csv")
+    assert (code, out) == (0, "")
+    assert "note: 100 rows to label: 50 of faithfulness, 50 of answer_relevancy; seed 13" in notes
+
+    rows = _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
+    assert all(row["question"].startswith("When was the bridge") for row in rows)
+    assert {row["answer"][:2] for row in rows} == {"Th", "'="}
+    code, tables, notes = calibrate("--labels", "done.csv", "-o", "judge.json")
+
+    assert code == 0, notes
+    assert "note: certificate: judge.json" in notes
+    certificate = json.loads((tmp_path / "judge.json").read_text(encoding="utf-8"))
+    assert certificate["schema"] == "ragbench.certificate/1"
+    assert list(certificate["rubrics"]) == ["faithfulness", "answer_relevancy"]
+    found = certificate["rubrics"]["faithfulness"]
+    assert (found["judge"], found["model"]) == ("lexical", "lexical/1")
+    assert found["labels"]["random"] is True
+    assert found["agreement"]["kappa"]["value"] == 1.0
+    assert found["agreement"]["kappa"]["interval"][0] < 0.95, "fifty labels prove no perfection"
+    assert found["corrected"]["good"]["status"] == "corrected"
+    assert found["rubric_fingerprint"] in found["signature"]
+    assert tables.startswith("bridges: faithfulness by judge lexical (lexical/1), against 1 rater")
+    for part in ("Spearman's rho", "people / judge", "bias, verbosity", "corrected mean", "lambda"):
+        assert part in tables
+
+
+def test_the_same_draw_twice_and_another_seed(calibrate):
+    one, same, other = (calibrate("--draw", 20, "--seed", seed)[1] for seed in (1, 1, 2))
+
+    assert one == same != other
+    assert len(list(csv.reader(io.StringIO(one)))) == 41
+
+
+def test_the_certificate_is_the_same_file_every_time(calibrate, tmp_path):
+    calibrate("--draw", 40, "-o", "sheet.csv")
+    _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
+
+    _, printed, _ = calibrate("--labels", "done.csv", "-o", "one.json", "--json")
+    calibrate("--labels", "done.csv", "-o", "two.json")
+
+    one = (tmp_path / "one.json").read_text(encoding="utf-8")
+    assert one == (tmp_path / "two.json").read_text(encoding="utf-8") == printed
+    assert str(tmp_path) not in one
+
+
+def test_two_raters_and_a_retest(calibrate, run, tmp_path):
+    calibrate("--draw", 50, "-o", "sheet.csv", "--rubric", "answer_relevancy")
+    for name, by in (("anna", _truth), ("ben", lambda row: max(_truth(row) - 1, 1))):
+        _label(tmp_path / "sheet.csv", tmp_path / f"{name}.csv", by)
+
+    code, tables, problems = calibrate(
+        "--labels", "anna.csv", "--labels", "ben.csv", "--retest", run
+    )
+
+    assert code == 0, problems
+    assert "against 2 raters: anna:label, ben:label" in tables
+    assert "people and people" in tables
+    assert "test-retest: 0.00 [0.00, " in tables
+
+
+def test_whole_queries_of_one_system(calibrate):
+    _, text, _ = calibrate("--draw", 5, "--unit", "query", "--rubric", "faithfulness")
+    _, single, _ = calibrate("--draw", 5, "--system", "good", "--rubric", "faithfulness")
+
+    assert len(list(csv.DictReader(io.StringIO(text)))) == 10
+    rows = list(csv.DictReader(io.StringIO(single)))
+    assert [row for row in rows if "pirates" in row["answer"]] == []
+
+
+def test_one_sheet_certifies_every_judge_of_a_rubric(calibrate, tmp_path):
+    judges = {
+        name: {"type": "lexical", "rubrics": ["faithfulness"], "threshold": threshold}
+        for name, threshold in (("strict", 1.0), ("loose", 0.1))
+    }
+    both = judged(tmp_path, "both", _records(), judge=judges)
+    calibrate("--draw", 50, "-o", "sheet.csv", of=both)
+    rows = _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
+
+    code, text, problem = calibrate("--labels", "done.csv", "--json", of=both)
+
+    assert (code, len(rows)) == (0, 50), problem
+    found = json.loads(text)["rubrics"]
+    assert list(found) == ["faithfulness(judge=strict)", "faithfulness(judge=loose)"]
+    assert [each["judge"] for each in found.values()] == ["strict", "loose"]
+    assert all(each["labels"]["random"] for each in found.values())
+    _, text, _ = calibrate(
+        "--labels", "done.csv", "--json", "--rubric", "faithfulness(judge=loose)", of=both
+    )
+    assert list(json.loads(text)["rubrics"]) == ["faithfulness(judge=loose)"]
+
+
+def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repository):
+    source = repository / "ragbench/score/judge/rubrics/faithfulness.yaml"
+    rubric = tmp_path / "faithfulness.yaml"
+    rubric.write_text(source.read_text(encoding="utf-8").replace("one by one", "twice"), "utf-8")
+    own = judged(tmp_path, "own", _records(), rubrics=[str(rubric)])
+
+    code, _, problem = calibrate("--draw", 5, of=own)
+    assert code == 0, problem
+
+    rubric.write_text(rubric.read_text(encoding="utf-8").replace("twice", "thrice"), "utf-8")
+    code, _, problem = calibrate("--draw", 5, of=own)
+    assert code == 2
+    assert "rubric 'faithfulness' is not the one that the judge applied: " in problem
+
+
+def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path):
+    (tmp_path / "sheet.csv").write_text("precious", encoding="utf-8")
+
+    code, _, problem = calibrate("--draw", 5, "-o", "sheet.csv")
+
+    assert code == 2
+    assert "sheet.csv exists: a new sheet would replace its labels" in problem
+    assert (tmp_path / "sheet.csv").read_text(encoding="utf-8") == "precious"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "either --draw N or --labels FILE"),
+        (["--draw", "5", "--labels", "x.csv"], "either --draw N or --labels FILE"),
+        (["--draw", "5", "--scale", "1..5"], "--scale is for --labels"),
+        (["--labels", "x.csv", "--seed", "3"], "--seed is for --draw"),
+        (["--draw", "61"], "--draw: found 61, allowed: 1 to 60, the answers with a verdict on"),
+        (["--draw", "5", "--rubric", "fatefulness"], "did you mean 'faithfulness'?"),
+        (["--draw", "5", "--system", "god"], "--system: found 'god', allowed: good, bad; did you"),
+        (["--labels", "x.csv"], "x.csv: no such file"),
+        (["--labels", "x.csv", "--scale", "five"], "--scale: found 'five', allowed: two different"),
+        (["--labels", "x.csv", "--column", "mine"], "--column mine: expected RUBRIC=COLUMN"),
+        (["--labels", "x.csv", "--confidence", "95"], "95.0 is not in the range 0<x<1"),
+        (["--draw", "5", "-o", "/dev/null/sheet.csv"], "cannot be written"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(calibrate, arguments, message):
+    code, out, problem = calibrate(*arguments)
+
+    assert (code, out) == (2, "")
+    assert message in problem
+    assert "Traceback" not in problem
+
+
+def test_a_good_label_is_on_the_scale(calibrate, tmp_path):
+    calibrate("--draw", 5, "-o", "sheet.csv", "--rubric", "faithfulness")
+    _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
+
+    code, _, problem = calibrate("--labels", "done.csv", "--good", 4)
+
+    assert code == 2
+    assert "--good: found 4.0, allowed: a label on 0..1" in problem
+
+
+def test_a_run_without_a_judge(calibrate, tmp_path, repository):
+    import ragbench as rb
+
+    config = {
+        "name": "plain",
+        "dataset": {"type": "beir", "path": str(repository / "datasets" / "example")},
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "output": str(tmp_path / "runs"),
+    }
+    folder = rb.run_experiment(config).path
+
+    code, _, problem = calibrate("--draw", 5, of=folder)
+
+    assert code == 2
+    assert "no verdicts of a judge in this run" in problem
+
+
+def test_questions_that_changed_since_the_run_are_refused(calibrate, tmp_path):
+    records = list(_records())[:20]
+    folder = judged(tmp_path, "moving", records)
+    path = tmp_path / "moving.jsonl"
+    path.write_text(path.read_text().replace("When was", "Why was"), encoding="utf-8")
+
+    code, _, problem = calibrate("--draw", 5, of=folder)
+
+    assert code == 2
+    assert "the queries are no longer those of the run: fingerprint" in problem

@@ -1,0 +1,123 @@
+"""Models by path or hub name: what identifies them, and what is said where they are not there."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragbench.embed.checkpoint import find_checkpoint, folder_digest, need_packages
+from ragbench.errors import MissingExtra, OptionError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Files that look like a model."""
+    made = tmp_path / "here"
+    made.mkdir()
+    (made / "config.json").write_text('{"model_type": "bert", "_name_or_path": "/somewhere"}')
+    (made / "model.safetensors").write_bytes(b"weights")
+    (made / "tokenizer.json").write_text("{}")
+    (made / "README.md").write_text("a model")
+    return made
+
+
+def test_a_copy_elsewhere_is_the_same_model(folder, tmp_path):
+    copy = tmp_path / "there" / "other-name"
+    shutil.copytree(folder, copy)
+    (copy / "README.md").write_text("moved")
+    config = {"transformers_version": "9", "_name_or_path": "/elsewhere", "model_type": "bert"}
+    (copy / "config.json").write_text(json.dumps(config))
+
+    assert folder_digest(copy) == folder_digest(folder)
+    identity = find_checkpoint("bertscore", str(copy)).identity
+    assert identity == f"sha256-{folder_digest(folder)}"
+    assert str(tmp_path) not in identity
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_other_content_is_another_model(folder, name):
+    before = folder_digest(folder)
+    (folder / name).write_text('{"model_type": "roberta"}')
+
+    assert folder_digest(folder) != before
+
+
+def test_a_name_on_the_hub_stands_for_itself():
+    assert find_checkpoint("bertscore", "microsoft/deberta-base").identity == (
+        "microsoft/deberta-base"
+    )
+
+
+@pytest.mark.parametrize("model", ["./absent", "/absent/model", "~/absent", "a/b/c", "", " "])
+def test_a_path_without_a_model_is_refused(model):
+    with pytest.raises(OptionError, match=r"bertscore: model: found .*, allowed: a folder with"):
+        find_checkpoint("bertscore", model)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(OptionError, match=r"allowed: a folder with config\.json"):
+        find_checkpoint("bertscore", "empty")
+
+
+def test_what_is_absent_is_named_with_its_extra():
+    with pytest.raises(MissingExtra, match=r"needs nope: pip install 'ragbench\[bertscore\]'"):
+        need_packages("metric 'bertscore'", "bertscore", {"json": "json", "no_such": "nope"})
+
+
+ABSENT = """
+import sys
+for name in ("torch", "transformers", "bert_score", "sentence_transformers"):
+    sys.modules[name] = None
+import ragbench as rb
+for name in ("bertscore", "semantic_similarity"):
+    try:
+        rb.evaluate_texts(["a"], ["a"], [name])
+    except rb.MissingExtra as error:
+        print(error)
+"""
+
+
+def test_without_the_packages_the_extra_is_named():
+    done = subprocess.run(
+        [sys.executable, "-c", ABSENT], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines() == [
+        "metric 'bertscore' needs torch: pip install 'ragbench[bertscore]'",
+        "metric 'semantic_similarity' needs sentence-transformers: pip install 'ragbench[dense]'",
+    ]
+
+
+def run_offline(tmp_path, name):
+    """Score with a hub that refuses connections and an empty cache."""
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a cat\n")
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
+    environment.pop("HF_HUB_OFFLINE", None)
+    command = ["score", "--predictions", str(texts), "--references", str(texts), "-m", name]
+    return subprocess.run(
+        [sys.executable, "-m", "ragbench", *command],
+        env=environment,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", ["bertscore", "semantic_similarity"])
+def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path, name):
+    """Left alone, transformers would try for three quarters of a minute, and say so each time."""
+    done = run_offline(tmp_path, name)
+
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert f"{name}: model '" in line
+    assert "is not in the cache of the Hugging Face hub, and the hub cannot be reached" in line

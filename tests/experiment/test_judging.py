@@ -1,0 +1,300 @@
+"""Judged runs against a chat server: what is sent, what is kept, what is resumed, what leaks."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.choices import Choices
+from ragbench.experiment.runner import run_experiment
+from ragbench.llm import Replies
+from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
+from ragbench.testing import ChatServer
+from ragbench.testing.chat_answers import Answer
+from tests.score.judge.scripted import Script
+
+GROUNDED = [name for name in built_in_rubrics() if load_rubric(name).method == "claims"]
+SECRET = "sk-planted-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """No key, no server and no cache but those that a test sets; tries follow one another fast."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "RAGBENCH_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.005)
+
+
+@pytest.fixture
+def server():
+    with ChatServer(Script(), model="m-2024-07-18") as server:
+        yield server
+
+
+def judged(config, server, **block):
+    """The config with a judge on the server."""
+    judge = {"type": "openai", "model": "m", "base_url": server.url, **block}
+    judge.setdefault("rubrics", ["faithfulness", "answer_relevancy"])
+    return {**config, "metrics": {"generation": [], "judge": judge}}
+
+
+def rows(experiment, system):
+    text = (experiment.path / "judgements" / f"{system}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def scores(experiment):
+    """All that must not depend on how often a run was interrupted."""
+    systems = [
+        {key: value for key, value in system.items() if key != "latency_ms"}
+        for system in experiment.summary["systems"]
+    ]
+    folder = experiment.path / "judgements"
+    return systems, {file.name: file.read_text() for file in sorted(folder.iterdir())}
+
+
+def test_a_judged_run(config, server):
+    experiment = run_experiment(judged(config, server))
+
+    pair = next(s for s in experiment.summary["systems"] if s["name"] == "bm25/extractive")
+    score = pair["scores"]["answer_relevancy"]
+    assert (score["mean"], score["judge"], score["model"]) == (0.75, "openai", "m-2024-07-18")
+    assert "|model:m-2024-07-18|prompt:" in score["signature"]
+    assert server.url not in json.dumps(experiment.summary)
+    use = pair["judging"]["openai"]
+    assert use["tokens"]["input"] > 0
+    assert use["usd"] is None, "the price of 'm' is not known, which is not 0"
+    found = rows(experiment, "bm25--extractive")
+    assert {row["rubric"] for row in found} == {"faithfulness", "answer_relevancy"}
+    assert all('"reasoning"' in r["raw"] for r in found if r["rubric"] == "answer_relevancy")
+    assert sum(row["usage"]["input_tokens"] for row in found) == use["tokens"]["input"]
+
+
+def test_a_second_run_sends_nothing_and_says_the_same(config, server, tmp_path):
+    first = run_experiment(judged(config, server))
+    sent = server.counters.requests
+    second = run_experiment(judged(config, server))
+
+    assert server.counters.requests == sent > 0
+    assert server.counters.most_asked == 1
+    assert scores(first) == scores(second)
+    manifests = [json.loads((e.path / "manifest.json").read_text()) for e in (first, second)]
+    uses = [m["judging"]["bm25/extractive"]["openai"] for m in manifests]
+    assert (uses[0]["calls"] > 0, uses[1]["calls"], uses[1]["tokens"]["input"]) == (True, 0, 0)
+    assert uses[1]["stored"] == uses[0]["calls"] + uses[0]["stored"]
+    assert (tmp_path / ".ragbench" / "replies.sqlite").is_file()
+
+
+def test_all_grounded_rubrics_split_and_check_once(config, server):
+    """Two systems, eleven numbers: no message list is sent twice, and no more than they need."""
+    experiment = run_experiment(judged(config, server, rubrics=GROUNDED))
+
+    assert len(experiment.summary["systems"][-1]["scores"]) == len(GROUNDED) == 11
+    assert server.counters.most_asked == 1
+    before = server.counters.requests
+    run_experiment(judged(config, server, rubrics=GROUNDED[:3]))
+    assert server.counters.requests == before, "fewer rubrics ask nothing new"
+
+
+def test_cost_from_a_price_table(config, server, tmp_path):
+    (tmp_path / "prices.yaml").write_text("models:\n  m: {input: 1.0, output: 10.0}\n")
+    experiment = run_experiment(
+        judged(config, server, prices=str(tmp_path / "prices.yaml"), rubrics=["fluency"])
+    )
+    manifest = json.loads((experiment.path / "manifest.json").read_text())
+
+    for system in experiment.summary["systems"]:
+        if "judging" not in system:
+            continue
+        use = system["judging"]["openai"]
+        assert use["usd"] == pytest.approx(
+            (use["tokens"]["input"] + 10 * use["tokens"]["output"]) / 1e6
+        )
+    paid = sum(use["openai"]["usd"] for use in manifest["judging"].values())
+    assert (
+        0
+        < paid
+        <= sum(
+            s["judging"]["openai"]["usd"] for s in experiment.summary["systems"] if "judging" in s
+        )
+    )
+    saved = yaml.safe_load((experiment.path / "config.yaml").read_text())
+    prices = experiment.path / saved["metrics"]["judge"]["prices"]
+    assert prices.resolve() == tmp_path / "prices.yaml"
+
+
+def test_replay_needs_no_server_and_no_key_and_fails_on_what_is_missing(config, tmp_path):
+    with ChatServer(Script()) as server:
+        experiment = run_experiment(judged(config, server))
+        replayed = run_experiment(judged(config, server), choices=Choices(judge_replay=True))
+        sent = server.counters.requests
+    again = run_experiment(judged(config, server), choices=Choices(judge_replay=True))
+
+    assert scores(experiment) == scores(replayed) == scores(again)
+    with pytest.raises(DataError, match=r"replies\.sqlite: no reply from 'm' to"):
+        run_experiment(
+            judged(config, server, rubrics=["fluency"]), choices=Choices(judge_replay=True)
+        )
+    assert server.counters.requests == sent
+    shutil.rmtree(tmp_path / ".ragbench")
+    with pytest.raises(DataError, match=r"\.ragbench/replies\.sqlite"):
+        run_experiment(judged(config, server), choices=Choices(judge_replay=True))
+
+
+def test_the_cache_lies_where_the_environment_says(config, server, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "elsewhere"))
+    run_experiment(judged(config, server))
+
+    assert (tmp_path / "elsewhere" / "replies.sqlite").is_file()
+    assert not (tmp_path / ".ragbench").exists()
+
+
+def test_named_judges_and_a_jury(config, server):
+    common = {"type": "openai", "base_url": server.url, "rubrics": ["answer_relevancy"]}
+    config["metrics"] = {
+        "judge": {
+            "one": {**common, "model": "a"},
+            "jury": {**common, "models": ["a", "b"], "combine": "median"},
+            "words": {"type": "lexical", "rubrics": ["answer_relevancy"]},
+        }
+    }
+    experiment = run_experiment(config)
+
+    pair = experiment.summary["systems"][1]["scores"]
+    one, jury = (pair[f"answer_relevancy(judge={name})"] for name in ("one", "jury"))
+    assert (one["judge"], one["mean"], one.get("spread")) == ("one", 0.75, None)
+    assert (jury["judge"], jury["mean"], jury["spread"]) == ("jury", 0.75, 0.0)
+    assert "combine:median" in jury["signature"]
+    assert pair["answer_relevancy(judge=words)"]["model"] == "lexical/1"
+    assert server.counters.most_asked <= 2, "the jury reads what model a told the first judge"
+
+
+def test_failures_are_counted_by_cause_with_bounds(config):
+    good = Script()
+
+    def script(body, times_asked):
+        if "Ganymede" in str(body["messages"][1]):
+            return "I would rather not say."
+        return good(body, times_asked)
+
+    with ChatServer(script) as server:
+        experiment = run_experiment(judged(config, server, rubrics=["answer_relevancy"]))
+
+    pair = experiment.summary["systems"][1]
+    score = pair["scores"]["answer_relevancy"]
+    failed = score["failed"].get("unreadable", 0)
+    assert failed > 0
+    assert score["mean"] == 0.75
+    n = score["n"] + failed
+    low = 0.75 * score["n"] / n
+    assert score["bounds"] == pytest.approx([low, low + failed / n])
+    assert not experiment.summary["complete"]
+    said = f"{failed} of {n} verdicts on answer_relevancy failed ({failed} unreadable)"
+    assert any(said in warning for warning in experiment.summary["warnings"])
+    raw = [r["raw"] for r in rows(experiment, "bm25--extractive") if r["status"] == "failed"]
+    assert raw
+    assert all("I would rather not say." in text for text in raw)
+
+
+def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path):
+    block = {"type": "openai", "model": "m", "rubrics": ["fluency"]}
+    path = tmp_path / "exp.yaml"
+    path.write_text(yaml.safe_dump({**config, "metrics": {"judge": block}}))
+
+    with pytest.raises(ConfigError, match=r"exp\.yaml:.*metrics\.judge\.api_key_env: .*not set"):
+        run_experiment(path)
+
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_judge_that_runs_only_where_it_can_is_skipped_and_said(config):
+    block = {"type": "openai", "model": "m", "rubrics": ["fluency"], "when": "available"}
+    experiment = run_experiment({**config, "metrics": {"generation": [], "judge": block}})
+
+    assert experiment.summary["skipped_judges"] == {"openai": "OPENAI_API_KEY is not set"}
+    assert (
+        "judge openai was skipped: OPENAI_API_KEY is not set (when: available)"
+        in (experiment.summary["warnings"])
+    )
+    assert "openai was skipped" in (experiment.path / "report.md").read_text()
+
+
+def test_a_planted_key_is_found_nowhere(config, tmp_path, monkeypatch, capfd):
+    """Servers echo keys in errors and replies; neither folder, cache nor output may hold it."""
+    monkeypatch.setenv("MY_KEY", SECRET)
+    good = Script()
+
+    def script(body, times_asked):
+        if "moon" in str(body["messages"][1]).lower() and times_asked == 0:
+            return Answer(f"Incorrect API key provided: {SECRET}", status=400)
+        answer = good(body, times_asked)
+        return Answer(answer.text.replace("since it is so", f"the key is {SECRET}"))
+
+    with ChatServer(script) as server:
+        block = {"api_key_env": "MY_KEY", "base_url": "${SERVER}", "retries": 0}
+        monkeypatch.setenv("SERVER", server.url)
+        experiment = run_experiment(judged(config, server, **block))
+        assert any(SECRET in received.headers["authorization"] for received in server.received)
+
+    assert experiment.summary["systems"][1]["scores"]["answer_relevancy"]["failed"]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "replies.sqlite" for path in files)
+    for path in files:
+        assert SECRET.encode() not in path.read_bytes(), path
+    assert SECRET not in "".join(capfd.readouterr())
+    with Replies(tmp_path / ".ragbench" / "replies.sqlite") as replies:
+        connection = replies._readers[0]._connection
+        kept = [replies.get(key) for (key,) in connection.execute("SELECT key FROM replies")]
+    assert kept
+    assert all(SECRET not in json.dumps(reply.to_dict()) for reply in kept)
+
+
+def test_an_address_with_a_password_is_refused_without_showing_it(config):
+    config["metrics"] = {
+        "judge": {"type": "openai", "model": "m", "base_url": f"http://me:{SECRET}@127.0.0.1:9/v1"}
+    }
+    with pytest.raises(ConfigError, match=r"base_url: .*with credentials") as caught:
+        run_experiment(config)
+
+    assert SECRET not in str(caught.value)
+
+
+def command(path):
+    return [sys.executable, "-m", "ragbench", "run", str(path), "--json"]
+
+
+@pytest.mark.slow
+def test_a_killed_run_pays_for_nothing_twice(config, tmp_path):
+    """Kill -9 in the middle, the same command again: the result of an undisturbed run."""
+    with ChatServer(Script(), latency_s=0.05) as server:
+        concurrency = 2
+        path = tmp_path / "exp.yaml"
+        block = {"concurrency": concurrency, "rubrics": GROUNDED}
+        path.write_text(yaml.safe_dump(judged(config, server, **block)))
+        process = subprocess.Popen(
+            command(path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path
+        )
+        while server.counters.answered < 12 and process.poll() is None:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert not list((tmp_path / "runs").rglob("summary.json")), "it was killed too late"
+        done = subprocess.run(command(path), capture_output=True, text=True, cwd=tmp_path)
+
+        assert done.returncode == 0, done.stderr
+        repeated = sum(server.counters.asked.values()) - len(server.counters.asked)
+        assert repeated <= concurrency
+        assert server.counters.most_asked <= 2
+        resumed = json.loads(done.stdout)["systems"]
+        shutil.rmtree(tmp_path / ".ragbench")
+        undisturbed = run_experiment(path).summary["systems"]
+    for system in [*resumed, *undisturbed]:
+        system.pop("latency_ms")
+    assert resumed == undisturbed

@@ -1,0 +1,53 @@
+"""A chat server, an engine before it, and a schema that judges use."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from ragbench.llm import ChatEngine, ChatRequest, Limits, Message, OpenAIChat
+from ragbench.testing import ChatServer
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "reasoning": {"type": "string"},
+        "score": {"type": "integer", "minimum": 1, "maximum": 5},
+    },
+    "required": ["score"],
+    "additionalProperties": False,
+}
+GOOD = '{"reasoning": "fits", "score": 4}'
+
+
+def asking(text="How good is it?", **options):
+    """A request with one message."""
+    return ChatRequest("m", (Message("user", text),), **options)
+
+
+@contextmanager
+def engine_before(url, **options):
+    """An engine that asks a server; fast where tests would wait."""
+    limits = options.pop("limits", None) or Limits(timeout=5.0)
+    model = OpenAIChat(base_url=url, stream=options.pop("stream", False))
+    with ChatEngine(model, limits=limits, **options) as engine:
+        yield engine
+
+
+@pytest.fixture
+def serve():
+    """Start servers and engines; all of them end with the test."""
+    with ExitStack() as stack:
+
+        def start(script=GOOD, *, engine=None, **server_options):
+            server = stack.enter_context(ChatServer(script, **server_options))
+            return server, stack.enter_context(engine_before(server.url, **(engine or {})))
+
+        yield start
+
+
+@pytest.fixture(autouse=True)
+def quick_backoff(monkeypatch):
+    """Tries follow one another in milliseconds where the server does not say when."""
+    monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.005)

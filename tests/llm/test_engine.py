@@ -1,0 +1,273 @@
+"""Many calls: every one accounted for, from threads, loops and notebooks, kept when interrupted."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from ragbench.llm import ChatFailure, ChatReply, Limits, Replies, ask_structured
+from ragbench.testing import FAULTS, Answer, Faults
+from ragbench.types import Cause
+from tests.llm.conftest import GOOD, SCHEMA, asking
+
+ENDS = {
+    "rate_limited": "scored",
+    "server_error": "scored",
+    "overloaded": "scored",
+    "cut": "scored",
+    "hung_up": "scored",
+    "prose": "scored",
+    "no_choices": "scored",
+    "truncated_json": "unreadable",  # asked once more, with the same result
+    "not_a_number": "unreadable",
+    "number_word": "unreadable",
+    "slow": "timeout",
+    "refusal": "refused",
+    None: "scored",
+}
+
+
+def test_two_thousand_items_with_every_fault(serve):
+    """Each item ends as its fault says: none lost, none twice, none under another's cause."""
+    script = Faults(GOOD, share=0.2)
+    server, engine = serve(script, engine={"limits": Limits(concurrency=32, timeout=8.0)})
+
+    async def judge(request):
+        try:
+            answer = await ask_structured(engine.aask, request)
+        except ChatFailure as failure:
+            return failure.cause.word
+        assert answer.value == {"reasoning": "fits", "score": 4}
+        return "scored"
+
+    requests = [asking(f"question {i}", schema=SCHEMA) for i in range(2000)]
+    ended = list(engine.each(judge, requests))
+
+    assert sorted(position for position, _ in ended) == list(range(2000))
+    expected = [ENDS[script.kind_of(request.to_dict())] for request in requests]
+    assert [word for _, word in sorted(ended)] == expected
+    assert set(Counter(map(script.kind_of, (r.to_dict() for r in requests)))) == {*FAULTS, None}
+    assert server.counters.most_asked == 2, "once, and once more where a try can succeed"
+
+
+def test_outcomes_come_in_the_order_of_the_requests(serve):
+    def script(request, times_asked):
+        number = int(request["messages"][0]["content"])
+        return Answer(str(number), delay_s=0.05 * (number % 3 == 0))
+
+    _, engine = serve(script)
+
+    texts = [outcome.text for outcome in engine.ask_many(asking(str(i)) for i in range(100))]
+
+    assert texts == [str(i) for i in range(100)]
+
+
+def test_one_failing_item_stops_no_other(serve):
+    def script(request, times_asked):
+        bad = request["messages"][0]["content"] == "3"
+        return Answer("no", status=400) if bad else Answer(GOOD)
+
+    _, engine = serve(script)
+
+    outcomes = list(engine.ask_many(asking(str(i)) for i in range(8)))
+
+    assert [isinstance(o, ChatFailure) for o in outcomes] == [i == 3 for i in range(8)]
+    assert engine.totals.calls == 7
+    assert engine.totals.failed == 1
+
+
+def test_requests_are_taken_as_they_are_needed(serve):
+    """Memory must not grow with the number of items: the iterator is read as replies come."""
+    _, engine = serve(engine={"limits": Limits(concurrency=2)})
+    taken = []
+
+    def endless():
+        for i in range(100_000):
+            taken.append(i)
+            yield asking(str(i))
+
+    outcomes = engine.ask_many(endless())
+    for _ in range(10):
+        next(outcomes)
+    outcomes.close()
+
+    assert len(taken) < 200
+
+
+def test_equal_requests_under_way_are_sent_once(serve):
+    server, engine = serve(Answer(GOOD, delay_s=0.1))
+
+    replies = list(engine.ask_many([asking()] * 20))
+
+    assert server.counters.requests == 1
+    assert [reply.stored for reply in replies].count(False) == 1, "paid for once"
+    assert engine.totals.calls == 1
+
+
+def test_inside_a_running_loop(serve):
+    """As in a notebook: the synchronous door opens although a loop runs, the other one as well."""
+    _, engine = serve()
+
+    async def cell():
+        return engine.ask(asking("a")).text, (await engine.aask(asking("b"))).text
+
+    assert asyncio.run(cell()) == (GOOD, GOOD)
+
+
+def test_from_several_loops_and_threads(serve):
+    server, engine = serve()
+    texts = []
+
+    def ask(name):
+        texts.append(engine.ask(asking(name)).text)
+        texts.append(asyncio.run(engine.aask(asking(name * 2))).text)
+
+    threads = [threading.Thread(target=ask, args=(f"{i}",)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert texts == [GOOD] * 16
+    assert server.counters.requests <= 16
+
+
+def test_asynchronous_iteration(serve):
+    _, engine = serve()
+
+    async def collect():
+        return [outcome.text async for outcome in engine.aask_many([asking("a"), asking("b")])]
+
+    assert asyncio.run(collect()) == [GOOD, GOOD]
+
+
+def test_blocking_from_inside_its_own_loop_is_refused(serve):
+    _, engine = serve()
+
+    async def wrong(request):
+        return engine.ask(request)
+
+    with pytest.raises(RuntimeError, match="a call that blocks, from inside its own event loop"):
+        list(engine.each(wrong, [asking()]))
+
+
+def test_cancelling_keeps_what_was_paid_for(serve, tmp_path):
+    """A caller that gives up in the middle: what had come is on disk, nothing hangs."""
+
+    def script(request, times_asked):
+        return Answer(GOOD, delay_s=0.0 if request["messages"][0]["content"] < "5" else 30)
+
+    with Replies(tmp_path / "replies.sqlite") as replies:
+        _, engine = serve(script, engine={"replies": replies})
+
+        async def give_up():
+            async def collect():
+                return [outcome async for outcome in engine.aask_many(map(asking, "0123456789"))]
+
+            await asyncio.wait_for(collect(), 0.7)
+
+        start = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            asyncio.run(give_up())
+
+        assert len(replies) == 5
+        assert time.monotonic() - start < 5
+        assert engine.ask(asking("3")).stored
+
+
+def test_a_second_run_sends_nothing(serve, tmp_path):
+    requests = [asking(f"q{i}", schema=SCHEMA) for i in range(30)]
+    with Replies(tmp_path / "replies.sqlite") as replies:
+        server, engine = serve(
+            Faults(GOOD, 0.3, ["prose", "server_error"]), engine={"replies": replies}
+        )
+        first = list(engine.ask_many(requests))
+        sent = server.counters.requests
+        second = list(engine.ask_many(requests))
+
+    assert server.counters.requests == sent
+    assert second == [replace(reply, stored=True) for reply in first]
+    assert engine.totals.stored == engine.totals.calls == 30
+
+
+def test_closing_twice_and_closing_what_was_never_used(serve):
+    _, engine = serve()
+
+    engine.close()
+    engine.close()
+
+
+def test_a_failure_of_a_user_function_ends_all(serve):
+    _, engine = serve()
+
+    async def broken(item):
+        raise ZeroDivisionError(item)
+
+    with pytest.raises(ZeroDivisionError, match="1"):
+        list(engine.each(broken, [1]))
+
+
+def test_interrupted_from_the_keyboard(repository, tmp_path):
+    """Ctrl-C in a program that judges: it ends at once, and what had come is kept."""
+    import os
+    import signal
+    import subprocess
+    import sys
+
+    from ragbench.testing import ChatServer
+
+    def script(request, times_asked):
+        return Answer(GOOD, delay_s=0.0 if request["messages"][0]["content"] < "q5" else 30)
+
+    code = (
+        "from ragbench.llm import *\n"
+        "import sys\n"
+        "with Replies('replies.sqlite') as replies:\n"
+        "    with ChatEngine(OpenAIChat(base_url=sys.argv[1]), replies=replies) as engine:\n"
+        "        asked = (ChatRequest('m', (Message('user', f'q{i}'),)) for i in range(10))\n"
+        "        for n, reply in enumerate(engine.ask_many(asked)): print(n, flush=True)\n"
+    )
+    with ChatServer(script) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, server.url],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(repository)},
+        )
+        for _ in range(5):
+            process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+
+    assert b"KeyboardInterrupt" in errors
+    assert errors.count(b"Traceback") == 1
+    with Replies(tmp_path / "replies.sqlite") as replies:
+        assert len(replies) == 5
+
+
+def test_no_thread_is_left_behind(serve):
+    before = threading.active_count()
+    with contextlib.ExitStack() as stack:
+        from ragbench.testing import ChatServer
+        from tests.llm.conftest import engine_before
+
+        server = stack.enter_context(ChatServer())
+        engine = stack.enter_context(engine_before(server.url))
+        assert isinstance(engine.ask(asking()), ChatReply)
+
+    assert threading.active_count() == before
+
+
+def test_a_refusal_through_structured_is_a_failure_by_cause(serve):
+    _, engine = serve(FAULTS["refusal"](GOOD))
+
+    with pytest.raises(ChatFailure, match="I cannot help") as caught:
+        engine.run(ask_structured(engine.aask, asking(schema=SCHEMA)))
+
+    assert caught.value.cause is Cause.REFUSED
+    assert len(caught.value.replies) == 1

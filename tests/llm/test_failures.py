@@ -1,0 +1,98 @@
+"""What HTTP errors mean; the openai package's own reader of Retry-After is the oracle."""
+
+import time
+from email.utils import formatdate
+
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.llm.base import ChatFailure
+from ragbench.llm.failures import failure_of_exception, failure_of_status, retry_after
+from ragbench.llm.limits import Backoff
+from ragbench.types import Cause
+
+CLIENT = openai.OpenAI(api_key="none", base_url="http://127.0.0.1:9")
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["retry-after", "retry-after-ms"]),
+        st.sampled_from(["0", "1", "0.5", "120", "250", "soon", "", "1 s"]),
+    )
+)
+def test_agrees_with_openai_on_seconds(headers):
+    assert retry_after(headers) == CLIENT._parse_retry_after_header(headers)
+
+
+def test_agrees_with_openai_on_dates():
+    headers = {"retry-after": formatdate(time.time() + 30, usegmt=True)}
+
+    expected = CLIENT._parse_retry_after_header(headers)
+
+    assert retry_after(headers) == pytest.approx(expected, abs=0.5)
+
+
+@pytest.mark.parametrize("text", ["-5", "nan", "inf", "1e999", "Mon, 99 Foo 2020", "\x00"])
+def test_nonsense_is_not_waited_for(text):
+    assert retry_after({"retry-after": text}) is None
+
+
+def test_a_date_in_the_past_is_now():
+    assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}) == 0.0
+
+
+@pytest.mark.parametrize("status", range(400, 600))
+def test_agrees_with_openai_on_what_to_retry(status):
+    """But for 501 (`not implemented` stays so) and 425 (`too early`)."""
+    import httpx
+
+    response = httpx.Response(status, request=httpx.Request("POST", "http://127.0.0.1"))
+    expected = CLIENT._should_retry(response)
+    expected = {501: False, 425: True}.get(status, expected)
+
+    assert failure_of_status(status, "", headers={}).retryable is expected
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+def test_complaints(status):
+    assert failure_of_status(status, "", headers={}).throttled
+
+
+def test_an_error_page_is_shortened():
+    assert len(str(failure_of_status(502, "<html>\n" * 1000, headers={}))) < 600
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "retryable"),
+    [
+        (TimeoutError(), Cause.TIMEOUT, True),
+        (BrokenPipeError("gone"), Cause.SERVER_ERROR, True),
+        (KeyError("x"), Cause.ERROR, False),
+    ],
+)
+def test_exceptions(error, cause, retryable):
+    failure = failure_of_exception(error)
+
+    assert (failure.cause, failure.retryable) == (cause, retryable)
+
+
+def test_waits_double_and_never_undercut_the_server():
+    backoff = Backoff(seed=0)
+    plain = ChatFailure(Cause.SERVER_ERROR, "")
+    asked = plain.but(retry_after_s=2.0)
+
+    for tried, longest in ((1, 0.005), (2, 0.01), (3, 0.02), (50, 30.0)):
+        waits = [backoff.seconds(plain, tried) for _ in range(50)]
+        assert longest / 2 <= min(waits) < max(waits) <= longest
+        assert min(backoff.seconds(asked, tried) for _ in range(50)) >= 2.0
+
+
+def test_equal_seeds_wait_alike():
+    plain = ChatFailure(Cause.SERVER_ERROR, "")
+    one, other = Backoff(seed=3), Backoff(seed=3)
+
+    assert [one.seconds(plain, n) for n in range(1, 9)] == [
+        other.seconds(plain, n) for n in range(1, 9)
+    ]

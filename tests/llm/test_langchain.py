@@ -1,0 +1,125 @@
+"""langchain's own chat models, and objects that only look like one."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from pydantic import SecretStr
+
+from ragbench.errors import OptionError
+from ragbench.llm import ChatEngine, ChatFailure, LangchainChat, Limits, Usage, ask_structured
+from ragbench.types import Cause
+from tests.llm.conftest import GOOD, SCHEMA, asking
+
+
+def engine_of(model, **limits):
+    return ChatEngine(LangchainChat(model), limits=Limits(**{"timeout": 5, **limits}))
+
+
+def test_a_langchain_model_answers():
+    with engine_of(FakeListChatModel(responses=[GOOD])) as engine:
+        answer = engine.run(ask_structured(engine.aask, asking(schema=SCHEMA)))
+
+    assert answer.value["score"] == 4
+    assert answer.reply.usage == Usage(None, None), "unknown, not 0"
+    assert engine.totals.unknown_usage == 1
+
+
+def test_what_a_message_tells_is_kept():
+    message = AIMessage(
+        [{"type": "text", "text": "fo"}, "ur"],
+        usage_metadata={"input_tokens": 7, "output_tokens": 2, "total_tokens": 9},
+        response_metadata={
+            "finish_reason": "stop",
+            "model_name": "vendor-7b",
+            "system_fingerprint": "fp",
+            "logprobs": {"content": [{"token": "4", "logprob": -0.5, "top_logprobs": []}]},
+        },
+    )
+    with engine_of(GenericFakeChatModel(messages=iter([message]))) as engine:
+        reply = engine.ask(asking())
+
+    assert reply.text == "four"
+    assert (reply.usage, reply.model) == (Usage(7, 2), "vendor-7b")
+    assert (reply.finish_reason, reply.system_fingerprint) == ("stop", "fp")
+    assert reply.logprobs[0].logprob == -0.5
+
+
+def test_a_model_without_async_runs_in_threads():
+    """All at once: eight calls that each wait for the seven others."""
+    together = threading.Barrier(8, timeout=10)
+
+    class Blocking:
+        def invoke(self, messages, stop=None):
+            together.wait()
+            return f"{messages[0]['content']} {stop}"
+
+    with engine_of(Blocking(), concurrency=8) as engine:
+        outcomes = list(engine.ask_many(asking(f"{i}", stop=("END",)) for i in range(8)))
+
+    assert [outcome.text for outcome in outcomes] == [f"{i} ['END']" for i in range(8)]
+
+
+class Overloaded(Exception):
+    """As clients of all vendors raise it."""
+
+    status_code = 529
+
+    response = SimpleNamespace(status_code=529, headers={"retry-after": "0.01"})
+
+
+@pytest.mark.parametrize(
+    ("raised", "cause", "tries"),
+    [
+        (Overloaded("busy"), Cause.SERVER_ERROR, 3),
+        (ConnectionResetError("gone"), Cause.SERVER_ERROR, 3),
+        (TimeoutError("slow"), Cause.TIMEOUT, 3),
+        (ZeroDivisionError("a bug"), Cause.ERROR, 1),
+    ],
+)
+def test_what_a_model_raises_is_a_failure_by_cause(raised, cause, tries):
+    class Raising:
+        async def ainvoke(self, messages):
+            raise raised
+
+    with engine_of(Raising(), retries=2) as engine, pytest.raises(ChatFailure) as caught:
+        engine.ask(asking())
+
+    assert caught.value.cause is cause
+    assert len(caught.value.attempts) == tries
+    assert str(raised) in caught.value.detail
+
+
+def test_a_reply_that_is_no_message():
+    class Odd:
+        async def ainvoke(self, messages):
+            return 42
+
+    with (
+        engine_of(Odd()) as engine,
+        pytest.raises(ChatFailure, match="malformed: the model returned a int"),
+    ):
+        engine.ask(asking())
+
+
+def test_its_secrets_stay_with_it():
+    class Vendor:
+        def __init__(self):
+            self.api_key = SecretStr("planted-0123456789")
+
+        async def ainvoke(self, messages):
+            raise ValueError(f"bad key {self.api_key.get_secret_value()}")
+
+    model = LangchainChat(Vendor())
+    with ChatEngine(model) as engine, pytest.raises(ChatFailure) as caught:
+        engine.ask(asking())
+
+    assert "bad key ${api_key}" in caught.value.detail
+    assert "planted" not in f"{caught.value} {model.identity}"
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(OptionError, match="found 'int', allowed: an object with ainvoke or invoke"):
+        LangchainChat(3)

@@ -1,0 +1,241 @@
+"""The adaptive limit against servers with limits, in virtual time; Little's law is the oracle."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import OptionError
+from ragbench.llm import ChatFailure, Limits
+from ragbench.llm.limits import AdaptiveLimit
+from ragbench.llm.pace import Pace
+from ragbench.llm.window import as_completed, in_order
+from ragbench.types import Cause
+from tests.llm.virtual_time import LimitedServer, ask_all
+
+COMPLAINT = ChatFailure(Cause.SERVER_ERROR, "slow down", throttled=True)
+
+
+def test_without_complaints_it_is_littles_law():
+    """32 at once, 0.102 s each: 3,200 calls in 100 rounds."""
+    seconds, limit = ask_all(LimitedServer(), 3_200, 32)
+
+    assert seconds == pytest.approx(100 * 0.102, rel=0.01)
+    assert limit.size == 32
+
+
+@pytest.mark.parametrize("concurrency", [64, 512])
+@pytest.mark.parametrize("burst", [25, 250])
+def test_a_rate_limit_is_used_up(concurrency, burst):
+    server = LimitedServer(rate=250, burst=burst)
+
+    seconds, _ = ask_all(server, 10_000, concurrency)
+
+    assert 10_000 / seconds > 0.95 * 250
+    assert server.turned_away < 0.4 * 10_000, "most of them in the first second"
+
+
+@pytest.mark.parametrize("concurrent", [4, 50])
+def test_a_limit_on_concurrency_is_found(concurrent):
+    server = LimitedServer(concurrent=concurrent)
+
+    seconds, limit = ask_all(server, 5_000, 128)
+
+    assert 5_000 / seconds > 0.9 * concurrent / server.latency_s
+    assert limit.size < 1.3 * concurrent + 1
+
+
+def test_stray_complaints_do_not_slow_it_down():
+    """Three of a hundred have nothing to do with how much is sent, and some answers are slow.
+
+    A place is taken for 0.007 s and, once in 60, a second longer: 32 places, 10,000 calls.
+    """
+    server = LimitedServer(latency_s=0.005, stray=0.03, slow=1 / 60)
+
+    seconds, _ = ask_all(server, 10_000, 32)
+
+    assert seconds < 1.2 * 10_000 * (0.007 + 1 / 60) / 32
+
+
+def test_complaints_that_are_no_strays_halve_it():
+    """A server that turns away every second call is asked less."""
+    _, limit = ask_all(LimitedServer(stray=0.5), 300, 32)
+
+    assert limit.size < 16
+
+
+def test_after_an_outage_it_grows_back():
+    server = LimitedServer(latency_s=0.01)
+
+    def is_down():
+        return 2.0 < asyncio.get_running_loop().time() < 4.0
+
+    server.is_full = is_down
+    seconds, limit = ask_all(server, 10_000, 32)
+
+    assert limit.size == 32
+    assert seconds < 2 + 10_000 * 0.012 / 32 + 15
+
+
+@pytest.mark.parametrize(
+    ("answers_per_s", "expected"),
+    [
+        pytest.param(1, [8, 4, 2, 1, 1], id="little gets through: halved each time"),
+        pytest.param(100, [10.5] * 5, id="1.05 x 100 answers a second x 0.1 s are borne"),
+    ],
+)
+def test_what_complaints_leave(answers_per_s, expected):
+    now = 0.0
+    limit = AdaptiveLimit(16, clock=lambda: now)
+    limit.in_flight = 16
+    for _ in range(1 + 2 * max(100, answers_per_s)):
+        limit.in_flight += 1
+        limit.leave(None, 0.1)
+        now += 1 / answers_per_s
+    now -= 1 / answers_per_s
+    limit._share_of_few = 1.0  # a burst of complaints came before
+
+    sizes = []
+    for _ in range(5):
+        limit.leave(COMPLAINT, 0.002)
+        sizes.append(limit.size)
+
+    assert sizes == pytest.approx(expected, rel=0.01)
+
+
+def test_complaints_alone_leave_one_place():
+    limit = AdaptiveLimit(16, clock=lambda: 0.0)
+    limit.in_flight = 16
+
+    for _ in range(16):
+        limit.leave(COMPLAINT, 0.002)
+
+    assert (limit.size, limit.in_flight) == (1, 0)
+
+
+def test_those_turned_away_go_first():
+    order = []
+
+    async def main():
+        limit = AdaptiveLimit(1)
+        await limit.enter()
+
+        async def wait(name, again):
+            await limit.enter(again=again)
+            order.append(name)
+            limit.leave(None, 0.0)
+
+        tasks = [asyncio.ensure_future(wait(*a)) for a in (("new", False), ("again", True))]
+        await asyncio.sleep(0)
+        limit.leave(None, 0.0)
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+
+    assert order == ["again", "new"]
+
+
+@given(st.lists(st.sampled_from(["enter", "leave", "complain", "cancel"]), max_size=60))
+def test_places_are_never_lost(steps):
+    """Whatever happens, there are as many places taken as callers inside."""
+
+    async def main():
+        limit = AdaptiveLimit(3)
+        waiting, inside = [], 0
+        for step in steps:
+            if step == "enter":
+                waiting.append(asyncio.ensure_future(limit.enter()))
+            elif step == "cancel" and waiting:
+                waiting.pop().cancel()
+            elif step in ("leave", "complain") and inside:
+                inside -= 1
+                limit.leave(COMPLAINT if step == "complain" else None, 0.01)
+            await asyncio.sleep(0)
+            inside += sum(task.done() and not task.cancelled() for task in waiting)
+            waiting = [task for task in waiting if not task.done()]
+            assert limit.in_flight == inside <= 3
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_a_pace_that_is_outgrown_is_dropped():
+    pace = Pace()
+    for i in range(100):
+        pace.answered(i * 0.01)
+    pace.complained(1.0)
+    assert pace.rate == pytest.approx(1.05 * 100, rel=0.05)
+
+    for i in range(30):  # two answers a second: whatever holds things up, it is not the pace
+        pace.answered(1.0 + i * 0.5)
+
+    assert pace.rate is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"concurrency": 0}, "concurrency: found 0, allowed: an integer >= 1"),
+        ({"retries": -1}, "retries: found -1"),
+        ({"timeout": 0}, "timeout: found 0, allowed: seconds > 0, or null"),
+        ({"timeout": float("nan")}, "timeout: found nan"),
+        ({"longest_wait": -1}, "longest_wait: found -1"),
+    ],
+)
+def test_bad_limits(options, message):
+    with pytest.raises(OptionError, match=message):
+        Limits(**options)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 5), max_size=40), st.integers(1, 9), st.integers(1, 9), st.booleans()
+)
+def test_a_window_loses_nothing(delays, size, ahead, ordered):
+    under_way, most = 0, 0
+
+    async def one(entry):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        for _ in range(entry[1]):
+            await asyncio.sleep(0)
+        under_way -= 1
+        return entry[0]
+
+    async def main():
+        items = list(enumerate(delays))
+        if ordered:
+            return [v async for v in in_order(one, items, size=size, ahead=ahead)]
+        return [v async for v in as_completed(one, items, size=size)]
+
+    done = asyncio.run(main())
+
+    expected = list(range(len(delays)))
+    assert under_way == 0
+    if ordered:
+        assert done == expected
+    else:
+        assert sorted(done) == [(i, i) for i in expected]
+    assert most <= size
+
+
+def test_leaving_early_cancels_what_is_under_way():
+    ended = []
+
+    async def one(item):
+        try:
+            await asyncio.sleep(item)
+        finally:
+            ended.append(item)
+
+    async def main():
+        values = as_completed(one, [0, 30, 31], size=3)
+        await values.__anext__()
+        await values.aclose()
+        return sorted(ended)
+
+    assert asyncio.run(main()) == [0, 30, 31]

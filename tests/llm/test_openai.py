@@ -1,0 +1,328 @@
+"""The real openai client over HTTP against a server that does everything servers do."""
+
+import logging
+import math
+
+import pytest
+
+from ragbench.errors import OptionError
+from ragbench.llm import ChatFailure, ChatReply, Limits, OpenAIChat, Usage
+from ragbench.testing import FAULTS, Answer
+from ragbench.types import Cause
+from tests.llm.conftest import GOOD, SCHEMA, asking
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
+def stream(request):
+    return {"stream": request.param}
+
+
+def test_a_reply_with_all_its_parts(serve, stream):
+    server, engine = serve(GOOD, engine=stream, model="tiny-2026")
+
+    reply = engine.ask(
+        asking("two words", temperature=0.0, max_tokens=50, seed=3, stop=("END",), extra={"x": 1})
+    )
+
+    assert reply.text == GOOD
+    assert reply.finish_reason == "stop"
+    assert (reply.model, reply.system_fingerprint) == ("tiny-2026", "fp_loopback")
+    # `two words` is three tokens for the server: two words and a space
+    assert reply.usage == Usage(3, server_tokens(GOOD))
+    assert reply.latency_ms > 0
+    assert reply.logprobs is None
+    sent = dict(server.received[0].body)
+    sent.pop("stream_options", None)
+    assert sent.pop("stream", False) is stream["stream"]
+    assert sent == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "two words"}],
+        "temperature": 0.0,
+        "max_tokens": 50,
+        "seed": 3,
+        "stop": ["END"],
+        "x": 1,
+    }
+
+
+def server_tokens(text):
+    from ragbench.testing.chat_wire import usage
+
+    return usage({}, Answer(text))["completion_tokens"]
+
+
+def test_log_probabilities(serve, stream):
+    script = Answer("4", alternatives={"4": {"4": 0.75, "5": 0.25, "3": 0.0}})
+    _, engine = serve(script, engine=stream)
+
+    (token,) = engine.ask(asking(top_logprobs=2)).logprobs
+
+    assert token.token == "4"
+    assert token.logprob == pytest.approx(math.log(0.75))
+    assert [(t, round(math.exp(p), 6)) for t, p in token.top] == [("4", 0.75), ("5", 0.25)]
+
+
+def test_every_sample_has_its_own_seed(serve):
+    server, engine = serve()
+
+    for sample in range(3):
+        engine.ask(asking(seed=7, sample=sample))
+
+    assert [received.body["seed"] for received in server.received] == [7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "kind", ["rate_limited", "server_error", "overloaded", "cut", "hung_up", "no_choices"]
+)
+def test_what_can_succeed_is_tried_again(serve, stream, kind):
+    server, engine = serve([FAULTS[kind](GOOD), Answer(GOOD)], engine=stream)
+
+    reply = engine.ask(asking())
+
+    assert reply.text == GOOD
+    assert len(reply.attempts) == 1
+    assert server.counters.requests == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_what_cannot_succeed_is_asked_once(serve, stream, status):
+    server, engine = serve(Answer("no such thing", status=status), engine=stream)
+
+    with pytest.raises(ChatFailure, match=f"the server answered {status}: .*no such") as caught:
+        engine.ask(asking())
+
+    assert caught.value.cause is Cause.SERVER_ERROR
+    assert server.counters.requests == 1
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+def test_tries_end(serve, status):
+    server, engine = serve(
+        Answer("later", status=status), engine={"limits": Limits(retries=2, timeout=5)}
+    )
+
+    with pytest.raises(ChatFailure, match="tried 3 times") as caught:
+        engine.ask(asking())
+
+    assert len(caught.value.attempts) == 3
+    assert server.counters.requests == 3
+
+
+def test_an_empty_account_is_not_asked_again(serve):
+    broke = Answer("You exceeded your quota", status=429, error_code="insufficient_quota")
+    server, engine = serve(broke)
+
+    outcomes = list(engine.ask_many(asking(f"q{i}") for i in range(40)))
+
+    assert all(o.detail.startswith("the account has no quota left") for o in outcomes)
+    assert server.counters.requests <= 16, "those under way when the first answer came"
+
+
+def test_a_slow_server_is_a_timeout(serve, stream):
+    server, engine = serve(
+        Answer(GOOD, delay_s=30), engine={**stream, "limits": Limits(timeout=0.2)}
+    )
+
+    with pytest.raises(ChatFailure, match=r"no answer within 0\.2 s") as caught:
+        engine.ask(asking())
+
+    assert caught.value.cause is Cause.TIMEOUT
+    assert server.counters.requests == 1
+
+
+def test_waiting_as_asked_does_not_count_as_slow(serve):
+    busy = Answer("later", status=429, headers={"retry-after": "0.4"})
+    _, engine = serve([busy, Answer(GOOD)], engine={"limits": Limits(timeout=0.3)})
+
+    assert engine.ask(asking()).text == GOOD
+
+
+def test_a_refusal_is_a_reply(serve, stream):
+    _, engine = serve(FAULTS["refusal"](GOOD), engine=stream)
+
+    reply = engine.ask(asking())
+
+    assert reply.refused
+    assert reply.refusal == "I cannot help with that."
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>a proxy's page</html>", b"", b'"text"', b"[]", b'{"choices": null}', b"\xff\xfe"],
+)
+def test_what_is_no_completion_fails_by_cause(serve, body):
+    _, engine = serve(Answer(body=body), engine={"limits": Limits(retries=1, timeout=5)})
+
+    with pytest.raises(ChatFailure) as caught:
+        engine.ask(asking())
+
+    assert caught.value.cause in (Cause.SERVER_ERROR, Cause.UNREADABLE)
+
+
+def test_an_error_with_status_200_is_an_error(serve):
+    body = b'{"error": {"message": "out of memory", "code": 500}}'
+    _, engine = serve([Answer(body=body), Answer(GOOD)])
+
+    assert engine.ask(asking()).attempts[0].detail == "the server answered 500: out of memory"
+
+
+def test_an_error_in_the_middle_of_a_stream_is_an_error(serve):
+    body = b'data: {"error": {"message": "out of memory", "code": 503}}\n\n'
+    broken = Answer(body=body, headers={"content-type": "text/event-stream"})
+    _, engine = serve([broken, Answer(GOOD)], engine={"stream": True})
+
+    reply = engine.ask(asking())
+
+    assert reply.text == GOOD
+    assert reply.attempts[0].detail == "the server answered 503: out of memory"
+
+
+def test_a_stream_that_ends_too_early_is_asked_again(serve):
+    body = b'data: {"choices": [{"index": 0, "delta": {"content": "fo"}}]}\n\ndata: [DONE]\n\n'
+    short = Answer(body=body, headers={"content-type": "text/event-stream"})
+    _, engine = serve([short, Answer(GOOD)], engine={"stream": True})
+
+    assert engine.ask(asking()).attempts[0].detail == "the stream ended before the reply did"
+
+
+@pytest.mark.parametrize("known", [["json_object", "text"], ["text"]])
+def test_a_format_that_the_server_lacks_is_asked_for_once(serve, known):
+    server, engine = serve(formats=known)
+
+    for i in range(3):
+        assert engine.ask(asking(f"q{i}", schema=SCHEMA)).text == GOOD
+
+    formats = [r.body.get("response_format", {}).get("type", "text") for r in server.received]
+    assert formats[-3:] == [known[0]] * 3
+    assert len(formats) == 3 + (3 - len(known))
+    assert '"maximum": 5' in server.received[-1].body["messages"][0]["content"]
+
+
+def test_a_schema_is_sent_as_such(serve):
+    server, engine = serve()
+
+    engine.ask(asking(schema=SCHEMA))
+
+    sent = server.received[0].body["response_format"]
+    assert sent["json_schema"] == {"name": "reply", "schema": SCHEMA, "strict": True}
+
+
+@pytest.mark.parametrize(
+    ("message", "param", "asked", "kept"),
+    [
+        (
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+            "max_tokens",
+            {"max_tokens": 9},
+            {"max_completion_tokens": 9},
+        ),
+        ("logprobs are not supported with this model", "logprobs", {"top_logprobs": 2}, {}),
+    ],
+)
+def test_parameters_that_the_model_lacks(serve, message, param, asked, kept):
+    def script(request, times_asked):
+        return Answer(message, status=400, param=param) if param in request else Answer(GOOD)
+
+    server, engine = serve(script)
+
+    for i in range(2):
+        engine.ask(asking(f"q{i}", **asked))
+
+    extra = [
+        {k: v for k, v in r.body.items() if k not in ("model", "messages")} for r in server.received
+    ]
+    assert extra[1:] == [kept, kept], "found out once"
+
+
+def test_another_refused_parameter_is_not_guessed_at(serve):
+    refused = Answer("Unsupported value: 'temperature' is 0", status=400, param="temperature")
+    server, engine = serve(refused)
+
+    with pytest.raises(ChatFailure, match="temperature"):
+        engine.ask(asking(temperature=0.0, schema=SCHEMA))
+
+    assert server.counters.requests == 1
+
+
+def test_nobody_there():
+    from tests.llm.conftest import engine_before
+
+    with (
+        engine_before("http://127.0.0.1:9/v1", limits=Limits(retries=1, timeout=5)) as engine,
+        pytest.raises(ChatFailure, match=r"the connection failed: .*tried 2 times") as caught,
+    ):
+        engine.ask(asking())
+
+    assert caught.value.cause is Cause.SERVER_ERROR
+
+
+SECRET = "sk-planted-0123456789abcdef"
+
+
+def test_a_planted_secret_is_found_nowhere(serve, monkeypatch, tmp_path, caplog):
+    """A server that repeats the key in errors and in replies; logs at their loudest."""
+    from ragbench.llm import Replies
+
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    caplog.set_level(logging.DEBUG)
+
+    def script(request, times_asked):
+        if "fail" in request["messages"][0]["content"]:
+            return Answer(f"Incorrect API key provided: {SECRET}", status=403)
+        return Answer(f"your key is {SECRET}")
+
+    with Replies(tmp_path / "replies.sqlite") as replies:
+        server, engine = serve(script, engine={"replies": replies})
+        reply = engine.ask(asking())
+        with pytest.raises(ChatFailure) as caught:
+            engine.ask(asking("fail"))
+        on_disk = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        stored = replies.get(next(iter(_keys(tmp_path))))
+
+    assert server.received[0].headers["authorization"] == f"Bearer {SECRET}"
+    assert reply.text == stored.text == "your key is ${OPENAI_API_KEY}"
+    shown = f"{caught.value} {caught.value.attempts} {caught.getrepr(showlocals=True)} {engine!r}"
+    assert SECRET not in shown + caplog.text
+    assert SECRET.encode() not in on_disk
+
+
+def _keys(folder):
+    import sqlite3
+
+    connection = sqlite3.connect(folder / "replies.sqlite")
+    keys = [key for (key,) in connection.execute("SELECT key FROM replies")]
+    connection.close()
+    return keys
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("http://me:hunter22@host/v1", r"http://host/v1 with credentials or a query"),
+        ("http://host/v1?key=hunter22", r"http://host/v1 with credentials or a query"),
+        ("host/v1", r"found 'host/v1', allowed: http://"),
+    ],
+)
+def test_addresses_hold_no_secrets(url, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        OpenAIChat(base_url=url)
+
+    assert "hunter22" not in str(caught.value)
+
+
+def test_a_key_that_is_not_set_is_named(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+    with pytest.raises(OptionError, match=r"api_key_env: found 'OPENAI_API_KEY \(not set\)'"):
+        OpenAIChat()
+
+
+def test_kept_replies_come_back_as_they_were(serve):
+    _, engine = serve(Answer(GOOD, alternatives={"4": {"4": 0.9}}))
+
+    reply = engine.ask(asking(top_logprobs=1))
+
+    from dataclasses import replace
+
+    assert ChatReply.from_dict(reply.to_dict()) == replace(reply, stored=True)

@@ -1,0 +1,264 @@
+"""Values out of replies: everything that can be told for certain, and no number by luck."""
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from ragbench.errors import OptionError
+from ragbench.llm import ChatFailure, Unreadable, ask_structured
+from ragbench.llm.reading import read_json
+from ragbench.llm.schema import check_schema, conform
+from ragbench.testing import Answer
+from ragbench.types import Cause
+from tests.llm.conftest import GOOD, SCHEMA, asking
+
+FOUR = {"score": 4}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score": 4}',
+        ' \n{"score": 4}\n',
+        '```json\n{"score": 4}\n```',
+        '```\n{"score": 4}\n```\nThat is all.',
+        'Sure! Here it is: {"score": 4}. Anything else?',
+        "{'score': 4}",
+        '{"score": 4,}',
+        '{"score": 4.0}',
+        '{"score": "4"}',
+        '{"score": 4, "mood": "unasked"}',
+        '<think>{"score": 1} seems low</think>{"score": 4}',
+        'As {see [1] and {2}} shows: {"score": 4}',
+        '{"score": 4} I repeat: {"score": 4}',
+        '{"score": 4, "reasoning": "it was cu',
+        '{"score": 4, "mood": tr',
+        "{'score': 4, 'mood': None, 'sure': True}",
+    ],
+)
+def test_readable(text):
+    assert read_json(text, SCHEMA) == FOUR
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "the reply is empty"),
+        ("The score is 4.", "the reply holds no JSON"),
+        ("4", "the reply is 4, expected an object"),
+        ('{"score": NaN}', "NaN is no number"),
+        ('Well: {"score": NaN}', "NaN is no number"),
+        ('{"score": Infinity}', "Infinity is no number"),
+        ('{"score": -Infinity,}', "-Infinity is no number"),
+        ('{"score": 1e999}', "1e999 is too large"),
+        ('{"score": four}', "four is no JSON value"),
+        ('{"score": "four"}', 'score is "four", expected an integer'),
+        ('{"score": "4/5"}', 'score is "4/5", expected an integer'),
+        ('{"score": 4/5}', "expected the end of the value after 4 at"),
+        ('{"score": 4 out of 5}', "expected ','"),
+        ('{"score": 4.5}', "score is 4.5, expected an integer"),
+        ('{"score": 6}', "score is 6, expected a number from 1 to 5"),
+        ('{"score": true}', "score is true, expected an integer"),
+        ('{"score": null}', "score is null, expected an integer"),
+        ('{"score": [4]}', "expected an integer"),
+        ('{"level": 4}', 'the key "score" is missing'),
+        ('{"score": 4, "score": 2}', 'the key "score" is there twice'),
+        ('{"score": 4} or {"score": 2}', "two different answers"),
+        ('{"score": 4', 'the key "score" is missing'),  # 4, or the beginning of 45?
+        ('{"score": 0x4}', "expected the end of the value"),
+        ('{"score": ٤}', "expected a value"),
+        ('{"score": NaN, "details": {"score": 4}}', "NaN is no number"),
+        ('{"details": {"score": 4}', 'the key "score" is missing'),
+        ('{"draft": {"score": 4}, "score": ', 'the key "score" is missing'),
+        ('{"score": 4 "reasoning": "x"} {"score": 2}', "expected ','"),
+        ("[" * 5000, "values are nested too deep"),
+        ('{"a":' * 5000 + "1" + "}" * 5000, "nested"),
+        ('{"score": ' + "9" * 5000 + "}", "a number of 5000 digits"),
+        ("```json\n```", "the reply holds no JSON"),
+    ],
+)
+def test_unreadable_and_why(text, problem):
+    with pytest.raises(Unreadable) as caught:
+        read_json(text, SCHEMA)
+
+    assert problem in str(caught.value)
+
+
+def test_an_unfinished_list_is_not_a_shorter_one():
+    """Claims that were cut off would leave a mean over those that happened to fit."""
+    schema = {"type": "object", "properties": {"claims": {"type": "array"}}}
+
+    with pytest.raises(Unreadable, match='the key "claims" is missing'):
+        read_json('{"claims": ["one", "two", "thr', {**schema, "required": ["claims"]})
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**18), 10**18)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+containers = st.lists(values, max_size=3) | st.dictionaries(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=5), values, max_size=3
+)
+prose = st.text(st.characters(exclude_characters="{[", exclude_categories=["Cs"]), max_size=30)
+
+
+@given(values)
+def test_any_value_comes_back(value):
+    assert read_json(json.dumps(value), {}) == value
+
+
+@given(containers, prose, prose, st.booleans(), st.sampled_from([None, 2]))
+def test_any_value_comes_back_out_of_prose(value, before, after, fenced, indent):
+    written = json.dumps(value, indent=indent)
+    assume("<think" not in before.lower())
+    fence = "```" if fenced else ""
+
+    assert read_json(f"{before}{fence}\n{written}\n{fence}{after}", {}) == value
+
+
+@given(containers, prose)
+def test_python_notation_is_read_alike(value, before):
+    """`repr` writes True, None, single quotes; its strings may need escapes that JSON lacks."""
+    written = repr(value)
+    assume("\\x" not in written and "\\U" not in written and "<think" not in before.lower())
+
+    assert read_json(before + written, {}) == value
+
+
+@given(st.text())
+@example('{"a": "\\ud800"}')
+@example("{'")
+@example('{"\\u12')
+@example("{,}")
+def test_no_text_raises_anything_else(text):
+    try:
+        value = read_json(text, SCHEMA)
+    except Unreadable:
+        return
+    jsonschema.validate(value, SCHEMA)
+
+
+@given(st.text(st.sampled_from("{}[]\":,' \n0123456789.eE-+truefalsnN\\u`"), max_size=40))
+def test_no_near_json_raises_anything_else(text):
+    try:
+        value = read_json(text, {})
+    except Unreadable:
+        return
+    json.dumps(value, allow_nan=False).encode()
+
+
+@given(st.dictionaries(st.sampled_from(["score", "reasoning"]), values, min_size=1), st.data())
+def test_a_cut_never_changes_a_number(value, data):
+    """Whatever a reply that is cut off is read as, its numbers are those of the whole."""
+    written = json.dumps(value)
+    cut = written[: data.draw(st.integers(0, len(written)))]
+    try:
+        read = read_json(cut, {"type": "object"})
+    except Unreadable:
+        return
+    assert all(value[key] == part for key, part in read.items())
+
+
+def test_halves_of_characters_are_replaced():
+    read_value = read_json('{"reasoning": "a\\ud800b", "score": 4}', SCHEMA)
+
+    assert read_value["reasoning"].encode("utf-8")
+
+
+schemas = st.recursive(
+    st.sampled_from(
+        [
+            {},
+            {"type": "string"},
+            {"type": "integer", "minimum": 1, "maximum": 5},
+            {"type": "number", "minimum": -1},
+            {"type": "boolean"},
+            {"type": "null"},
+            {"enum": ["a", 1, None, True]},
+        ]
+    ),
+    lambda inner: (
+        st.fixed_dictionaries(
+            {"type": st.just("array"), "items": inner, "maxItems": st.integers(0, 3)}
+        )
+        | st.fixed_dictionaries(
+            {
+                "type": st.just("object"),
+                "properties": st.dictionaries(st.sampled_from("ab"), inner),
+                "required": st.lists(st.sampled_from("ab"), unique=True),
+                "additionalProperties": st.booleans(),
+            }
+        ).filter(lambda schema: set(schema["required"]) <= set(schema["properties"]))
+    ),
+    max_leaves=4,
+)
+few_values = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, 2.0, 2.5, 7, "a", "3", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(few_values, schemas)
+def test_agrees_with_jsonschema(value, schema):
+    """What fits comes back as it is; what is mended fits; what fits nowhere is refused."""
+    check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    try:
+        conformed = conform(value, schema)
+    except Unreadable:
+        assert not validator.is_valid(value)
+        return
+    assert validator.is_valid(conformed)
+    if validator.is_valid(value):
+        assert conformed == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "text"}, "schema: type: found 'text', allowed: object, array"),
+        ({"properties": {"a": {"pattern": "x"}}}, r"schema\.a: keyword: found 'pattern'"),
+        ({"required": ["a"]}, "schema: required: found 'a', allowed: no key"),
+        ({"items": 3}, r"schema\.items: found 3, allowed: a mapping"),
+        ({"additionalProperties": {}}, "allowed: true or false"),
+    ],
+)
+def test_schemas_that_are_not_checked_are_refused(schema, message):
+    with pytest.raises(OptionError, match=message):
+        check_schema(schema)
+
+
+def test_an_unreadable_reply_is_asked_again_with_the_reason(serve):
+    server, engine = serve([Answer('{"score": "high"}'), Answer(GOOD)])
+
+    answer = engine.run(ask_structured(engine.aask, asking("judge", schema=SCHEMA)))
+
+    assert answer.value["score"] == 4
+    assert [reply.text for reply in answer.replies] == ['{"score": "high"}', GOOD]
+    first, second, third = server.received[1].body["messages"]
+    assert (first["content"], second["content"]) == ("judge", '{"score": "high"}')
+    assert 'score is "high", expected an integer' in third["content"]
+
+
+def test_twice_unreadable_is_a_failure_with_both_replies(serve):
+    server, engine = serve([Answer("no idea"), Answer("still none", finish_reason="length")])
+
+    with pytest.raises(ChatFailure, match="holds no JSON; the reply ended at") as caught:
+        engine.run(ask_structured(engine.aask, asking(schema=SCHEMA)))
+
+    assert caught.value.cause is Cause.UNREADABLE
+    assert [reply.text for reply in caught.value.replies] == ["no idea", "still none"]
+    assert server.counters.requests == 2

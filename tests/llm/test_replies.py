@@ -1,0 +1,368 @@
+"""The store of replies: keys, sharing, kills, damage, replays."""
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError, OptionError
+from ragbench.llm import (
+    ChatReply,
+    ChatRequest,
+    DamagedReply,
+    Message,
+    Replies,
+    TokenLogprob,
+    Usage,
+)
+from ragbench.llm.replies import request_key
+from ragbench.testing import ChatServer
+from tests.llm.conftest import GOOD, asking
+
+SERVER = {"type": "openai", "base_url": "http://127.0.0.1/v1"}
+
+texts = st.text(max_size=4)
+numbers = st.none() | st.integers(0, 3) | st.sampled_from([0.0, 0.5, 1.0])
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-1, 1) | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+requests = st.builds(
+    ChatRequest,
+    model=st.sampled_from(["a", "b"]),
+    messages=st.lists(
+        st.builds(Message, st.sampled_from(["user", "assistant"]), texts), max_size=2
+    ).map(tuple),
+    temperature=numbers,
+    max_tokens=st.none() | st.integers(1, 2),
+    seed=st.none() | st.integers(0, 1),
+    stop=st.lists(texts, max_size=1).map(tuple),
+    schema=st.none() | st.dictionaries(texts, json_values, max_size=2),
+    top_logprobs=st.integers(0, 1),
+    extra=st.dictionaries(texts, json_values, max_size=2),
+    sample=st.integers(0, 1),
+)
+
+
+def strictly(value):
+    """A value in which true is not 1, as in JSON, but 1.0 is."""
+    if isinstance(value, dict):
+        return {key: strictly(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strictly(part) for part in value]
+    return (isinstance(value, bool), value)
+
+
+@given(requests, requests)
+def test_keys_are_equal_if_and_only_if_requests_are(one, other):
+    same = strictly(one.to_dict()) == strictly(other.to_dict())
+
+    assert (request_key(SERVER, one) == request_key(SERVER, other)) is same
+
+
+@given(requests, st.randoms())
+def test_the_order_of_keys_does_not_count(request, rng):
+    def shuffled(value):
+        if not isinstance(value, dict):
+            return value
+        pairs = [(key, shuffled(part)) for key, part in value.items()]
+        rng.shuffle(pairs)
+        return dict(pairs)
+
+    other = replace(request, schema=shuffled(request.schema), extra=shuffled(request.extra))
+
+    assert request_key(SERVER, request) == request_key(SERVER, other)
+
+
+@given(requests, st.sampled_from([f.name for f in fields(ChatRequest)]))
+def test_every_field_is_in_the_key(request, name):
+    """A field that is added later and forgotten in `to_dict` turns this red."""
+    changed = {
+        "model": "c",
+        "messages": (Message("system", "xyz"),),
+        "temperature": 0.25,
+        "max_tokens": 77,
+        "seed": 77,
+        "stop": ("xyz",),
+        "schema": {"xyz": 1},
+        "top_logprobs": 77,
+        "extra": {"xyz": 1},
+        "sample": 77,
+    }
+    other = replace(request, **{name: changed[name]})
+
+    assert request_key(SERVER, request) != request_key(SERVER, other)
+
+
+def test_the_server_is_in_the_key():
+    other = {**SERVER, "base_url": "http://elsewhere/v1"}
+
+    assert request_key(SERVER, asking()) != request_key(other, asking())
+
+
+@pytest.mark.parametrize("extra", [{"x": float("nan")}, {"x": object()}])
+def test_what_json_cannot_hold_is_an_option_error(extra):
+    with pytest.raises(OptionError, match="allowed: what JSON can hold"):
+        request_key(SERVER, asking(extra=extra))
+
+
+replies_made = st.builds(
+    ChatReply,
+    text=st.text(),
+    finish_reason=texts,
+    refusal=st.none() | texts,
+    usage=st.builds(Usage, st.none() | st.integers(0), st.none() | st.integers(0)),
+    logprobs=st.none()
+    | st.lists(
+        st.builds(TokenLogprob, texts, st.floats(-9, 0), st.just((("a", -0.5), ("b", -1.0)))),
+        max_size=2,
+    ).map(tuple),
+    model=texts,
+    system_fingerprint=st.none() | texts,
+    cost_usd=st.none() | st.floats(0, 1),
+)
+
+
+@given(replies_made)
+def test_any_reply_comes_back_as_it_was(reply):
+    assert ChatReply.from_dict(reply.to_dict()) == replace(reply, stored=True)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "replies.sqlite"
+
+
+def stored(path, *keys, text="yes"):
+    with Replies(path) as replies:
+        for key in keys:
+            replies.store(key, ChatReply(text)).result()
+
+
+def test_half_characters_survive(path):
+    stored(path, "k", text="\ud83d")
+
+    with Replies(path) as replies:
+        assert replies.get("k").text == "\ud83d"
+
+
+def test_the_first_of_two_processes_wins(path):
+    """Both go on with the same reply, so that their results are equal."""
+    with Replies(path) as one, Replies(path) as other:
+        one.store("k", ChatReply("first")).result()
+
+        assert other.store("k", ChatReply("second")).result().text == "first"
+        assert other.get("k").text == "first"
+
+
+@pytest.mark.parametrize("damage", ["reply = x'00'", "reply = substr(reply, 2)", "checksum = x''"])
+def test_a_damaged_reply_is_asked_again(path, damage):
+    stored(path, "k", "other")
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(f"UPDATE replies SET {damage} WHERE key = 'k'")
+    connection.close()
+
+    with Replies(path) as replies:
+        assert list(replies.damaged()) == ["k"]
+        with pytest.warns(DamagedReply, match=r"replies\.sqlite: the reply k is damaged"):
+            assert replies.get("k") is None
+        assert replies.get("other").text == "yes"
+        assert replies.store("k", ChatReply("new")).result().text == "new"
+        assert replies.get("k").text == "new"
+
+
+@pytest.mark.parametrize("size", [100, 5000])
+def test_a_file_that_is_no_database_is_named(path, size):
+    path.write_bytes(random.Random(1).randbytes(size))
+
+    with pytest.raises(DataError, match=r"replies\.sqlite: is damaged or no store of replies"):
+        Replies(path)
+
+
+def test_another_programs_database_is_left_alone(path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE theirs (a)")
+    connection.close()
+
+    with pytest.raises(DataError, match="is a database, but no store of replies"):
+        Replies(path)
+
+
+def test_a_newer_schema_is_refused(path):
+    stored(path, "k")
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+
+    with pytest.raises(DataError, match=r"newer ragbench \(schema 99\); allowed: schema 1"):
+        Replies(path)
+
+
+def test_a_replay_sends_nothing_and_names_what_is_missing(serve, path):
+    with Replies(path) as replies:
+        _, engine = serve(engine={"replies": replies})
+        engine.ask(asking("known"))
+    with Replies(path, replay=True) as replies:
+        server, engine = serve(engine={"replies": replies})
+        engine.model.identity = {**engine.model.identity}
+        with pytest.raises(DataError, match=r"replies\.sqlite: no reply from 'm' to 'unknown'"):
+            engine.ask(asking("unknown"))
+
+        assert server.counters.requests == 0
+
+
+def test_a_replay_needs_a_file(path):
+    with pytest.raises(DataError, match=r"replies\.sqlite: there is no such store"):
+        Replies(path, replay=True)
+
+
+def test_a_replay_from_a_folder_that_may_only_be_read(path):
+    stored(path, "k")
+    path.parent.chmod(0o555)
+    path.chmod(0o444)
+    try:
+        with Replies(path, replay=True) as replies:
+            assert replies.get("k").text == "yes"
+            with pytest.raises(DataError, match="is not written"):
+                replies.store("other", ChatReply("no"))
+    finally:
+        path.parent.chmod(0o755)
+
+
+def test_a_shared_store_is_read_after_the_own(path, tmp_path):
+    team = tmp_path / "team.sqlite"
+    stored(team, "k", "both", text="theirs")
+    stored(path, "both", text="mine")
+
+    with Replies(path, also=[team]) as replies:
+        assert replies.get("k").text == "theirs"
+        assert replies.get("both").text == "mine"
+        assert len(replies) == 1
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(path, repository):
+    """A limit on the size of files stands for the disk; in a process of its own."""
+    code = (
+        "import resource, sys\n"
+        "from ragbench.errors import DataError\n"
+        "from ragbench.llm import ChatReply, Replies\n"
+        "import random, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "replies = Replies(sys.argv[1])\n"
+        "try:\n"
+        "    for i in range(1000):\n"
+        "        text = random.Random(i).randbytes(2000).hex()\n"
+        "        replies.store(f'k{i}', ChatReply(text)).result()\n"
+        "except DataError as error: print(i, error)\n"
+    )
+
+    done = run(repository, code, path)
+
+    kept, message = done.stdout.split(" ", 1)
+    assert "replies.sqlite: cannot be used as a store of replies" in message
+    with Replies(path) as replies:
+        assert len(replies) == int(kept) > 10
+
+
+def run(repository, code, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    )
+
+
+JUDGE = """
+import sys
+from ragbench.llm import *
+path, url, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
+asked = (ChatRequest('m', (Message('user', f'question {i}'),)) for i in range(n))
+with Replies(path) as replies:
+    limits = Limits(concurrency=8)
+    with ChatEngine(OpenAIChat(base_url=url), replies=replies, limits=limits) as engine:
+        texts = [reply.text for reply in engine.ask_many(asked)]
+print(len(texts), len(set(texts)))
+"""
+CONCURRENCY = 8
+
+
+def start(repository, path, url, n):
+    return subprocess.Popen(
+        [sys.executable, "-c", JUDGE, str(path), url, str(n)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    )
+
+
+def test_kill_9_loses_no_stored_reply(path, repository):
+    """Killed three times in the middle: what was stored is not asked again."""
+    kills, n = 3, 250
+    with ChatServer(GOOD, latency_s=0.02) as server:
+        for kill in range(1, kills + 1):
+            process = start(repository, path, server.url, n)
+            before = server.counters.requests
+            while server.counters.requests < before + 40 + 7 * kill:
+                time.sleep(0.005)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+        process = start(repository, path, server.url, n)
+        out, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 0, errors
+    assert out.split() == [str(n), "1"]
+    asked = Counter(server.counters.asked.values())
+    assert sum(asked.values()) == n, "every question was asked"
+    assert server.counters.requests - n <= kills * CONCURRENCY, "only those in flight at a kill"
+    with Replies(path) as replies:
+        assert len(replies) == n
+        assert list(replies.damaged()) == []
+
+
+def test_two_processes_share_a_store(path, repository):
+    n = 150
+    with ChatServer(GOOD, latency_s=0.01) as server:
+        both = [start(repository, path, server.url, n) for _ in range(2)]
+        ends = [process.communicate(timeout=60) for process in both]
+
+        assert [out.split()[0] for out, _ in ends] == [str(n)] * 2, ends
+        requests = server.counters.requests
+        third = start(repository, path, server.url, n)
+        third.communicate(timeout=60)
+
+    assert server.counters.requests == requests, "all of it is stored"
+    with Replies(path) as replies:
+        assert len(replies) == n
+
+
+def test_many_processes_open_a_fresh_file_at_once(path, repository):
+    """SQLite may say 'locked' at once when several switch a fresh file to WAL."""
+    code = (
+        "import sys\nfrom ragbench.llm import *\n"
+        "with Replies(sys.argv[1]) as r: r.store(sys.argv[2], ChatReply('x')).result()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), f"k{i}"], env=environment)
+        for i in range(6)
+    ]
+
+    assert [process.wait(timeout=60) for process in processes] == [0] * 6
+    with Replies(path) as replies:
+        assert len(replies) == 6

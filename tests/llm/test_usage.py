@@ -1,0 +1,162 @@
+"""Tokens, prices, and a budget that holds at any concurrency."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError, OptionError
+from ragbench.llm import Budget, ChatFailure, ChatReply, Limits, Price, Prices, Totals, Usage
+from ragbench.llm.budget import Reservation
+from ragbench.llm.usage import upper_bound
+from ragbench.testing import Answer
+from ragbench.types import Cause
+from tests.llm.conftest import GOOD, asking
+
+
+def test_worked_by_hand():
+    """1,000 tokens at 0.15 and 200 at 0.60 per million: 0.00015 + 0.00012."""
+    price = Prices.load().of("gpt-4o-mini")
+
+    assert price.cost_usd(Usage(1_000, 200)) == pytest.approx(0.00027, abs=1e-15)
+
+
+def test_unknown_is_none_and_free_is_zero(tmp_path):
+    path = tmp_path / "prices.yaml"
+    path.write_text("free: [mine]\nmodels: {gpt-4o: {input: 1, output: 2}}\n")
+    prices = Prices.load(path)
+
+    assert prices.of("mine").cost_usd(Usage()) == 0.0
+    assert prices.of("gpt-4o") == Price(1.0, 2.0), "overridden"
+    assert prices.of("gpt-4o-mini") == Prices.load().of("gpt-4o-mini"), "still there"
+    assert prices.of("unheard-of") is None
+    assert prices.of("gpt-4o").cost_usd(Usage(None, 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", r"prices\.yaml: cannot be read as prices"),
+        ("gpt: 3", r"prices\.yaml: no table of prices; allowed: models"),
+        ("models: {m: 3}", r"prices\.yaml: models\.m: 3 is no price; allowed: {input: number"),
+        ("models: {m: {input: -1, output: 2}}", "is no price"),
+        ("models: {m: {input: 1, output: .inf}}", "is no price"),
+    ],
+)
+def test_bad_price_files(tmp_path, text, message):
+    path = tmp_path / "prices.yaml"
+    path.write_text(text)
+
+    with pytest.raises(DataError, match=message):
+        Prices.load(path)
+
+
+@given(st.lists(st.text(max_size=30), min_size=1), st.none() | st.integers(1, 9))
+def test_the_bound_covers_every_byte(texts, max_tokens):
+    from ragbench.llm import ChatRequest, Message
+
+    request = ChatRequest("m", tuple(Message("user", t) for t in texts), max_tokens=max_tokens)
+
+    bound = upper_bound(request)
+
+    assert bound.input_tokens > len("".join(texts).encode())
+    assert bound.output_tokens == (max_tokens or 4096)
+
+
+def test_totals_keep_what_is_unknown_apart():
+    totals = Totals()
+    totals.add(ChatReply("a", usage=Usage(5, 2), cost_usd=0.25, model="m"))
+    totals.add(ChatReply("b", model="m"))
+    totals.add(ChatReply("c", usage=Usage(9, 9), cost_usd=1.0, stored=True, model="old"))
+
+    assert (totals.calls, totals.stored) == (2, 1)
+    assert (totals.input_tokens, totals.output_tokens, totals.cost_usd) == (5, 2, 0.25)
+    assert (totals.unknown_usage, totals.unknown_cost) == (1, 1)
+    assert totals.models == {"m", "old"}
+
+
+def test_cost_is_counted_and_kept(serve, tmp_path):
+    _, engine = serve(GOOD)
+    from dataclasses import replace
+
+    reply = engine.ask(replace(asking("one two"), model="gpt-4o-mini"))
+
+    tokens = reply.usage
+    assert reply.cost_usd == pytest.approx(
+        (tokens.input_tokens * 0.15 + tokens.output_tokens * 0.60) / 1e6
+    )
+    assert engine.totals.cost_usd == reply.cost_usd
+    assert engine.ask(asking("another")).cost_usd is None
+
+
+def test_a_budget_holds_with_32_calls_under_way(serve):
+    """Never more than it; and used up to less than one call's bound."""
+    budget = Budget(tokens=2_000)
+    limits = Limits(concurrency=32, timeout=5)
+    server, engine = serve(GOOD, engine={"budget": budget, "limits": limits}, latency_s=0.02)
+
+    requests = [asking(f"question {i}", max_tokens=40) for i in range(400)]
+    bound = upper_bound(requests[0])
+    outcomes = list(engine.ask_many(requests))
+
+    used = engine.totals.input_tokens + engine.totals.output_tokens
+    assert budget.spent_tokens == used <= 2_000
+    assert used > 2_000 - (bound.input_tokens + bound.output_tokens) - 1
+    failed = [o for o in outcomes if isinstance(o, ChatFailure)]
+    assert {o.cause for o in failed} == {Cause.OVER_BUDGET}
+    assert len(failed) == 400 - engine.totals.calls == budget.refused
+    assert server.counters.requests == engine.totals.calls
+    assert "tokens are spent, and the call may take" in failed[0].detail
+
+
+def test_what_brought_no_reply_is_given_back(serve):
+    budget = Budget(tokens=200)
+    _, engine = serve([Answer("no", status=400)] * 5 + [GOOD], engine={"budget": budget})
+
+    for i in range(5):
+        with pytest.raises(ChatFailure, match="answered 400"):
+            engine.ask(asking(f"q{i}", max_tokens=40))
+
+    assert budget.spent_tokens == 0
+    assert engine.ask(asking("last", max_tokens=40)).text == GOOD
+
+
+def test_a_usd_budget_needs_a_price(serve):
+    _, engine = serve(engine={"budget": Budget(usd=1.0)})
+
+    with pytest.raises(OptionError, match="with 'm', whose price is not known"):
+        engine.ask(asking())
+
+
+@pytest.mark.parametrize("options", [{"usd": -1}, {"tokens": -1}, {"usd": float("nan")}])
+def test_bad_budgets(options):
+    with pytest.raises(OptionError, match="allowed: a number >= 0, or null"):
+        Budget(**options)
+
+
+@given(
+    st.integers(0, 200),
+    st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1)), max_size=30),
+    st.integers(1, 8),
+)
+def test_never_over_whatever_the_order(limit, calls, workers):
+    """Each call reserves its bound and uses a part of it; the sum never exceeds the limit."""
+    budget = Budget(tokens=limit)
+
+    async def call(bound, share, gate):
+        async with gate:
+            try:
+                held = await budget.reserve(Reservation(bound, 0.0))
+            except ChatFailure:
+                return 0
+            await asyncio.sleep(0)
+            used = int(bound * share)
+            budget.settle(held, Usage(used, 0), None)
+            return used
+
+    async def main():
+        gate = asyncio.Semaphore(workers)
+        return sum(await asyncio.gather(*(call(*c, gate) for c in calls)))
+
+    assert asyncio.run(main()) == budget.spent_tokens <= limit

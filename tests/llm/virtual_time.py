@@ -1,0 +1,111 @@
+"""An event loop whose clock jumps to the next timer, and a server with limits to run in it.
+
+An hour of calls takes a second, and two runs are equal to the last digit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from ragbench.llm import ChatReply, ChatRequest, Limits
+from ragbench.llm.failures import failure_of_status
+from ragbench.llm.limits import AdaptiveLimit
+from ragbench.llm.retry import Sender
+from ragbench.llm.window import as_completed
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Waits for nothing: where only timers are left, it is at once as late as the first one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        select = self._selector.select
+
+        def jump(timeout: float | None = None) -> list[object]:
+            events = select(0)
+            if not events:
+                assert timeout is not None, "nothing left to wait for"
+                self._now += timeout
+            return events
+
+        self._selector.select = jump
+
+    def time(self) -> float:
+        return self._now
+
+
+@dataclass
+class LimitedServer:
+    """A chat model behind limits of its own; complains after 2 ms, answers after `latency_s`."""
+
+    rate: float = 1e9
+    """Requests per second, a token bucket."""
+    burst: float = 1e9
+    """Its size."""
+    concurrent: float = float("inf")
+    """Requests at once."""
+    latency_s: float = 0.1
+    stray: float = 0.0
+    """Share of requests that meet a complaint without a reason."""
+    slow: float = 0.0
+    """Share of requests that take a second longer."""
+    identity: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(0)
+        self.tokens, self.filled_at = self.burst, 0.0
+        self.answered = self.turned_away = self.at_work = 0
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        self.at_work += 1
+        try:
+            await asyncio.sleep(0.002)
+            if self.is_full() or self.random.random() < self.stray:
+                self.turned_away += 1
+                raise failure_of_status(429, "slow down", headers={"retry-after": "0.05"})
+            await asyncio.sleep(self.latency_s + (self.random.random() < self.slow))
+            self.answered += 1
+            return ChatReply("yes")
+        finally:
+            self.at_work -= 1
+
+    def is_full(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        self.tokens = min(self.burst, self.tokens + (now - self.filled_at) * self.rate)
+        self.filled_at = now
+        if self.at_work > self.concurrent or self.tokens < 1:
+            return True
+        self.tokens -= 1
+        return False
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def kept(reply: ChatReply) -> ChatReply:
+    return reply
+
+
+def ask_all(server: LimitedServer, n: int, concurrency: int) -> tuple[float, AdaptiveLimit]:
+    """Ask a server n times; the seconds it took, and the limit as it ended."""
+    loop = VirtualLoop()
+
+    async def main() -> AdaptiveLimit:
+        limits = Limits(concurrency=concurrency, timeout=None, retries=50)
+        sender = Sender(server, limits, clock=loop.time)
+
+        async def one(i: int) -> ChatReply:
+            return await sender.send(ChatRequest("m", (), sample=i), kept)
+
+        async for _ in as_completed(one, range(n), size=2 * concurrency + 64):
+            pass
+        return sender.limit
+
+    try:
+        limit = loop.run_until_complete(main())
+        return loop.time(), limit
+    finally:
+        loop.close()

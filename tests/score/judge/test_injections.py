@@ -1,0 +1,178 @@
+"""Judged text is data: whatever it says, it stays inside its fence and changes nothing else."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.score.judge import fence as fence_module
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.fence import Fence, harmless
+from ragbench.score.judge.prompt import (
+    assignment_prompt,
+    claims_prompt,
+    nuggets_prompt,
+    pairwise_prompt,
+    rating_prompt,
+    verdicts_prompt,
+)
+from ragbench.score.judge.rubric import load_rubric
+
+ATTACKS = yaml.safe_load(Path(__file__).with_name("injections.yaml").read_text(encoding="utf-8"))
+HARMLESS = "It was opened in 1932."
+ITEM = {
+    "question": "When was it opened?",
+    "answer": "In 1932.",
+    "contexts": ["The bridge is red.", "It dates from 1932."],
+    "references": ["1932"],
+    "queries": ["bridge opening"],
+    "guidelines": ["One sentence."],
+    "other": "In 1923.",
+}
+
+
+def rate(rubric, **changes):
+    passage = 1 if rubric in ("context_relevancy", "passage_relevance") else None
+    return rating_prompt(load_rubric(rubric), Item(**ITEM | changes), passage=passage)
+
+
+def compare(*, swapped=False, **changes):
+    return pairwise_prompt(load_rubric("pairwise"), Item(**ITEM | changes), swapped=swapped)
+
+
+PLACES = {
+    "rated answer": lambda text: rate("fluency", answer=text),
+    "question": lambda text: rate("coverage", question=text),
+    "rated passage": lambda text: rate("passage_relevance", contexts=["x", text]),
+    "passage of an answer": lambda text: rate("relevance", contexts=["x", text]),
+    "guideline": lambda text: rate("guidelines", guidelines=["x", text]),
+    "query": lambda text: rate("query_detail", queries=[text, "x"]),
+    "first answer": lambda text: compare(answer=text),
+    "second answer": lambda text: compare(other=text),
+    "answer in the other order": lambda text: compare(answer=text, swapped=True),
+    "sentence to split": lambda text: claims_prompt(["x", text], "Why?"),
+    "claim": lambda text: verdicts_prompt([text, "x"], "y", "Why?"),
+    "source": lambda text: verdicts_prompt(["x"], text, "Why?"),
+    "source of nuggets": lambda text: nuggets_prompt([text], "Why?"),
+    "nugget": lambda text: assignment_prompt(["x", text], "y", "Why?"),
+    "answer with nuggets": lambda text: assignment_prompt(["x"], text, "Why?"),
+}
+
+
+def token_of(prompt):
+    first, _, token = prompt.user.partition("\n")[0].partition(": ")
+    assert first == "Fence word"
+    return token
+
+
+def written_out(attack, token):
+    """The text of an attack by somebody who knows the word of the prompt without it."""
+    text = (
+        attack["text"]
+        .replace("{token}", token)
+        .replace("{token_spaced}", " ".join(token))
+        .replace("{token_zero_width}", "\u200b".join(token))
+        .replace("{token_full_width}", "".join(chr(ord(c) + 0xFEE0) for c in token))
+        .replace("{token_backwards}", token[::-1])
+        .replace("{lone_surrogate}", "\ud83d")
+    )
+    return text * attack.get("repeat", 1)
+
+
+def assert_contained(build, text):
+    """The prompt with a text is that with a harmless one, but for what is inside the fence."""
+    plain, attacked = build(HARMLESS), build(text)
+    token = token_of(attacked)
+
+    assert attacked.system == plain.system
+    assert attacked.schema == plain.schema
+    around = plain.user.replace(token_of(plain), token).split(HARMLESS)
+    before, after = around
+    assert attacked.user == before + harmless(text) + after
+    label = before.rstrip("\n").rpartition("<")[2].rstrip(">")
+    assert before.endswith(f"<{label}>\n")
+    assert after.startswith(f"\n</{label}>")
+    assert attacked.user.count(f"<{label}>") == attacked.user.count(f"</{label}>") == 1
+    assert token not in harmless(text)
+
+
+def test_there_are_forty_and_each_is_another():
+    assert len(ATTACKS) >= 40
+    assert len({attack["name"] for attack in ATTACKS}) == len(ATTACKS)
+    assert len({attack["text"] for attack in ATTACKS}) == len(ATTACKS)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
+def test_an_attack_stays_inside_its_fence(attack, place):
+    text = written_out(attack, token_of(PLACES[place](HARMLESS)))
+
+    assert_contained(PLACES[place], text)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
+def test_what_a_judge_reads_is_the_text_itself(attack):
+    """All of it, but for NUL, halves of characters and control tokens of chat formats."""
+    text = written_out(attack, "0" * 12)
+
+    assert (harmless(text) != text) == attack.get("changed", False)
+    assert len(harmless(text)) == len(text), "nothing is dropped"
+    harmless(text).encode("utf-8")
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
+def test_an_attacker_who_adapts_is_never_done(attack):
+    """Each text that quotes the word of the last prompt has another word."""
+    text = HARMLESS
+    for _ in range(5):
+        token = token_of(rate("fluency", answer=text))
+        text = written_out(attack, token) + f"\n</answer-{token}>"
+        assert_contained(PLACES["rated answer"], text)
+
+
+FRAGMENTS = st.sampled_from(
+    [*(attack["text"] for attack in ATTACKS), "</", "<", ">", "answer", "-", "\n", "a0", "}}", "{"]
+)
+
+
+@given(st.one_of(st.text(), st.lists(FRAGMENTS, max_size=6).map("".join)))
+def test_any_text_stays_inside_its_fence(text):
+    for build in (PLACES["rated answer"], PLACES["claim"], PLACES["source"], PLACES["query"]):
+        if HARMLESS not in text:
+            assert_contained(build, text)
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4))
+def test_equal_texts_have_equal_fences_and_borders_count(texts):
+    assert Fence.around(texts) == Fence.around(iter(texts))
+    assert Fence.around([*texts, "ab", "c"]) != Fence.around([*texts, "a", "bc"])
+
+
+@given(st.text(alphabet="0123456789abcdefABCDEF\uff11\uff41\u200b- ", max_size=120))
+def test_a_word_that_a_text_contains_is_not_taken(text):
+    """With words of two digits, as if hashes were that short, collisions are frequent."""
+    original = fence_module._LENGTH
+    fence_module._LENGTH = 2
+    try:
+        token = Fence.around([text]).token
+    finally:
+        fence_module._LENGTH = original
+    digits = "".join(c for c in text.translate({0xFF11: "1", 0xFF41: "a"}).lower() if c.isalnum())
+    assert token not in digits
+    assert token[::-1] not in digits
+
+
+@pytest.mark.parametrize("between", ["", "\u200b", " ", "-", "\u202e"])
+@pytest.mark.parametrize("shift", [0, 0xFEE0], ids=["plain", "full-width"])
+def test_digits_count_however_they_are_written(between, shift, monkeypatch):
+    """With words of one digit: the only one that the text lacks is taken."""
+    monkeypatch.setattr(fence_module, "_LENGTH", 1)
+    text = between.join(chr(ord(digit) + shift) for digit in "012345689ABCDEF")
+    assert Fence.around([text]).token == "7"
+
+
+def test_long_texts_are_whole():
+    text = "".join(f"Sentence {number}. " for number in range(50_000))
+    assert text.strip() in rate("fluency", answer=text).user

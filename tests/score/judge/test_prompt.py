@@ -1,0 +1,189 @@
+"""Prompts: what is in them, in which order, and the schemas of their replies."""
+
+import json
+
+import jsonschema
+import pytest
+
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.preview import preview
+from ragbench.score.judge.prompt import (
+    assignment_prompt,
+    claims_prompt,
+    nuggets_prompt,
+    pairwise_prompt,
+    prompt_fingerprint,
+    rating_prompt,
+    verdicts_prompt,
+)
+from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
+
+ITEM = Item(
+    question="Who found Ceres?",
+    answer="Piazzi [1].",
+    contexts=["Piazzi found it.", "It is round."],
+    references=["Giuseppe Piazzi", "Piazzi"],
+    queries=["discovery of Ceres"],
+    guidelines=["Be brief."],
+    other="Gauss.",
+)
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Make a rubric of a user's from lines of YAML."""
+
+    def make(text):
+        path = tmp_path / "own.yaml"
+        path.write_text(f"name: own\nscale: {{1: bad, 4: good}}\n{text}", encoding="utf-8")
+        return read_rubric(path)
+
+    return make
+
+
+def labels_in(prompt):
+    token = prompt.user.partition("\n")[0].removeprefix("Fence word: ")
+    ends = [line for line in prompt.user.splitlines() if line.endswith(f"-{token}>")]
+    return [end[1 : -len(token) - 2] for end in ends if not end.startswith("</")]
+
+
+def test_what_a_rating_shows(own):
+    everything = own("needs: [answer, queries, reference, contexts, guidelines, question]\n")
+    assert labels_in(rating_prompt(everything, ITEM)) == [
+        "question",
+        "guideline-1",
+        "passage-1",
+        "passage-2",
+        "reference-1",
+        "reference-2",
+        "query-1",
+        "answer",
+    ]
+    few = own("needs: [answer]\n")
+    assert labels_in(rating_prompt(few, ITEM)) == ["answer"], "nothing that it does not need"
+
+
+def test_a_passage_is_rated_by_itself():
+    rubric = load_rubric("passage_relevance")
+    first, second = (rating_prompt(rubric, ITEM, passage=number) for number in (0, 1))
+    assert labels_in(first) == labels_in(second) == ["question", "passage"]
+    assert "Piazzi found it." in first.user
+    assert "Piazzi found it." not in second.user
+    assert first.system == second.system
+
+
+def test_levels_steps_and_guidelines_of_a_rubric_are_sent(own):
+    rubric = own("needs: [answer]\nsteps: [Look twice.]\nguidelines: [Be kind.]\n")
+    system = rating_prompt(rubric, ITEM).system
+    assert "\n1: bad\n2: between 'bad' and 'good'\n3: between 'bad' and 'good'\n4: good\n" in system
+    assert "\nGuidelines:\n1. Be kind.\n" in system
+    assert "\nSteps:\n1. Look twice.\n" in system
+    assert "Example" not in system
+
+
+@pytest.mark.parametrize("name", built_in_rubrics())
+def test_few_shot_differs_from_zero_shot_by_the_examples(name):
+    rubric = load_rubric(name)
+    pairs = zip(preview(rubric), preview(rubric, few_shot=False), strict=True)
+    for (_, few), (_, zero) in pairs:
+        assert (few.user, few.schema) == (zero.user, zero.schema)
+        assert "Example 2:" in few.system
+        assert "Example" not in zero.system
+        start, _, end = few.system.partition("\n\nExample 1:\n")
+        assert zero.system.startswith(start)
+        assert end.endswith(zero.system[len(start) :].strip())
+    assert prompt_fingerprint(rubric) != prompt_fingerprint(rubric, few_shot=False)
+
+
+@pytest.mark.parametrize("name", built_in_rubrics())
+def test_the_replies_of_examples_fit_the_schema(name):
+    """Each reply of an example is one that the schema of an own request could allow."""
+    for _, prompt in preview(load_rubric(name)):
+        jsonschema.Draft202012Validator.check_schema(prompt.schema)
+        replies = [line for line in prompt.system.splitlines() if line.startswith('{"')]
+        read = [
+            json.loads(line) for line in replies if "..." not in line and '["claim"' not in line
+        ]
+        assert len(read) >= 2
+        for reply in read:
+            if set(reply) == set(prompt.schema["properties"]):
+                jsonschema.validate(reply, prompt.schema)
+            else:
+                numbered = [*range(1, len(reply) + 1)]
+                assert [int(key.rpartition("_")[2]) for key in reply] == numbered
+
+
+def test_reasons_come_first():
+    rating = rating_prompt(load_rubric("fluency"), ITEM)
+    assert list(rating.schema["properties"]) == ["reasoning", "level"]
+    [verdict] = verdicts_prompt(["a"], "b").schema["properties"].values()
+    assert list(verdict["properties"]) == ["reason", "verdict"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "fits"),
+    [
+        ({"claim_1": "supported", "claim_2": "contradicted"}, True),
+        ({"claim_1": "supported"}, False),
+        ({"claim_1": "supported", "claim_2": "maybe"}, False),
+        ({"claim_1": "supported", "claim_2": "supported", "claim_3": "supported"}, False),
+    ],
+)
+def test_a_reply_has_one_verdict_for_each_claim(reply, fits):
+    schema = verdicts_prompt(["a", "b"], "c").schema
+    whole = {key: {"reason": "so", "verdict": word} for key, word in reply.items()}
+    assert jsonschema.Draft202012Validator(schema).is_valid(whole) == fits
+
+
+def test_the_prompts_on_claims_do_not_depend_on_the_rubric():
+    """What faithfulness has asked is not asked again for hallucination and the rest."""
+    asked = {}
+    for name in ("faithfulness", "hallucination", "citation_recall", "correctness"):
+        rubric = load_rubric(name)
+        for purpose, prompt in preview(rubric, few_shot=True):
+            asked.setdefault(purpose, set()).add(prompt.system)
+    assert all(len(systems) == 1 for systems in asked.values())
+    assert len({system for systems in asked.values() for system in systems}) == 2
+
+
+def test_steps_of_an_own_rubric_on_claims_are_sent(own):
+    rubric = own("needs: [answer, contexts]\nmethod: claims\nsteps: [Units may differ.]\n")
+    splitting, checking = preview(rubric)
+    assert "\n6. Units may differ.\n" in checking.prompt.system
+    assert "Units" not in splitting.prompt.system
+
+
+def test_both_orders_of_a_pair():
+    rubric = load_rubric("pairwise")
+    straight, swapped = (pairwise_prompt(rubric, ITEM, swapped=s) for s in (False, True))
+    assert straight.system == swapped.system
+    assert labels_in(straight) == labels_in(swapped) == ["question", "answer-A", "answer-B"]
+    order = [
+        prompt.user.index("Piazzi") < prompt.user.index("Gauss") for prompt in (straight, swapped)
+    ]
+    assert order == [True, False]
+
+
+def test_nuggets_are_assigned_without_their_importance():
+    making = nuggets_prompt(ITEM.references, ITEM.question)
+    assert labels_in(making) == ["question", "source-1", "source-2"]
+    assigning = assignment_prompt(["Piazzi", "1801"], "Piazzi.", None)
+    assert labels_in(assigning) == ["answer", "nugget-1", "nugget-2"]
+    assert "vital" not in assigning.system + assigning.user
+
+
+def test_numbers_in_requests_read_well():
+    one, two = (claims_prompt(["a."] * count).user for count in (1, 2))
+    assert "1 in all: sentence_1." in one
+    assert "2 in all: sentence_1 to sentence_2." in two
+
+
+@pytest.mark.parametrize("name", ["fluency", "hallucination", "pairwise", "nugget_recall"])
+def test_golden(name, golden):
+    """The exact words; a change moves the fingerprint, and with it every signature."""
+    rubric = load_rubric(name)
+    parts = [f"prompts {prompt_fingerprint(rubric)}"]
+    for purpose, prompt in preview(rubric):
+        schema = json.dumps(prompt.schema)
+        parts += [f"=== {purpose}", prompt.system, "---", prompt.user, "---", schema]
+    golden(f"prompt_{name}.txt", "\n".join(parts) + "\n")

@@ -1,0 +1,141 @@
+"""Method `rating`: levels, their probabilities, passages one by one."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.llm import ChatReply, TokenLogprob
+from ragbench.score.judge.rating import level_probabilities
+from ragbench.testing.chat_answers import Answer
+from tests.score.judge.scripted import Script
+
+ROW = {"question": "When did it open?", "answer": "It opened in 1932."}
+
+
+def reply_with(*tokens):
+    """A reply whose tokens are (text, {alternative: probability})."""
+    return ChatReply(
+        "".join(text for text, _ in tokens),
+        logprobs=tuple(
+            TokenLogprob(
+                text,
+                math.log(top.get(text, 1.0)),
+                tuple((other, math.log(chance)) for other, chance in top.items()),
+            )
+            for text, top in tokens
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        pytest.param(
+            [('{"level": ', {}), ("4", {"4": 0.6, "2": 0.2})], {4: 0.75, 2: 0.25}, id="0.6 / 0.8"
+        ),
+        pytest.param(
+            [('{"level":', {}), (" 4", {" 4": 0.3, "4": 0.3, " 5": 0.4})],
+            {4: 0.6, 5: 0.4},
+            id="with and without a space: 0.3 + 0.3",
+        ),
+        pytest.param(
+            [('"level": ', {}), ("4", {"4": 0.5, "9": 0.3, "four": 0.1, "3": 0.1})],
+            {4: 5 / 6, 3: 1 / 6},
+            id="no level has no share: 0.5 / 0.6",
+        ),
+        pytest.param(
+            [('"level": ', {}), ("4", {"5": 0.5})], {4: 2 / 3, 5: 1 / 3}, id="drawn, not listed: 1"
+        ),
+        pytest.param(
+            [('"level": 1, then "level":', {}), ("4", {"4": 1.0})], {4: 1.0}, id="the last one"
+        ),
+        pytest.param([('"level": 4', {})], None, id="no token of its own"),
+        pytest.param([('"level": ', {}), ("3", {"3": 1.0})], None, id="not what was read"),
+        pytest.param([("four", {})], None, id="no level at all"),
+        pytest.param([], None, id="no tokens"),
+    ],
+)
+def test_probabilities_of_levels(tokens, expected):
+    found = level_probabilities(reply_with(*tokens), 4, 5)
+
+    assert found == (expected if expected is None else pytest.approx(expected, abs=1e-12))
+
+
+def test_a_scale_of_ten_is_not_weighted():
+    tokens = [('"level": ', {}), ("1", {"1": 1.0})]
+    assert level_probabilities(reply_with(*tokens), 1, 9) == {1: 1.0}
+    assert level_probabilities(reply_with(*tokens), 1, 10) is None
+
+
+@given(st.dictionaries(st.sampled_from("123456789ab \n"), st.floats(1e-9, 1.0), min_size=1))
+def test_probabilities_are_a_distribution_over_the_scale(top):
+    found = level_probabilities(reply_with(('"level": ', {}), ("2", {"2": 0.5, **top})), 2, 5)
+
+    assert set(found) <= set(range(1, 6))
+    assert 2 in found
+    assert math.fsum(found.values()) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_score_is_the_expectation(judge_on):
+    """(0.75 * 4 + 0.25 * 2 - 1) / 4 = 0.625."""
+    script = Script(level=4, alternatives={"4": {"4": 0.6, "2": 0.2}})
+    _, judge = judge_on(script, rubrics=["answer_relevancy"])
+
+    verdict = judge.score(**ROW)["answer_relevancy"]
+
+    assert verdict.weighted
+    assert verdict.level == pytest.approx(3.5, abs=1e-6)
+    assert verdict.score == pytest.approx(0.625, abs=1e-6)
+    assert verdict.reasoning == "since it is so"
+    assert '"level": 4' in verdict.raw
+
+
+def test_without_log_probabilities_the_level_counts(judge_on):
+    def script(body, times_asked):
+        if body.get("logprobs"):
+            return Answer("logprobs is not supported", status=400, param="logprobs")
+        return Script(level=2)(body, times_asked)
+
+    server, judge = judge_on(script, rubrics=["answer_relevancy"])
+
+    verdicts = [
+        each["answer_relevancy"] for each in judge.score_many([ROW, {**ROW, "answer": "x"}])
+    ]
+
+    assert [(v.score, v.level, v.weighted) for v in verdicts] == [(0.25, 2.0, False)] * 2
+    judge.score(**ROW | {"answer": "y"})
+    assert not server.received[-1].body.get("logprobs"), "found out once"
+
+
+def test_each_passage_is_rated(judge_on):
+    """Levels 5 and 1 of 5: ((5 - 1) / 4 + (1 - 1) / 4) / 2."""
+    script = Script(level=lambda text: 5 if "opened" in text else 1)
+    server, judge = judge_on(script, rubrics=["context_relevancy"])
+    passages = ["The bridge opened in 1932.", "Bananas are yellow."]
+
+    verdict = judge.score(question="When?", contexts=passages)["context_relevancy"]
+
+    assert (verdict.score, verdict.level) == (0.5, 3.0)
+    assert server.counters.requests == 2
+    first, second = verdict.reasoning.splitlines()
+    assert first.startswith("passage 1: level 5")
+    assert second.startswith("passage 2: level 1")
+    assert all(
+        "Bananas" not in r.body["messages"][1]["content"]
+        or "1932" not in r.body["messages"][1]["content"]
+        for r in server.received
+    )
+
+
+def test_one_unreadable_passage_fails_the_item(judge_on):
+    """A mean over the others would be a mean over what was easy to judge."""
+    good = Script(level=5)
+    script = lambda body, n: "no" if "Bananas" in str(body) else good(body, n)  # noqa: E731
+    _, judge = judge_on(script, rubrics=["context_relevancy"])
+
+    verdict = judge.score(question="When?", contexts=["In 1932.", "Bananas."])["context_relevancy"]
+
+    assert (verdict.score, verdict.cause) == (None, "unreadable")
+    assert "no" in verdict.raw.split("\n\n")

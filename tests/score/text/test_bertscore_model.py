@@ -1,0 +1,93 @@
+"""The layer table and the baselines of BERTScore against the installed bert-score."""
+
+import pytest
+
+from ragbench.errors import DataError, OptionError
+from ragbench.score.text.bertscore_model import (
+    choose_layer,
+    find_baseline,
+    layer_table,
+    read_baseline,
+)
+
+
+def test_the_table_is_that_of_bert_score():
+    utils = pytest.importorskip("bert_score.utils")
+
+    assert layer_table() == utils.model2layers
+
+
+def test_the_default_model_is_that_of_bert_score():
+    utils = pytest.importorskip("bert_score.utils")
+    from ragbench.score.text.bert_scorer import DEFAULT_MODEL
+
+    assert utils.lang2model["en"] == DEFAULT_MODEL
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "expected"),
+    [
+        pytest.param("roberta-large", None, 17, id="the table's"),
+        pytest.param("roberta-large", 3, 3, id="what is given"),
+        pytest.param("FacebookAI/roberta-large", None, 17, id="under its owner on the hub"),
+        pytest.param("microsoft/deberta-base", None, 9, id="listed with its owner"),
+    ],
+)
+def test_layers(model, given, expected):
+    assert choose_layer(model, given) == expected
+
+
+def test_a_model_without_a_layer_says_so():
+    with pytest.raises(OptionError, match=r"num_layers: found None.*did you mean 'roberta-base'"):
+        choose_layer("roberta-bse", None)
+    with pytest.raises(OptionError, match="table has none for 'someone/roberta-large'"):
+        choose_layer("someone/roberta-large", None)
+
+
+@pytest.mark.parametrize(
+    ("model", "language"), [("roberta-large", "en"), ("bert-base-chinese", "zh")]
+)
+def test_the_baselines_are_those_that_bert_score_ships(model, language):
+    bert_score = pytest.importorskip("bert_score")
+    pandas = pytest.importorskip("pandas")
+    from pathlib import Path
+
+    folder = Path(bert_score.__file__).parent / "rescale_baseline"
+    table = pandas.read_csv(folder / language / f"{model}.tsv")
+    layer = choose_layer(model, None)
+
+    found = read_baseline(find_baseline(model, language), layer)
+    assert found == pytest.approx(tuple(table.iloc[layer])[1:])
+
+
+@pytest.mark.parametrize(
+    ("model", "baseline", "message"),
+    [
+        pytest.param(
+            "roberta-large", "tlh", "a language that bert-score has: cs, de, en", id="tlh"
+        ),
+        pytest.param("mine", "en", "bert-score ships no baseline of 'mine' for 'en'", id="mine"),
+    ],
+)
+def test_a_baseline_that_is_not_there_says_so(model, baseline, message):
+    pytest.importorskip("bert_score")
+
+    with pytest.raises(OptionError, match=message):
+        find_baseline(model, baseline)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param("LAYER,P,R,F\n0,0.1,0.2,0.3\n", "no layer 1; allowed: 0 to 0", id="short"),
+        pytest.param("LAYER,P\n0,0.1\n1,0.1\n", "cannot be read as a baseline", id="columns"),
+        pytest.param("LAYER,P,R,F\n0,a,b,c\n1,a,b,c\n", "cannot be read as a baseline", id="words"),
+        pytest.param("LAYER,P,R,F\n0,1,1,1\n1,1,1,1\n", "allowed: below 1", id="1 divides by 0"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path, content, message):
+    path = tmp_path / "baseline.tsv"
+    path.write_text(content)
+
+    with pytest.raises(DataError, match=f"baseline.tsv: .*{message}"):
+        read_baseline(find_baseline("mine", str(path)), 1)

@@ -1,0 +1,126 @@
+"""Corrected means: worked by hand, coverage by simulation, what is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import OptionError
+from ragbench.stats.ppi import ppi_difference, ppi_mean
+
+LABELS, JUDGED = [0.0, 1.0] * 10, [0.2, 0.6] * 10
+
+
+def test_hand_worked(scipy_stats):
+    """All judged: variance .04 x 100 / 99; covariance of labels and judge .1 x 20 / 19.
+
+    lambda = (.1 x 20 / 19) / (1.25 x .04 x 100 / 99) = 2.0842; the judge is the same elsewhere,
+    so the mean stays .5. Residuals 0 - .2 lambda and 1 - .6 lambda: half their distance is
+    .5 - .2 lambda = .0832.
+    """
+    found = ppi_mean(LABELS, JUDGED, [0.2, 0.6] * 40, random=True)
+
+    weight = (0.1 * 20 / 19) / (1.25 * 0.04 * 100 / 99)
+    variance = (0.5 - 0.2 * weight) ** 2 / 19 + weight**2 * 0.04 * 80 / 79 / 80
+    half = scipy_stats.t.ppf(0.975, 19) * variance**0.5
+    assert found.weight == pytest.approx(weight)
+    assert found.mean == pytest.approx(0.5)
+    assert (found.lower, found.upper) == pytest.approx((0.5 - half, 0.5 + half))
+    alone = scipy_stats.ttest_1samp(LABELS, 0.0).confidence_interval(0.95)
+    assert (found.labels_lower, found.labels_upper) == pytest.approx((alone.low, alone.high))
+    assert found.width_ratio == pytest.approx(2 * half / (alone.high - alone.low))
+
+
+def test_a_judge_that_is_stricter_elsewhere_moves_the_mean():
+    """The judge's mean is .4 on the labelled items, .3 elsewhere: lambda x -.1."""
+    found = ppi_mean(LABELS, JUDGED, [0.2, 0.2, 0.2, 0.6] * 20, random=True)
+
+    assert found.mean == pytest.approx(0.5 - 0.1 * found.weight)
+    assert found.judge_mean == pytest.approx((20 * 0.4 + 80 * 0.3) / 100)
+
+
+@pytest.mark.parametrize(
+    ("noise", "ratio"),
+    [pytest.param(0.05, (0.3, 0.6), id="good judge"), pytest.param(9.0, (0.9, 1.05), id="none")],
+)
+def test_covers_as_often_as_it_says(noise, ratio):
+    """1,000 samples: standard error .7 points. The judge is biased by .2 and compressed."""
+    rng = np.random.default_rng(0)
+    covered, ratios = [], []
+    for _ in range(1_000):
+        y = rng.beta(2, 1, 600)
+        f = 0.7 * y + 0.2 + noise * rng.normal(size=600)
+        found = ppi_mean(y[:60], f[:60], f[60:], random=True, range=(0, 1))
+        covered.append(found.lower <= 2 / 3 <= found.upper)
+        ratios.append(found.width_ratio)
+
+    assert 0.93 <= np.mean(covered) <= 0.97
+    assert ratio[0] <= np.mean(ratios) <= ratio[1]
+
+
+@given(
+    pairs=st.lists(
+        st.tuples(st.floats(0, 1), st.sampled_from([0, 0.25, 0.5, 1.0])), min_size=25, max_size=60
+    ),
+    shift=st.floats(-1, 1),
+)
+def test_a_constant_added_to_the_judge_changes_nothing(pairs, shift):
+    y, f = np.array(pairs).T
+    rest = np.append(f[20:], 0.3)
+    one = ppi_mean(y[:20], f[:20], rest, random=True, range=(0, 1))
+    other = ppi_mean(y[:20], f[:20] + shift, rest + shift, random=True, range=(0, 1))
+
+    assert other.mean == pytest.approx(one.mean, abs=1e-6)
+    assert (other.lower, other.upper) == pytest.approx((one.lower, one.upper), abs=1e-6)
+
+
+def test_a_constant_judge_leaves_the_labels_alone():
+    found = ppi_mean(LABELS, [0.5] * 20, [0.5] * 100, random=True)
+
+    assert (found.mean, found.weight, found.width_ratio) == (0.5, 0.0, pytest.approx(1.0))
+
+
+def test_equal_labels_are_not_certainty():
+    found = ppi_mean([1.0] * 20, JUDGED, [0.6] * 30, random=True, range=(0, 1))
+
+    assert (found.mean, found.upper) == (1.0, 1.0)
+    assert 0.8 < found.lower < 0.9
+
+
+def test_equal_labels_without_ends_have_no_limits():
+    found = ppi_mean([1.0] * 20, JUDGED, [0.6] * 30, random=True).to_dict()
+
+    assert found["interval"] == [None, None]
+    assert found["width_ratio"] is None
+
+
+def test_the_difference_is_the_mean_of_differences():
+    b, a = np.array(LABELS), np.array(LABELS)[::-1]
+    f, g = np.array(JUDGED), np.full(20, 0.4)
+    rest = np.array([0.2, 0.6] * 40), np.array([0.4, 0.1] * 40)
+
+    ours = ppi_difference((b, a), (f, g), rest, random=True, range=(0, 1))
+
+    assert ours == ppi_mean(b - a, f - g, rest[0] - rest[1], random=True, range=(-1, 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"random": False}, "random: found False, allowed: labels of items that were drawn at ra"),
+        ({"labels": LABELS[1:]}, "labels: found 19, allowed: 20 labels or more"),
+        ({"judged": JUDGED[1:]}, "judged: found 19, allowed: 20 scores"),
+        ({"unlabelled": [0.5]}, "unlabelled: found 1, allowed: two scores or more"),
+        ({"labels": [*LABELS[1:], np.nan]}, "labels: found '1 of 20 not finite'"),
+        ({"confidence": 95}, "confidence: found 95"),
+    ],
+)
+def test_refusals(change, message):
+    given = {"labels": LABELS, "judged": JUDGED, "unlabelled": [0.2, 0.6], "random": True}
+    with pytest.raises(OptionError, match=f"ppi_mean: {message}"):
+        ppi_mean(**{**given, **change})
+
+
+def test_the_difference_needs_the_same_queries():
+    with pytest.raises(OptionError, match="labels: found '20 for the system, 1 for the baseline'"):
+        ppi_difference((LABELS, [1.0]), (JUDGED, JUDGED), (JUDGED, JUDGED), random=True)

@@ -1,0 +1,55 @@
+"""The area under the ROC curve against scikit-learn, and worked by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from ragbench.stats.roc import roc_area, roc_auc
+from tests.stats.strategies import FEW
+
+items = st.lists(st.tuples(st.sampled_from(FEW), st.sampled_from([0, 1])), min_size=2, max_size=30)
+
+
+@given(items)
+def test_agrees_with_scikit_learn(items):
+    scores, good = np.array(items, float).T
+    assume(0 < good.sum() < len(good))
+
+    assert roc_auc(scores, good).value == pytest.approx(roc_auc_score(good, scores), abs=1e-12)
+
+
+@given(items)
+def test_leaving_one_out_in_closed_form_is_computing_it_again(items):
+    table = np.array(items, float)
+    found = roc_area(table)
+    assume(not np.isnan(found.value))
+
+    again = [roc_area(np.delete(table, row, axis=0)).value for row in range(len(table))]
+
+    np.testing.assert_allclose(found.without, again, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("scores", "good", "expected"),
+    [
+        pytest.param([0.9, 0.8, 0.1], [1, 1, 0], 1.0, id="both above"),
+        pytest.param([0.9, 0.4, 0.4, 0.1], [1, 1, 0, 0], 3.5 / 4, id="three pairs and a tie"),
+        pytest.param([0.5, 0.5], [1, 0], 0.5, id="a tie"),
+        pytest.param([0.1, 0.9], [1, 0], 0.0, id="the wrong way"),
+    ],
+)
+def test_hand_worked(scores, good, expected):
+    assert roc_auc(scores, good).value == expected
+
+
+@given(items)
+def test_turning_the_score_round_mirrors_it(items):
+    scores, good = np.array(items, float).T
+    one, other = roc_auc(scores, good), roc_auc(-scores, good)
+    assume(one.rule != "undefined")
+
+    assert other.value == pytest.approx(1 - one.value, abs=1e-12)
+    if one.value != 0.5:  # at chance, neither way of differing is the opposite one
+        assert (other.lower, other.upper) == pytest.approx((1 - one.upper, 1 - one.lower), abs=1e-9)
