@@ -62,7 +62,7 @@ wheel:  ## build the wheel and run the quickstart from it alone in a fresh envir
 offline:  ## the quickstart and the whole suite without a network, where the system allows it
 	@if unshare -n true 2>/dev/null; then \
 	  unshare -n sh -c 'ip link set lo up 2>/dev/null; \
-	    $(BIN)/ragbench run configs/quickstart.yaml --quiet --set output=build/offline && $(BIN)/pytest -q'; \
+	    $(BIN)/ragbench run configs/quickstart.yaml --quiet --set output=build/offline && $(BIN)/pytest -q -n auto'; \
 	else \
 	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
 	fi

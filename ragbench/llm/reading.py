@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from ragbench.llm.lenient_json import number, read_lenient, unique_keys
 from ragbench.llm.schema import conform
@@ -50,22 +50,20 @@ def _strict(text: str) -> Any:
         JSONDecodeError: It is no JSON.
         Unreadable: It is, but holds what no reply may hold.
     """
+    constants: list[str] = []  # only a whole text of JSON is refused for them: prose may begin so
+    decoder = json.JSONDecoder(
+        object_pairs_hook=unique_keys,
+        parse_constant=constants.append,
+        parse_int=number,
+        parse_float=number,
+    )
     try:
-        return _DECODER.decode(text.strip())
+        value = decoder.decode(text.strip())
     except RecursionError:
         raise Unreadable("values are nested too deep") from None
-
-
-def _no_number(word: str) -> NoReturn:
-    raise Unreadable(f"{word} is no number")
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=unique_keys,
-    parse_constant=_no_number,
-    parse_int=number,
-    parse_float=number,
-)
+    if constants:
+        raise Unreadable(f"{constants[0]} is no number")
+    return value
 
 
 def _embedded(text: str, schema: Mapping[str, Any]) -> Any:

@@ -251,7 +251,7 @@ def test_interrupted_from_the_keyboard(repository, tmp_path):
 
 
 def test_no_thread_is_left_behind(serve):
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with contextlib.ExitStack() as stack:
         from ragbench.testing import ChatServer
         from tests.llm.conftest import engine_before
@@ -260,7 +260,7 @@ def test_no_thread_is_left_behind(serve):
         engine = stack.enter_context(engine_before(server.url))
         assert isinstance(engine.ask(asking()), ChatReply)
 
-    assert threading.active_count() == before
+    assert [thread.name for thread in threading.enumerate() if thread not in before] == []
 
 
 def test_a_refusal_through_structured_is_a_failure_by_cause(serve):

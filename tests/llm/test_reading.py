@@ -126,6 +126,13 @@ def test_any_value_comes_back_out_of_prose(value, before, after, fenced, indent)
     assert read_json(f"{before}{fence}\n{written}\n{fence}{after}", {}) == value
 
 
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_prose_may_begin_with_the_word_for_no_number(word):
+    assert read_json(f"{word} is not on the scale: [1]", {}) == [1]
+    with pytest.raises(Unreadable, match=f"{word} is no number"):
+        read_json(f'{{"level": {word}}}', {})
+
+
 @given(containers, prose)
 def test_python_notation_is_read_alike(value, before):
     """`repr` writes True, None, single quotes; its strings may need escapes that JSON lacks."""
