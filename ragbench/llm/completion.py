@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragbench.llm.base import ChatFailure, ChatReply, TokenLogprob, Usage
-from ragbench.llm.failures import failure_of_status, shortened
+from ragbench.llm.failures import failure_of_body, shortened
 from ragbench.types import Cause
 
 
@@ -26,9 +26,7 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
     completion = _parsed(body) if isinstance(body, str) else body
     if isinstance(completion.get("error"), Mapping):
         error = completion["error"]
-        code = error.get("code")
-        status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        raise failure_of_status(status, str(error.get("message", error)), headers={})
+        raise failure_of_body(error, str(error.get("message", error)))
     choices = completion.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None

@@ -52,6 +52,13 @@ def failure_of_status(
     )
 
 
+def failure_of_body(error: object, message: str) -> ChatFailure:
+    """Return the failure of an error that came with status 200, or in the middle of a stream."""
+    code = error.get("code") if isinstance(error, Mapping) else None
+    status = code if isinstance(code, int) and 400 <= code < 600 else 500
+    return failure_of_status(status, message, headers={})
+
+
 def failure_of_connection(message: str) -> ChatFailure:
     """Return the failure of a connection that was refused or cut; it may hold next time."""
     detail = f"the connection failed: {shortened(message)}"

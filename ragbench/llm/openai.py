@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm.base import ChatFailure, ChatReply, ChatRequest
 from ragbench.llm.completion import join_chunks, read_completion
-from ragbench.llm.failures import failure_of_connection, failure_of_exception
+from ragbench.llm.failures import (
+    failure_of_body,
+    failure_of_connection,
+    failure_of_exception,
+)
 from ragbench.llm.in_thread import in_thread
 from ragbench.llm.response_format import Fallbacks, Wording
 from ragbench.secrets import redact
@@ -102,9 +106,12 @@ class OpenAIChat:
             body = await (self._streamed(wording) if self._stream else self._whole(wording))
         except openai.APIConnectionError as error:
             raise self._connection_failure(error) from None
-        except openai.APIError as error:
+        except openai.APIStatusError as error:
             # `from None`: the client's exception holds the request with its headers
             raise self._without_secrets(failure_of_exception(error)) from None
+        except openai.APIError as error:  # an error in the middle of a stream has no status
+            failure = failure_of_body(error.body, error.message)
+            raise self._without_secrets(failure) from None
         return read_completion(body)
 
     async def _whole(self, wording: Wording) -> str:

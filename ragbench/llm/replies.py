@@ -123,12 +123,11 @@ class Replies:
         done.set_running_or_notify_cancel()
 
         def on_disk(written: Future[bytes | None]) -> None:
-            error = written.exception()
-            if error is not None:
+            try:
+                earlier = written.result()
+                done.set_result(reply if earlier is None else _unpacked(earlier))
+            except Exception as error:  # noqa: BLE001 - handed to who waits, who must not hang
                 done.set_exception(error)
-                return
-            earlier = written.result()
-            done.set_result(reply if earlier is None else _unpacked(earlier))
 
         future.add_done_callback(on_disk)
         return done

@@ -185,7 +185,7 @@ def test_an_output_that_its_parser_rejects(engine):
     if isinstance(outcome, ChatFailure):
         assert outcome.cause.word == "server_error"
     else:
-        assert outcome.finish_reason == "length"
+        assert outcome.finish_reason in ("length", "stop")
 
 
 def test_a_hundred_calls_are_kept(llama, tmp_path):

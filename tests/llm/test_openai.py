@@ -166,6 +166,25 @@ def test_an_error_with_status_200_is_an_error(serve):
     assert engine.ask(asking()).attempts[0].detail == "the server answered 500: out of memory"
 
 
+def test_an_error_in_the_middle_of_a_stream_is_an_error(serve):
+    body = b'data: {"error": {"message": "out of memory", "code": 503}}\n\n'
+    broken = Answer(body=body, headers={"content-type": "text/event-stream"})
+    _, engine = serve([broken, Answer(GOOD)], engine={"stream": True})
+
+    reply = engine.ask(asking())
+
+    assert reply.text == GOOD
+    assert reply.attempts[0].detail == "the server answered 503: out of memory"
+
+
+def test_a_stream_that_ends_too_early_is_asked_again(serve):
+    body = b'data: {"choices": [{"index": 0, "delta": {"content": "fo"}}]}\n\ndata: [DONE]\n\n'
+    short = Answer(body=body, headers={"content-type": "text/event-stream"})
+    _, engine = serve([short, Answer(GOOD)], engine={"stream": True})
+
+    assert engine.ask(asking()).attempts[0].detail == "the stream ended before the reply did"
+
+
 @pytest.mark.parametrize("known", [["json_object", "text"], ["text"]])
 def test_a_format_that_the_server_lacks_is_asked_for_once(serve, known):
     server, engine = serve(formats=known)

@@ -198,7 +198,7 @@ schemas = st.recursive(
                 "required": st.lists(st.sampled_from("ab"), unique=True),
                 "additionalProperties": st.booleans(),
             }
-        )
+        ).filter(lambda schema: set(schema["required"]) <= set(schema["properties"]))
     ),
     max_leaves=4,
 )

@@ -50,6 +50,8 @@ class LimitedServer:
     latency_s: float = 0.1
     stray: float = 0.0
     """Share of requests that meet a complaint without a reason."""
+    slow: float = 0.0
+    """Share of requests that take a second longer."""
     identity: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,7 +66,7 @@ class LimitedServer:
             if self.is_full() or self.random.random() < self.stray:
                 self.turned_away += 1
                 raise failure_of_status(429, "slow down", headers={"retry-after": "0.05"})
-            await asyncio.sleep(self.latency_s)
+            await asyncio.sleep(self.latency_s + (self.random.random() < self.slow))
             self.answered += 1
             return ChatReply("yes")
         finally:
