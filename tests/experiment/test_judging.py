@@ -228,6 +228,21 @@ def test_a_judge_that_runs_only_where_it_can_is_skipped_and_said(config):
     assert "openai was skipped" in (experiment.path / "report.md").read_text()
 
 
+def test_names_of_scores_do_not_depend_on_whether_a_key_is_set(config):
+    rubrics = ["answer_relevancy"]
+    config["metrics"] = {
+        "generation": [],
+        "judge": {
+            "words": {"type": "lexical", "rubrics": rubrics},
+            "gpt": {"type": "openai", "model": "m", "rubrics": rubrics, "when": "available"},
+        },
+    }
+    scores = run_experiment(config).summary["systems"][1]["scores"]
+
+    assert list(scores) == ["answer_relevancy(judge=words)"]
+    assert scores["answer_relevancy(judge=words)"]["judge"] == "words"
+
+
 def test_a_planted_key_is_found_nowhere(config, tmp_path, monkeypatch, capfd):
     """Servers echo keys in errors and replies; neither folder, cache nor output may hold it."""
     monkeypatch.setenv("MY_KEY", SECRET)
