@@ -172,10 +172,11 @@ def _judge_of(plan: Plan, results: Results, system: SystemScores, score: str) ->
     if system.kinds[score] != "judge":
         return {}
     for name, use in results.judge_uses[system.name].items():
-        if len(plan.judges) == 1 or score.endswith(f"(judge={name})"):
-            spread = use.spreads.get(score.removesuffix(f"(judge={name})"))
-            found = {"judge": name, "model": "+".join(use.models)}
-            return found if spread is None else {**found, "spread": spread}
+        for rubric in plan.judges[name].rubrics:
+            if plan.judge_score(rubric.name, name) == score:
+                found = {"judge": name, "model": "+".join(use.models)}
+                spread = use.spreads.get(rubric.name)
+                return found if spread is None else {**found, "spread": spread}
     return {}
 
 

@@ -64,6 +64,14 @@ class Plan:
     warnings: list[str]
     """What the reader must know before believing the numbers."""
 
+    def judge_score(self, rubric: str, judge: str) -> str:
+        """Return the name of a judge's score: with the judge where the config has several.
+
+        A judge that is skipped counts, so that names do not depend on whether its key is set.
+        """
+        several = len(self.judges) + len(self.skipped_judges) > 1
+        return f"{rubric}(judge={judge})" if several else rubric
+
 
 def make_plan(
     config: ExperimentConfig, collection: Collection, choices: Choices, live: LiveComponents

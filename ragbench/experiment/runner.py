@@ -189,8 +189,7 @@ class _Runner:
         for judge_name, judge in plan.judges.items():
             judged = self._judge(answers, judge_name, judge)
             for rubric, column in judged.columns.items():
-                # one judge needs no mention, several would share a name
-                name = f"{rubric}(judge={judge_name})" if len(plan.judges) > 1 else rubric
+                name = plan.judge_score(rubric, judge_name)
                 columns[name], kinds[name] = replace(column, name=name), "judge"
             rows = self.results.judgements.setdefault(answers.name, [])
             rows.extend({**row, "judge": judge_name} for row in judged.rows)

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -226,6 +228,21 @@ def test_a_judge_that_runs_only_where_it_can_is_skipped_and_said(config):
     assert "openai was skipped" in (experiment.path / "report.md").read_text()
 
 
+def test_names_of_scores_do_not_depend_on_whether_a_key_is_set(config):
+    rubrics = ["answer_relevancy"]
+    config["metrics"] = {
+        "generation": [],
+        "judge": {
+            "words": {"type": "lexical", "rubrics": rubrics},
+            "gpt": {"type": "openai", "model": "m", "rubrics": rubrics, "when": "available"},
+        },
+    }
+    scores = run_experiment(config).summary["systems"][1]["scores"]
+
+    assert list(scores) == ["answer_relevancy(judge=words)"]
+    assert scores["answer_relevancy(judge=words)"]["judge"] == "words"
+
+
 def test_a_planted_key_is_found_nowhere(config, tmp_path, monkeypatch, capfd):
     """Servers echo keys in errors and replies; neither folder, cache nor output may hold it."""
     monkeypatch.setenv("MY_KEY", SECRET)
@@ -298,3 +315,43 @@ def test_a_killed_run_pays_for_nothing_twice(config, tmp_path):
     for system in [*resumed, *undisturbed]:
         system.pop("latency_ms")
     assert resumed == undisturbed
+
+
+def test_progress_is_told_item_by_item(config, server):
+    told = {}
+
+    class Recording:
+        @contextmanager
+        def stage(self, name, total, unit="queries"):
+            steps = told.setdefault(name, [])
+            yield SimpleNamespace(advance=lambda n=1: steps.append(n))
+            steps.append(f"of {total}")
+
+    run_experiment(judged(config, server), progress=Recording())
+
+    assert told["judge bm25/extractive (openai)"] == [1, 1, 1, 1, 1, "of 5"]
+
+
+def test_a_server_that_answers_as_two_models_is_a_warning(config):
+    class Changing(ChatServer):
+        def answer_to(self, body):
+            self.model = "m-1" if "volcanoes" in str(body["messages"]) else "m-2"
+            return super().answer_to(body)
+
+    with Changing(Script()) as server:
+        experiment = run_experiment(judged(config, server, rubrics=["answer_relevancy"]))
+
+    score = experiment.summary["systems"][1]["scores"]["answer_relevancy"]
+    assert score["model"] == "m-1+m-2"
+    said = "judge openai: the server answered as 2 models, m-1, m-2: the scores are a mixture"
+    assert any(said in warning for warning in experiment.summary["warnings"])
+
+
+def test_a_replay_of_the_default_server_needs_no_key(config, server):
+    """What is missing is a reply, not the key."""
+    run_experiment(judged(config, server))
+    block = {"type": "openai", "model": "m", "rubrics": ["fluency"], "when": "available"}
+    config["metrics"] = {"generation": [], "judge": block}
+
+    with pytest.raises(DataError, match="no reply from 'm'"):
+        run_experiment(config, choices=Choices(judge_replay=True))

@@ -8,28 +8,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import DataError, OptionError
-from ragbench.registry import declared_options, nearest, shown
+from ragbench.errors import OptionError
+from ragbench.registry import declared_options, nearest
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.apply import ajudge_all, judge_all
-from ragbench.score.judge.base import AskingJudge, Item
+from ragbench.score.judge.base import AskingJudge
+from ragbench.score.judge.rows import item_of, items_of
 from ragbench.score.judge.rubric import Rubric, default_rubrics, load_rubric
 from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
     from ragbench.llm import Replies
     from ragbench.types import Document
-
-_ROW_KEYS = (
-    "question",
-    "answer",
-    "contexts",
-    "reference",
-    "query_id",
-    "queries",
-    "guidelines",
-    "other",
-)
 
 
 class Judge:
@@ -148,7 +138,7 @@ class Judge:
         Raises:
             DataError: Contexts, references, queries or guidelines that are no texts.
         """
-        item = _item(
+        item = item_of(
             question=question,
             answer=answer,
             contexts=contexts,
@@ -169,7 +159,7 @@ class Judge:
             DataError: A row with another key, or with contexts, references, queries or guidelines
                 that are no texts.
         """
-        return judge_all(self._judge, _items(rows), self.rubrics)
+        return judge_all(self._judge, items_of(rows), self.rubrics)
 
     async def ascore(self, **row: Any) -> dict[str, Verdict]:
         """Judge one answer without blocking the running loop; takes what `score` takes."""
@@ -180,7 +170,7 @@ class Judge:
 
         May be cancelled: calls under way are given up, replies that came are kept.
         """
-        return await ajudge_all(self._judge, _items(rows), self.rubrics)
+        return await ajudge_all(self._judge, items_of(rows), self.rubrics)
 
     def close(self) -> None:
         """Give back what the judge holds: connections, a model, the file of replies."""
@@ -267,49 +257,3 @@ def load_rubrics(names: Sequence[str | Path], type_name: str, judge: base.Judge)
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, "each name once")
         seen.add(rubric.name)
     return rubrics
-
-
-def _texts(name: str, value: Any) -> list[str] | None:
-    """The texts of contexts or references: texts, {id, text} mappings, or `Document` objects."""
-    if value is None:
-        return None
-    return [_text(name, item) for item in ([value] if isinstance(value, str) else value)]
-
-
-def _text(name: str, item: Any) -> str:
-    found = item.get("text") if isinstance(item, Mapping) else getattr(item, "full_text", item)
-    if not isinstance(found, str):
-        raise DataError(f"'{name}' holds {shown(item)}", allowed="texts, {id, text}, Document")
-    return found
-
-
-def _items(rows: Iterable[Mapping[str, Any]]) -> list[Item]:
-    """The rows as items, all of them checked before the first is judged."""
-    return [_item(**_check_row(number, row)) for number, row in enumerate(rows)]
-
-
-def _item(
-    *,
-    contexts: Any = None,
-    reference: Any = None,
-    queries: Any = None,
-    guidelines: Any = None,
-    **texts: Any,
-) -> Item:
-    """An item of the arguments of `score`."""
-    return Item(
-        contexts=_texts("contexts", contexts),
-        references=_texts("reference", reference) or [],
-        queries=_texts("queries", queries),
-        guidelines=_texts("guidelines", guidelines) or [],
-        **texts,
-    )
-
-
-def _check_row(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    for key in row:
-        if key not in _ROW_KEYS:
-            allowed = ", ".join(_ROW_KEYS)
-            close = nearest(str(key), _ROW_KEYS)
-            raise DataError(f"rows[{number}] has '{key}'", allowed=allowed, nearest=close)
-    return dict(row)

@@ -1,5 +1,6 @@
 """Method `rating`: levels, their probabilities, passages one by one."""
 
+import json
 import math
 
 import pytest
@@ -139,3 +140,22 @@ def test_one_unreadable_passage_fails_the_item(judge_on):
 
     assert (verdict.score, verdict.cause) == (None, "unreadable")
     assert "no" in verdict.raw.split("\n\n")
+
+
+def test_a_mean_of_levels_is_weighted_only_if_all_are(judge_on):
+    """A server behind a proxy may return log-probabilities for some replies alone."""
+    bare = {"choices": [{"message": {"content": '{"reasoning": "", "level": 4}'}}]}
+    good = Script(level=4)
+
+    def script(body, times_asked):
+        is_bare = "Bananas" in str(body["messages"])
+        return Answer(body=json.dumps(bare).encode()) if is_bare else good(body, times_asked)
+
+    _, judge = judge_on(script, rubrics=["context_relevancy"])
+
+    one, both = judge.score_many(
+        [{"question": "When?", "contexts": texts} for texts in (["1932."], ["1932.", "Bananas."])]
+    )
+
+    assert (one["context_relevancy"].weighted, both["context_relevancy"].weighted) == (True, False)
+    assert both["context_relevancy"].score == 0.75
