@@ -16,9 +16,11 @@ from ragbench.llm.pace import HEADROOM, Pace
 
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
-_MEMORY = 0.02  # the latency is an average over about 50 answers,
-_FEW, _MANY = 0.05, 0.005  # the share of complaints one over about 20 and one over about 200
+_MEMORY = 0.02  # the latency is an average over about 50 answers
+_FEW, _MANY = 0.05, 0.005  # complaints are counted among about the last 20, and 200, answers
 _SUDDEN, _STRAY = 0.25, 0.06  # from these shares on it is the number of calls that is too large
+_EPISODE_S = 1.0  # complaints further apart have causes of their own
+_USUAL_S = 2.0  # what is usually under way is an average over about so many seconds
 _SLOWLY = 0.1  # per answer: a full server may turn away one call in twenty
 
 
@@ -82,10 +84,9 @@ class AdaptiveLimit:
 
     Additive increase, multiplicative decrease, as in TCP (Chiu and Jain 1989; RFC 5681). Complaints
     are 429, 503 and 529. Where more than 6 % of about the last 200 answers are complaints (or a
-    quarter of the last 20), each halves the limit, though not below what the server was seen to
-    bear: its answers per second times their latency (Little 1961). Rarer ones take away one place.
-    Answers give back one place each up to half of the old limit, from there a tenth each. `Pace`
-    spreads the calls in time. Belongs to one event loop.
+    quarter of the last 20), each halves the limit, though not below what the server is seen to
+    bear. Rarer ones take away one place. Answers give back one place each up to half of the old
+    limit, from there a tenth each. `Pace` spreads the calls in time. Belongs to one event loop.
 
     Args:
         most: The limit never exceeds it; it starts there.
@@ -97,7 +98,8 @@ class AdaptiveLimit:
         self.pace = Pace()
         self._fast_until = float(most)
         self._share_of_few, self._share_of_many = 0.0, 0.0
-        self._latency_s, self._cut_at = 0.0, -math.inf
+        self._usual, self._latency_s = 0.0, 0.0
+        self._counted_at, self._cut_at = clock(), -math.inf
         self._clock = clock
         # who was turned away goes first: a row must not fail because newer ones overtook it
         self._again: deque[asyncio.Future[None]] = deque()
@@ -114,7 +116,8 @@ class AdaptiveLimit:
             await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
-                self._free()
+                self._count(-1)
+                self._wake()
             else:
                 queue.remove(place)
             raise
@@ -133,28 +136,45 @@ class AdaptiveLimit:
             self._latency_s += weight * (took_s - self._latency_s)
             if failure is None:
                 self._grow()
-        self._free()
+        self._count(-1)
+        self._wake()
 
     def _complained(self, now: float) -> None:
         if self._share_of_few <= _SUDDEN and self._share_of_many <= _STRAY:
             self.size = max(1.0, self.size - 1)
             return
-        if now >= self._cut_at + self._latency_s:
+        if now >= self._cut_at + _EPISODE_S:
             self._fast_until = self.size / 2
         self._cut_at = now
         self.pace.complained(now)
-        measured = self.pace.measured(now)
-        bears = self.in_flight - 1.0 if measured is None else HEADROOM * measured * self._latency_s
+        bears = self._borne(now)
         self.size = max(1.0, self.size / 2, min(self.size, bears))
+
+    def _borne(self, now: float) -> float:
+        """How many calls at once the server bears, from what it has answered.
+
+        Its answers per second times their latency (Little 1961), or the calls usually under way
+        less the share that is turned away: the first misses what hangs, the second the pauses of a
+        server that counts per second.
+        """
+        measured = self.pace.measured(now)
+        if measured is None:
+            return self.in_flight - 1.0
+        kept = self._usual * (1 - self._share_of_few)
+        return HEADROOM * max(measured * self._latency_s, kept)
 
     def _grow(self) -> None:
         if self.in_flight >= int(self.size):  # a limit that is not reached has not been tried
             step = 1.0 if self.size < self._fast_until else _SLOWLY
             self.size = min(float(self.most), self.size + step)
 
-    def _free(self) -> None:
-        self.in_flight -= 1
-        self._wake()
+    def _count(self, step: int) -> None:
+        """Take or give back a place; keep the usual number of calls under way, over seconds."""
+        now = self._clock()
+        weight = -math.expm1((self._counted_at - now) / _USUAL_S)
+        self._usual += weight * (self.in_flight - self._usual)
+        self._counted_at = now
+        self.in_flight += step
 
     def _wake(self) -> None:
         """Let in as many as there are places, those that were turned away first."""
@@ -166,7 +186,7 @@ class AdaptiveLimit:
                 return
             place = (self._again or self._new).popleft()
             if not place.done():
-                self.in_flight += 1
+                self._count(+1)
                 self.pace.sent(now)
                 place.set_result(None)
 

@@ -58,6 +58,15 @@ def test_stray_complaints_do_not_slow_it_down():
     assert seconds < 1.2 * 10_000 * (0.007 + 1 / 60) / 32
 
 
+def test_slow_answers_do_not_take_the_places_of_others():
+    """As many as 3 % of the answers take ten times as long, while the server is at its limit."""
+    server = LimitedServer(rate=100, burst=100, stray=0.03, slow=0.03)
+
+    seconds, _ = ask_all(server, 6_000, 128)
+
+    assert 1.03 * 6_000 / seconds > 0.9 * 100
+
+
 def test_complaints_that_are_no_strays_halve_it():
     """A server that turns away every second call is asked less."""
     _, limit = ask_all(LimitedServer(stray=0.5), 300, 32)
