@@ -39,7 +39,8 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
         _line(f"row {number}", _parts(row))
     for label, values in plan:
         _line(label, [", ".join(values) or "none"])
-    if plan and not any(values for label, values in plan if label in _SCORES):
+    known = any(label in _SCORES for label, _ in plan)
+    if known and not any(values for label, values in plan if label in _SCORES):
         _line("warning", ["nothing would be scored: the data have no judgements and no answers"])
 
 

@@ -114,3 +114,21 @@ def test_data_that_cannot_be_read(here):
     assert result.returncode == 2
     assert "queries.jsonl:1" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_missing_package_is_a_note_and_no_verdict_on_the_data(here):
+    metric = "python:tests.experiment.test_metric_options:polite(words=absent)"
+    write_config(
+        here,
+        "dataset: {type: beir, path: data}\nretrievers: {bm25: {type: bm25}}\n"
+        f"generators: {{e: {{type: extractive}}}}\nmetrics: {{generation: ['{metric}']}}\n",
+    )
+
+    result = CliRunner().invoke(command, ["c.yaml"])
+
+    assert result.exit_code == 0, result.output
+    assert (
+        "note      metric 'polite' needs politeness: pip install 'ragbench[polite]'"
+        in result.output
+    )
+    assert "warning" not in result.output
