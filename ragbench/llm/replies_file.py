@@ -150,15 +150,28 @@ def _make_table(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("COMMIT")
 
 
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let all reads of the block see the file as it is at the first of them."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
 def _check_version(connection: sqlite3.Connection, path: Path) -> int:
     """The version of the file, 0 where it is empty.
 
     Raises:
         DataError: It is another program's, or newer than this one reads.
     """
-    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    # another process may make the table between two reads: then owner and tables would not fit
+    with _snapshot(connection):
+        owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     if tables and owner != _APPLICATION_ID:
         raise DataError("is a database, but no store of replies", file=path)
     if version > SCHEMA_VERSION:

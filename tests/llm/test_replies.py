@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from dataclasses import fields, replace
@@ -25,6 +26,7 @@ from ragbench.llm import (
     Usage,
 )
 from ragbench.llm.replies import request_key
+from ragbench.llm.replies_file import open_replies
 from ragbench.testing import ChatServer
 from tests.llm.conftest import GOOD, asking
 
@@ -349,6 +351,27 @@ def test_two_processes_share_a_store(path, repository):
     assert server.counters.requests == requests, "all of it is stored"
     with Replies(path) as replies:
         assert len(replies) == n
+
+
+def test_many_threads_open_fresh_files_at_once(tmp_path):
+    """Who reads the version while another makes the table must not see half of it."""
+    together, errors = threading.Barrier(8), []
+
+    def open_each():
+        for i in range(40):
+            together.wait()
+            try:
+                open_replies(tmp_path / f"{i}.sqlite").close()
+            except DataError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=open_each) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
 
 
 def test_many_processes_open_a_fresh_file_at_once(path, repository):
