@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ragbench.config.blocks import check_block
 from ragbench.config.check import check_options
-from ragbench.config.components import Checked, check_component
+from ragbench.config.components import Checked, check_component, retriever_family
 from ragbench.config.datasets import check_dataset_options
 from ragbench.config.interpolate import interpolate
 from ragbench.config.load import decode, read_yaml
@@ -150,15 +150,14 @@ class _Assembly:
         """Check everything; None where anything is wrong."""
         from ragbench.data import LOADERS
         from ragbench.generate import GENERATORS
-        from ragbench.retrieve import RETRIEVERS
 
         top = check_options(
             self.tree, declared_options(Top), self.report, others=BLOCKS, planned=Top.planned
         )
         name = self._name(top.get("name"))
         dataset = self._dataset(LOADERS)
-        retrievers = self._components("retrievers", RETRIEVERS)
-        generators = self._components("generators", GENERATORS)
+        retrievers = self._components("retrievers", retriever_family)
+        generators = self._components("generators", lambda _: GENERATORS)
         self._check_names()
         references = {name: checked.references for name, checked in retrievers.items()}
         report_cycles(references, self.report)
@@ -235,9 +234,9 @@ class _Assembly:
                 )
         return expand_sweeps(item, self.report)
 
-    def _components(self, block: str, family: Family) -> dict[str, Checked]:
+    def _components(self, block: str, family_of: Callable[[Item], Family]) -> dict[str, Checked]:
         return {
-            name: check_component(name, entry, family, self.context)
+            name: check_component(name, entry, family_of(entry.item), self.context)
             for name, entry in self.swept[block].components.items()
         }
 

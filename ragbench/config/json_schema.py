@@ -35,6 +35,7 @@ def config_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of everything that this version understands."""
     from ragbench.data import LOADERS
     from ragbench.generate import GENERATORS
+    from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
     from ragbench.score.judge import JUDGES
 
@@ -46,7 +47,12 @@ def config_schema() -> Schema:
         "required": ["dataset"],
         "$defs": {
             "dataset": {"oneOf": _types(LOADERS, common_keys(LOADERS))},
-            "retriever": {"oneOf": _types(RETRIEVERS, common_keys(RETRIEVERS), sweeps=True)},
+            "retriever": {
+                "anyOf": [
+                    *_types(RETRIEVERS, common_keys(RETRIEVERS), sweeps=True),
+                    *_types(RERANKERS, common_keys(RERANKERS), sweeps=True),
+                ]
+            },
             "generator": {"oneOf": _types(GENERATORS, common_keys(GENERATORS), sweeps=True)},
             "judge": judge,
         },

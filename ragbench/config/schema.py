@@ -25,6 +25,7 @@ Words = Mapping[str, frozenset[str]]
 
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
+DEFAULT_DEPTH = 50
 PYTHON_TIMEOUT = 60.0
 """Seconds that a component gets whose code we cannot see."""
 
@@ -71,6 +72,22 @@ class Common:
         version: Annotated[str | None, Option("A word that changes when its answers do.")] = None,
     ) -> None:
         self.timeout, self.concurrency, self.version = timeout, concurrency, version
+
+
+class RerankerCommon:
+    """Keys that every reranker takes besides."""
+
+    def __init__(
+        self,
+        *,
+        retriever: Annotated[
+            str, Option("Retriever whose hits are put in order.", refers_to="retriever")
+        ],
+        depth: Annotated[int, Option("Hits that are put in order; the rest is left out.", ge=1)] = (
+            DEFAULT_DEPTH
+        ),
+    ) -> None:
+        self.retriever, self.depth = retriever, depth
 
 
 class GeneratorCommon:
@@ -213,6 +230,10 @@ class Component:
     """Generators: the retrievers that it is paired with; None is all."""
     passages: int = DEFAULT_PASSAGES
     """Generators: how many passages it gets."""
+    retriever: str | None = None
+    """Rerankers: the retriever whose hits they order; None for every other component."""
+    depth: int | None = None
+    """Rerankers: how many hits of it."""
     timeout: float | None = None
     """Seconds that one call may take; None is no limit."""
     concurrency: int = 1

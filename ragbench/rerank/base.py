@@ -1,0 +1,29 @@
+"""What a reranker is: anything that puts the hits of another retriever in a better order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ragbench.types import Query, ScoredDocument
+
+
+class Reranker(Protocol):
+    """Orders the first hits of another retriever anew.
+
+    The ORDER of what it returns is the ranking; scores are optional. It may have
+    `asks_one_by_one = True`, as retrievers have it.
+    """
+
+    def rerank(
+        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
+    ) -> Sequence[Sequence[ScoredDocument]]:
+        """Return for each query, in order, at most `top_k` of its hits, best first.
+
+        Args:
+            queries: The n queries.
+            hits: n lists, best first, at most `depth` long, with their texts where the corpus or
+                the first retriever has them.
+            top_k: How many are wanted.
+        """
+        ...
