@@ -24,6 +24,7 @@ _COMMANDS = {
     "calibrate": "Compare a judge with people: draw a sheet, then certify against its labels.",
     "list": "List components, measures, metrics and rubrics.",
     "cache": "Show or prune what is stored between runs.",
+    "reproduce": "Run a run folder again and say what differs.",
     "rubric": "Print the exact prompts that a rubric sends.",
     "schema": "Print the JSON Schema of configs.",
 }

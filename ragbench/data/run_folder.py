@@ -15,6 +15,7 @@ from ragbench.files import check_writable, folder_written_atomically, point_at
 from ragbench.registry import nearest
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
+MANIFEST_SCHEMA = "ragbench.manifest/1"
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 LATEST = "latest"
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")

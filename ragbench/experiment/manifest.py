@@ -5,10 +5,13 @@ from __future__ import annotations
 import platform
 import sys
 import time
+from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
 from ragbench import __version__
+from ragbench.data.run_folder import MANIFEST_SCHEMA
+from ragbench.experiment.choices import Choices
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.results import Results
 from ragbench.secrets import redact
@@ -17,15 +20,17 @@ _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
 
 
-def make_manifest(plan: Plan, results: Results, started: float) -> dict[str, Any]:
+def make_manifest(plan: Plan, results: Results, choices: Choices, started: float) -> dict[str, Any]:
     """Return versions, data fingerprints, signatures, seeds and timings; never a secret."""
     return {
-        "schema": "ragbench.manifest/1",
+        "schema": MANIFEST_SCHEMA,
         "ragbench": __version__,
         "python": platform.python_version(),
         "platform": f"{sys.platform} {platform.machine()}",
         "packages": {name: _version(name) for name in _PACKAGES},
         "seed": plan.config.seed,
+        "choices": asdict(choices),
+        "live": sorted({*plan.retrievers, *plan.generators} - {*plan.components}),
         "versions": {
             name: redact(component.version, plan.config.environment)
             for name, component in plan.components.items()

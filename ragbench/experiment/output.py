@@ -23,6 +23,7 @@ from ragbench.data.run_folder import (
 )
 from ragbench.data.trec_files import format_run
 from ragbench.experiment.calls import Outcome
+from ragbench.experiment.choices import Choices
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.manifest import make_manifest
 from ragbench.experiment.plan import Plan
@@ -35,7 +36,7 @@ from ragbench.secrets import redact
 from ragbench.types import Cause, Prediction
 
 
-def write_run(plan: Plan, results: Results, started: float) -> Experiment:
+def write_run(plan: Plan, results: Results, choices: Choices, started: float) -> Experiment:
     """Write the run folder, whole or not at all, and return the experiment.
 
     Raises:
@@ -49,7 +50,7 @@ def write_run(plan: Plan, results: Results, started: float) -> Experiment:
         "config.yaml": dump_config(
             plan.config, Path(plan.config.output) / plan.config.name / run_id
         ),
-        "manifest.json": to_json(make_manifest(plan, results, started)),
+        "manifest.json": to_json(make_manifest(plan, results, choices, started)),
         "summary.json": to_json(summary),
         "per_query.csv": _per_query(plan, results.systems),
         "unscored.jsonl": to_jsonl(_unscored(plan, results.systems)),

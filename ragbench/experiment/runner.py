@@ -54,6 +54,7 @@ def run_experiment(
     apps: Mapping[str, Any] | None = None,
     choices: Choices | None = None,
     progress: Progress | None = None,
+    stage_folder: Path | None = None,
 ) -> Experiment:
     """Run an experiment and write its run folder.
 
@@ -67,6 +68,7 @@ def run_experiment(
         apps: Live whole apps by name; not built yet in this version.
         choices: A sample of the queries, some of the systems, no judge.
         progress: Shown what is being done.
+        stage_folder: Where what stages make is stored; default: the cache folder.
 
     Returns:
         The summary, the scores per query, and where they were written.
@@ -98,12 +100,16 @@ def run_experiment(
         replay = choices.judge_replay
         stack.enter_context(connected(plan.judges, cache, also, replay=replay, budget=budget))
         session = stack.enter_context(run_in(Path(config.output) / config.name))
-        shelves = stack.enter_context(closing(Shelves(cache, also)))
+        shelves = stack.enter_context(closing(_shelves(stage_folder, cache, also)))
         stages = Stages(plan, shelves, session.token, progress, budget, choices.retry_failed)
         results = _Runner(stages, choices).run()
-        experiment = write_run(plan, results, started)
+        experiment = write_run(plan, results, choices, started)
         session.finished = results.spending is None or not results.spending["reached"]
     return experiment
+
+
+def _shelves(own: Path | None, cache: Path, also: Sequence[Path]) -> Shelves:
+    return Shelves(cache, also) if own is None else Shelves(own)
 
 
 class _Runner:

@@ -1,0 +1,35 @@
+"""`ragbench reproduce RUN`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command(name="reproduce")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.pass_context
+def command(ctx: click.Context, run: Path, quiet: bool) -> None:
+    """Run again what the run folder RUN holds, and say what differs.
+
+    Nothing that stages have stored is used, but replies of models are. The exit code is 0 where
+    every number came out the same, and 1 where one did not.
+    """
+    from ragbench.errors import EXIT_GATE_FAILED
+    from ragbench.experiment.reproduce import reproduce
+    from ragbench.report.progress import Progress
+
+    with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
+        found = reproduce(run, Progress(quiet=quiet))
+    for line in found.surroundings:
+        click.echo(f"changed: {line}")
+    for line in found.numbers:
+        click.echo(f"differs: {line}")
+    same = "reproduced: every score and every ranking is the same"
+    click.echo(f"{len(found.numbers)} differences" if found.numbers else same)
+    click.echo(f"{found.original} again: {found.again.path}")
+    ctx.exit(EXIT_GATE_FAILED if found.numbers else 0)

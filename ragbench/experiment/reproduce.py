@@ -1,0 +1,113 @@
+"""A run made once more from what its folder holds, and what differs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragbench.config import load_config
+from ragbench.data.run_folder import (
+    MANIFEST_SCHEMA,
+    read_json,
+    read_per_query,
+    resolve_run_folder,
+)
+from ragbench.errors import DataError
+from ragbench.experiment.choices import Choices
+from ragbench.experiment.progress import Progress
+from ragbench.experiment.result import Experiment
+from ragbench.experiment.runner import run_experiment
+
+_ABOUT = ("ragbench", "python", "platform")
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """A run, the same once more, and what differs."""
+
+    original: Path
+    """Folder of the run."""
+    again: Experiment
+    """The new run."""
+    surroundings: list[str] = field(default_factory=list)
+    """What differs around it: versions, machine, data; a phrase each."""
+    numbers: list[str] = field(default_factory=list)
+    """What differs in its results; empty where it was reproduced."""
+
+
+def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
+    """Run again what a run folder holds, without anything that stages have stored.
+
+    Replies of models are read from the store, so that nothing is paid twice.
+
+    Raises:
+        DataError: It is no run folder, or the run had live objects, which no file holds.
+        ConfigError: What its config names is no longer there.
+    """
+    # resolved now: `latest` will point at the new run
+    folder = resolve_run_folder(run).resolve()
+    manifest = read_json(folder / "manifest.json", MANIFEST_SCHEMA)
+    if live := manifest.get("live"):
+        raise DataError(
+            f"the run had live objects: {', '.join(live)}",
+            file=folder,
+            allowed="a run whose components are all in its config",
+        )
+    config = load_config(folder / "config.yaml")
+    kept = dict(manifest.get("choices", {}))
+    choices = Choices(**{**kept, "only": tuple(kept.get("only", ())), "retry_failed": False})
+    with tempfile.TemporaryDirectory(prefix="ragbench-") as stages:
+        again = run_experiment(
+            config, choices=choices, progress=progress, stage_folder=Path(stages)
+        )
+    new = read_json(again.path / "manifest.json", MANIFEST_SCHEMA)
+    return Reproduction(
+        folder,
+        again,
+        [*_surroundings(manifest, new)],
+        [*_numbers(folder, again.path, manifest, new)],
+    )
+
+
+def _surroundings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for key in _ABOUT:
+        if old.get(key) != new.get(key):
+            yield f"{key} was {old.get(key)}, is {new.get(key)}"
+    for group in ("packages", "data"):
+        was, now = old.get(group, {}), new.get(group, {})
+        for name in dict.fromkeys([*was, *now]):
+            if was.get(name) != now.get(name):
+                yield f"{name} was {was.get(name)}, is {now.get(name)}"
+
+
+def _numbers(old: Path, new: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys([*was["signatures"], *now["signatures"]]):
+        before, after = was["signatures"].get(name), now["signatures"].get(name)
+        if before != after:
+            yield f"signature of {name} was {before}, is {after}"
+    yield from _scores(read_per_query(old / "per_query.csv"), read_per_query(new / "per_query.csv"))
+    for pattern in ("rankings/*", "passages/*"):
+        for path in sorted(old.glob(pattern)):
+            again = new / path.relative_to(old)
+            if not again.is_file() or again.read_bytes() != path.read_bytes():
+                yield f"{path.relative_to(old)} differs"
+
+
+def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for system in dict.fromkeys([*old, *new]):
+        if system not in old or system not in new:
+            yield f"{system} is only in the {'old' if system in old else 'new'} run"
+            continue
+        before, after = old[system], new[system]
+        names = dict.fromkeys(name for row in before.values() for name in row)
+        for name in names:
+            pairs = [(row[name], after.get(query, {}).get(name)) for query, row in before.items()]
+            changed = [(a, b) for a, b in pairs if a != b]
+            if not changed:
+                continue
+            apart = [abs(a - b) for a, b in changed if a is not None and b is not None]
+            most = f", by up to {max(apart):.3g}" if apart else ""
+            yield f"{name} of {system} differs on {len(changed)} of {len(pairs)} queries{most}"

@@ -1,0 +1,161 @@
+"""A hundred kills at random moments over all stages: each time, the same command goes on."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from ragbench.experiment.result import load_experiment
+from ragbench.testing import ChatServer
+from tests.experiment.test_stages import contents
+from tests.score.judge.scripted import Script
+
+KILLS = 100
+QUERIES = 8
+CONCURRENCY = 4
+
+# starts runs faster than Python starts: everything is imported before the first fork
+NURSERY = """
+import os, signal, sys, time
+import ragbench.experiment.runner as runner
+import ragbench.score.judge.openai, openai, bm25s, ragbench.generate.extractive
+import ragbench.score.text.rouge, ragbench.score.text.bleu
+
+def run(config):
+    try:
+        return runner.run_experiment(config).exit_code
+    except BaseException as error:
+        print(repr(error), file=sys.stderr, flush=True)
+        return 1
+
+for line in sys.stdin:
+    config, wait = line.split()
+    child = os.fork()
+    if child == 0:
+        os._exit(run(config))
+    until = time.monotonic() + float(wait)
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            break
+        if time.monotonic() >= until:
+            os.kill(child, signal.SIGKILL)
+            until = float("inf")
+        time.sleep(0.001)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+SLOW = """
+import time
+
+def search(question, top_k):
+    time.sleep(0.004)
+    return [f"d{1 + (len(question) + i) % 6}" for i in range(3)]
+
+def answer(question, contexts):
+    time.sleep(0.004)
+    return contexts[0].text + " " + question
+"""
+
+
+class Nursery:
+    """Starts runs and kills them."""
+
+    def __init__(self, repository, folder, environment):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", NURSERY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, **environment, "PYTHONPATH": str(repository)},
+        )
+
+    def run(self, config, kill_after=float("inf")):
+        """Run to the end, or kill after so many seconds; return the exit code."""
+        self.process.stdin.write(f"{config} {kill_after}\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def workplace(data, tmp_path):
+    """A run that takes a while in each of its stages."""
+    queries = [{"_id": f"q{i}", "text": f"Which moon has volcano {i * i}?"} for i in range(QUERIES)]
+    (data / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    gold = [{"query_id": f"q{i}", "answers": ["Io"]} for i in range(QUERIES)]
+    (data / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gold))
+    lines = [f"q{i}\td1\t1" for i in range(QUERIES)]
+    (data / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines, ""]))
+    (tmp_path / "slow_moons.py").write_text(SLOW)
+    return data
+
+
+def written(folder, data, url):
+    config = {
+        "name": "killed",
+        "dataset": {"type": "beir", "path": str(data), "split": "test"},
+        "retrievers": {"bm25": {"type": "bm25"}, "mine": {"type": "python:slow_moons:search"}},
+        "generators": {"slow": {"type": "python:slow_moons:answer"}},
+        "metrics": {
+            "generation": ["rouge1", "bleu"],
+            "judge": {
+                "type": "openai",
+                "model": "m",
+                "base_url": url,
+                "rubrics": ["faithfulness", "answer_relevancy"],
+                "concurrency": CONCURRENCY,
+            },
+        },
+        "statistics": {"resamples": 500},
+    }
+    path = folder / "killed.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def test_a_hundred_kills(workplace, tmp_path, repository):
+    rng = random.Random(13)
+    environment = {"OPENAI_API_KEY": "", "RAGBENCH_CACHE": "cache", "PYTHONHASHSEED": "0"}
+    with ChatServer(Script(), model="m", latency_s=0.003) as server:
+        config = written(tmp_path, workplace, server.url)
+        nursery = Nursery(repository, tmp_path, environment)
+        try:
+            start = time.monotonic()
+            assert nursery.run(config) == 0
+            takes = time.monotonic() - start
+            expected = contents(load_experiment(tmp_path / "runs" / "killed"))
+            needed = server.counters.requests
+            kills = chains = 0
+            while kills < KILLS:
+                chains += 1
+                (tmp_path / "cache").rename(tmp_path / f"cache{chains}")
+                before, killed = server.counters.requests, 0
+                while True:
+                    wait = rng.uniform(0, takes) if kills < KILLS else float("inf")
+                    code = nursery.run(config, wait)
+                    if code == 0:
+                        break
+                    assert code == -signal.SIGKILL, "nothing stops the next run"
+                    kills, killed = kills + 1, killed + 1
+                found = contents(load_experiment(tmp_path / "runs" / "killed"))
+                assert found == expected
+                asked = server.counters.requests - before
+                assert asked - needed <= killed * CONCURRENCY, "only what was under way at a kill"
+        finally:
+            nursery.close()
+
+    assert kills >= KILLS
+    runs = [path.name for path in (tmp_path / "runs" / "killed").iterdir()]
+    assert not [name for name in runs if name.endswith(".lock.tmp")]
