@@ -6,6 +6,10 @@
     |-- OptionError (ValueError)     an argument outside what is allowed
     |-- MissingExtra (ImportError)   a component whose optional package is not installed
     |-- AdapterError                 a user's own component that failed or broke its contract
+    |-- ModelError                   a language model that brought nothing usable; in ragbench.llm:
+    |   |-- ChatFailure              a call without a reply that can be used, with its cause
+    |   `-- Unreadable (ValueError)   a reply that does not hold what was asked for
+    |       `-- Broken               one that began as JSON and did not go on as such
     `-- NotBuiltYet                  a name that the design has and this version lacks
 
 A message names the place, what was found, and what is allowed or what to do.
@@ -172,6 +176,10 @@ class MissingExtra(RagbenchError, ImportError):
 
 class AdapterError(RagbenchError):
     """A component of the user's own that failed or returned something else than it should."""
+
+
+class ModelError(RagbenchError):
+    """A language model that brought nothing usable."""
 
 
 class NotBuiltYet(RagbenchError):

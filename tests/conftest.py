@@ -75,6 +75,16 @@ def minilm() -> str:
 
 
 @pytest.fixture(scope="session")
+def tiny_nli(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny entailment model that reads at most 64 tokens."""
+    for package in ("torch", "sentence_transformers"):
+        pytest.importorskip(package)
+    from tests.models import build_tiny_nli
+
+    return build_tiny_nli(tmp_path_factory.mktemp("nli"))
+
+
+@pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The folder of a tiny BERT with random weights, whose tokeniser has no maximum length."""
     for package in ("torch", "bert_score"):

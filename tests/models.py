@@ -3,25 +3,55 @@
 import string
 
 WORDS = ["the", "cat", "sat", "on", "mat", "a", "dog", "ran", "##s", "##ing", "é", "东", "京", "!"]
+NLI_LABELS = ("contradiction", "entailment", "neutral")
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *string.ascii_lowercase[1:]]
 
 
 def build_tiny_bert(folder, *, max_length=None, positions=512, seed=3):
     """A BERT of two layers; without `max_length` its tokeniser has no limit of its own."""
     import torch
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from transformers import BertModel
 
     torch.manual_seed(seed)
-    config = BertConfig(
+    return _saved(BertModel(_config(positions)), folder, max_length)
+
+
+def build_tiny_nli(folder, *, labels=NLI_LABELS, max_length=None, positions=64, seed=31):
+    """The same with a head for pairs of texts: a quarter or more of them for each label."""
+    import torch
+    from transformers import BertForSequenceClassification
+
+    torch.manual_seed(seed)
+    named = dict(enumerate(labels))
+    model = BertForSequenceClassification(
+        _config(positions, id2label=named, label2id={name: n for n, name in named.items()})
+    )
+    with torch.no_grad():  # random weights hardly tell texts apart: pull them apart
+        for name, weights in model.named_parameters():
+            if weights.dim() == 2 and "position" not in name:
+                weights.mul_(20)
+    return _saved(model, folder, max_length)
+
+
+def _config(positions, **options):
+    from transformers import BertConfig
+
+    return BertConfig(
         vocab_size=len(VOCABULARY),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=64,
         max_position_embeddings=positions,
+        **options,
     )
+
+
+def _saved(model, folder, max_length):
+    from transformers import BertTokenizerFast
+
     limit = {} if max_length is None else {"model_max_length": max_length}
     tokenizer = BertTokenizerFast(vocab={w: i for i, w in enumerate(VOCABULARY)}, **limit)
-    BertModel(config).save_pretrained(folder)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)

@@ -94,7 +94,7 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     page = (repository / "docs" / "judging.md").read_text(encoding="utf-8")
-    (code,), (block,) = blocks(page, "python"), blocks(page, "yaml")
+    (code,), configs = blocks(page, "python"), blocks(page, "yaml")
     names = {}
     with ChatServer(Script()) as server:
         code = code.replace("http://127.0.0.1:8000/v1", server.url)
@@ -104,8 +104,9 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     assert len(names["many"]) == 3
     folder = repository / "datasets" / "example"
     data = {"dataset": {"type": "beir", "path": str(folder)}, "retrievers": {"a": {"type": "bm25"}}}
-    [checked] = load_config({**data, **yaml.safe_load(block)}).metrics.judges.values()
-    assert checked.options["model"] == "gpt-4o-mini"
+    checked = [load_config({**data, **yaml.safe_load(config)}).metrics for config in configs]
+    judges = [(name, judge.options["model"]) for m in checked for name, judge in m.judges.items()]
+    assert judges == [("openai", "gpt-4o-mini"), ("nli", "cross-encoder/nli-deberta-v3-base")]
     for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
         assert (repository / "docs" / link).exists()
 

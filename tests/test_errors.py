@@ -1,7 +1,13 @@
 """The text of errors: place, what was found, what is allowed."""
 
+import importlib
+import pkgutil
+import re
+
 import pytest
 
+import ragbench
+from ragbench import errors
 from ragbench.errors import (
     AdapterError,
     ConfigError,
@@ -81,3 +87,32 @@ def test_every_error_is_ours_and_what_it_resembles(error, builtin):
     assert isinstance(error, RagbenchError)
     assert isinstance(error, builtin)
     assert error.exit_code == 2
+
+
+def _drawn():
+    """Name of each class in the tree of `errors.py` -> its parent and its built-in bases."""
+    path, found = [], {}
+    for line in errors.__doc__.splitlines():
+        match = re.match(r"    ((?:[|`] ?[- ]*)*)([A-Z]\w+)(?: \((\w+)\))?  ", line)
+        if match:
+            depth = len(match[1]) // 4
+            path[depth:] = [match[2]]
+            found[match[2]] = (path[depth - 1] if depth else "Exception", match[3])
+    return found
+
+
+def test_the_tree_of_errors_is_drawn_whole():
+    """Every module is read, so that no class can hide."""
+    for module in pkgutil.walk_packages(ragbench.__path__, "ragbench."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    seen, rest = {}, [RagbenchError]
+    while rest:
+        kind = rest.pop()
+        rest += kind.__subclasses__()
+        if kind.__name__.startswith("_") or not kind.__module__.startswith("ragbench."):
+            continue
+        first, *others = (base.__name__ for base in kind.__bases__)
+        seen[kind.__name__] = (first, others[0] if others else None)
+
+    assert seen == _drawn()

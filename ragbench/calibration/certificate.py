@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragbench.calibration.agreement import (
@@ -16,14 +16,12 @@ from ragbench.calibration.corrected import corrected_differences, corrected_mean
 from ragbench.calibration.labels import Labels
 from ragbench.calibration.probes import probe
 from ragbench.calibration.ratings import Ratings
-from ragbench.calibration.retest import retest
+from ragbench.calibration.retest import retest_runs, retest_samples
 from ragbench.calibration.scale import Scale
 from ragbench.calibration.verdicts import JudgedRun, JudgedScore
-from ragbench.data.run_folder import CERTIFICATE_SCHEMA
+from ragbench.data.run_folder import CERTIFICATE_SCHEMA, PROBES_SCHEMA
 from ragbench.errors import DataError, OptionError
 from ragbench.signature import fingerprint_json
-
-_ONE_RUN = "one verdict per answer: name a second run of the same judge with --retest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,8 @@ class Calibration:
     """Whether the user vouches that the labelled answers were drawn at random."""
     again: JudgedRun | None = None
     """A second run of the same judge."""
+    asked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Score -> probe -> what came out when the judge was asked again."""
 
 
 def certify(
@@ -74,6 +74,53 @@ def certify(
     }
 
 
+def probe_report(
+    run: JudgedRun,
+    scores: Sequence[JudgedScore],
+    asked: Mapping[str, Mapping[str, Any]],
+    *,
+    scale: Scale | None = None,
+    confidence: float = 0.95,
+) -> dict[str, Any]:
+    """Return what is known of judges without labels, JSON-ready: probes and test-retest.
+
+    Args:
+        run: The run.
+        scores: What was asked again.
+        asked: Score -> probe -> what came out.
+        scale: The scale whose levels flip; None: that of each rubric.
+        confidence: Coverage of the intervals.
+    """
+    return {
+        "schema": PROBES_SCHEMA,
+        "run": run.name,
+        "data": dict(run.data),
+        "systems": list(run.systems),
+        "confidence": confidence,
+        "rubrics": {
+            score.name: {
+                **_facts(score),
+                "probes": dict(asked[score.name]),
+                "retest": retest_samples(
+                    score, scale or Scale.of_rubric(score.rubric), confidence=confidence
+                ),
+            }
+            for score in scores
+        },
+    }
+
+
+def _facts(score: JudgedScore) -> dict[str, Any]:
+    """Whose score it is."""
+    return {
+        "rubric": score.rubric.name,
+        "rubric_fingerprint": score.rubric.fingerprint,
+        "judge": score.judge,
+        "model": score.model,
+        "signature": score.signature,
+    }
+
+
 def _certify_score(
     run: JudgedRun, score: JudgedScore, labels: Labels, calibration: Calibration
 ) -> dict[str, Any]:
@@ -92,11 +139,7 @@ def _certify_score(
     among = people_against_people(ratings, confidence=confidence)
     again = calibration.again
     return {
-        "rubric": score.rubric.name,
-        "rubric_fingerprint": score.rubric.fingerprint,
-        "judge": score.judge,
-        "model": score.model,
-        "signature": score.signature,
+        **_facts(score),
         "scale": [scale.low, scale.high],
         "good": good_from(scale, calibration.good),
         "labels": {
@@ -113,10 +156,13 @@ def _certify_score(
         "agreement": {name: found.to_dict() for name, found in against.items()},
         "ceiling": {name: found.to_dict() for name, found in among.items()},
         "confusion": confusion(ratings),
-        "probes": probe(run, score, ratings, confidence=confidence),
-        "retest": {"status": "not available", "reason": _ONE_RUN}
+        "probes": {
+            **probe(run, score, ratings, confidence=confidence),
+            **calibration.asked.get(score.name, {}),
+        },
+        "retest": retest_samples(score, scale, confidence=confidence)
         if again is None
-        else retest((run, score), again, scale, confidence=confidence),
+        else retest_runs((run, score), again, scale, confidence=confidence),
         "corrected": corrected_means(run, score, ratings, drawn, confidence=confidence),
         "corrected_differences": corrected_differences(
             run, score, ratings, drawn, confidence=confidence

@@ -105,7 +105,7 @@ def item_id(run: JudgedRun, rubric: str, key: Key) -> str:
 
     The letter in front keeps spreadsheets from reading a number.
     """
-    return f"a{fingerprint([rubric, *key, run.answers[key].answer])}"
+    return f"a{fingerprint([rubric, *key, *run.answers[key].judged])}"
 
 
 def _systems(run: JudgedRun, names: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ragbench.calibration.asking import Probe, why_not
 from ragbench.calibration.ratings import Ratings
 from ragbench.calibration.verdicts import JudgedRun, JudgedScore
 from ragbench.stats.rank_correlation import spearman
@@ -16,7 +17,7 @@ from ragbench.stats.student import t_quantile
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
-_ASKS_AGAIN = "needs the judge to be asked again; stored verdicts cannot show it"
+_ASKED_AGAIN: tuple[Probe, ...] = ("position", "authority", "injection")
 
 
 def probe(
@@ -27,15 +28,13 @@ def probe(
     - `verbosity`: rank correlation of the judge's error, score minus mean label, with the number
       of words of the answer. Above 0 it favours long answers more than people do.
     - `self_preference`: mean error on answers of the judge's own model minus that on others.
-    - `position`, `authority`, `injection`: need more than stored verdicts.
+    - `position`, `authority`, `injection`: need the judge to be asked again (`ask_again`).
     """
     errors = ratings.judge - ratings.mean_labels
     return {
         "verbosity": _verbosity(run, ratings, errors, confidence),
         "self_preference": _self_preference(run, score, ratings, errors, confidence),
-        "position": _position(score),
-        "authority": _absent(_ASKS_AGAIN),
-        "injection": _absent(_ASKS_AGAIN),
+        **{name: _absent(_asks_again(score, name)) for name in _ASKED_AGAIN},
     }
 
 
@@ -43,16 +42,18 @@ def _absent(reason: str) -> dict[str, Any]:
     return {"status": "not available", "reason": reason}
 
 
-def _position(score: JudgedScore) -> dict[str, Any]:
-    if score.rubric.method != "pairwise":
-        return _absent(f"{score.rubric.name} judges one answer at a time: there is no position")
-    return _absent("stored pairwise verdicts do not say which order gave which")
+def _asks_again(score: JudgedScore, name: Probe) -> str:
+    reason = why_not(score.rubric, name)
+    return reason or f"stored verdicts cannot show it: --probe {name} asks the judge again"
 
 
 def _verbosity(
     run: JudgedRun, ratings: Ratings, errors: FloatArray, confidence: float
 ) -> dict[str, Any]:
-    words = np.array([len(run.answers[key].answer.split()) for key in ratings.keys], dtype=float)
+    answers = [run.answers[key].answer for key in ratings.keys]
+    if None in answers:
+        return _absent("there are no answers, whose words could be counted")
+    words = np.array([len((answer or "").split()) for answer in answers], dtype=float)
     found = spearman(words, errors, groups=ratings.queries, confidence=confidence)
     if found.rule == "undefined":
         return _absent(found.reason)

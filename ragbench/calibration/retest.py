@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ragbench.calibration.flips import flips
 from ragbench.calibration.scale import Scale
-from ragbench.calibration.verdicts import JudgedRun, JudgedScore
+from ragbench.calibration.verdicts import JudgedRun, JudgedScore, Key
 from ragbench.errors import DataError
 from ragbench.signature import Signature
-from ragbench.stats.agreement import raw_agreement
 
-_SAME = ("judge", "model", "rubric")
+_SAME = ("judge", "model", "rubric", "prompt")
 
 
-def retest(
+def retest_runs(
     first: tuple[JudgedRun, JudgedScore],
     second: JudgedRun,
     scale: Scale,
@@ -37,25 +39,50 @@ def retest(
         allowed = ", ".join(second.scores)
         raise DataError(f"no score '{score.name}'", file=second.folder, allowed=allowed)
     _refuse_another_judge(score, other, second)
-    keys = [
-        key
+    pairs = [
+        (key, score.scores[key], other.scores[key])
         for key in sorted(score.scores.keys() & other.scores.keys())
-        if run.answers[key].answer == second.answers[key].answer
+        if run.answers[key].judged == second.answers[key].judged
     ]
-    if not keys:
+    if not pairs:
         return {"status": "not available", "reason": "no answer was judged in both runs"}
-    a, b = (np.array([each.scores[key] for key in keys]) for each in (score, other))
-    levels = [scale.nearest_levels(side) if scale.levels else side for side in (a, b)]
-    same = raw_agreement(*levels, groups=[query for _, query in keys], confidence=confidence)
-    if same.rule == "undefined":
-        return {"status": "not available", "reason": same.reason}
+    return _compared(pairs, "two runs", scale, confidence)
+
+
+def retest_samples(score: JudgedScore, scale: Scale, *, confidence: float) -> dict[str, Any]:
+    """Compare the samples of each answer, each two of one model, where a run has several.
+
+    Returns:
+        What `retest_runs` returns: the flip rate is the share of pairs of samples that differ.
+    """
+    pairs = [
+        (key, one, other)
+        for key, by_model in sorted(score.samples.items())
+        for samples in by_model
+        for one, other in itertools.combinations([s for s in samples if s is not None], 2)
+    ]
+    if not pairs:
+        reason = "one verdict per answer: take samples: 2, or name a second run with --retest"
+        return {"status": "not available", "reason": reason}
+    return _compared(pairs, "two samples", scale, confidence)
+
+
+def _compared(
+    pairs: Sequence[tuple[Key, float, float]], between: str, scale: Scale, confidence: float
+) -> dict[str, Any]:
+    """The entry of the certificate."""
+    keys = [key for key, _, _ in pairs]
+    a, b = (np.array([pair[side] for pair in pairs], dtype=np.float64) for side in (1, 2))
+    found = flips(a, b, [query for _, query in keys], scale, confidence=confidence)
+    interval = found.pop("flip_interval")
+    if interval is None:
+        return {"status": "not available", "reason": "too few answers were judged twice"}
     return {
         "status": "measured",
-        "flip_rate": 1 - same.value,
-        "interval": [1 - same.upper, 1 - same.lower],
-        "mean_difference": float(np.abs(a - b).mean()),
-        "n": len(keys),
-        "unit": "level" if scale.levels else "score",
+        **found,
+        "interval": interval,
+        "n": len(set(keys)),
+        "between": between,
     }
 
 

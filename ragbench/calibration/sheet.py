@@ -16,6 +16,7 @@ COLUMNS = (
     "question",
     "passages",
     "reference",
+    "queries",
     "answer",
     "scale",
     "label",
@@ -62,6 +63,7 @@ def sheet_rows(
                 "question": question.text,
                 "contexts": _numbered(answer.contexts),
                 "reference": "\n".join(question.references),
+                "queries": _numbered(answer.queries),
             }
             cells = [shown[need] if need in rubric.needs else "" for need in shown]
             rows.append(
@@ -69,7 +71,7 @@ def sheet_rows(
                     item_id(run, rubric.name, key),
                     rubric.name,
                     *map(inert, cells),
-                    inert(answer.answer),
+                    inert(answer.answer or ""),
                     inert(scale_text(rubric)),
                     None,
                     None,

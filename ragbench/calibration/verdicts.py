@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragbench.calibration.judged_rubrics import find_rubric, rubric_files
 from ragbench.data.jsonl import Entry, read_jsonl
 from ragbench.data.run_folder import SUMMARY_SCHEMA, file_name, read_json, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
-from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric, read_rubric
+from ragbench.score.judge.rubric import Rubric
 from ragbench.signature import Signature
 
 Key = tuple[str, str]
 """System and query: one answer."""
+Samples = tuple[tuple[float | None, ...], ...]
+"""The scores of one answer: for each model, those of its samples; None where one failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """One answer of a system, as the judge saw it."""
+    """What a system has for one query, as the judge saw it."""
 
-    answer: str
-    """The text."""
+    answer: str | None
+    """The text; None where the system gives passages or queries alone."""
     contexts: tuple[str, ...]
     """The passages, best first; empty where there are none."""
+    queries: tuple[str, ...] = ()
+    """The queries that the system formulated; empty where there are none."""
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """What makes it another one: its answer; without one, its passages and queries."""
+        return (self.answer,) if self.answer is not None else (*self.contexts, *self.queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,8 @@ class JudgedScore:
     """Verdicts from 0 to 1, of the answers that have one."""
     unscored: Mapping[Key, str]
     """Answers without a verdict, with the cause."""
+    samples: Mapping[Key, Samples] = field(default_factory=dict)
+    """The scores of the samples, where a judge takes several of each answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,9 @@ def read_judged_run(path: Path) -> JudgedRun:
             allowed="a run with metrics.judge and answers to judge",
         )
     rows = {s["name"]: [*read_jsonl(_file(folder, "judgements", s["name"]))] for s in systems}
+    scores = {score.name: score for score in _scores(summary, rows, rubric_files(config))}
+    judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
+    answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
     return JudgedRun(
         folder=folder,
         name=str(summary["name"]),
@@ -115,8 +130,8 @@ def read_judged_run(path: Path) -> JudgedRun:
         against=_against(systems, summary.get("baseline")),
         models=_models(systems, config),
         data=dict(manifest["data"]),
-        answers={key: answer for name in rows for key, answer in _answers(folder, name)},
-        scores={score.name: score for score in _scores(summary, rows, _rubric_files(config))},
+        answers=dict.fromkeys(judged, JudgedAnswer(None, ())) | answers,
+        scores=scores,
     )
 
 
@@ -125,11 +140,16 @@ def _file(folder: Path, kind: str, system: str) -> Path:
 
 
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
+    """What each query has; a system without answers may have passages and queries."""
+    if not _file(folder, "predictions", system).is_file():
+        return
     for entry in read_jsonl(_file(folder, "predictions", system)):
         answer = entry.values.get("answer")
-        if answer is not None:
-            texts = [_full_text(each) for each in entry.values.get("contexts") or []]
-            yield (system, entry.text("query_id")), JudgedAnswer(str(answer), tuple(texts))
+        texts = tuple(_full_text(each) for each in entry.values.get("contexts") or ())
+        queries = tuple(map(str, entry.values.get("queries") or ()))
+        if answer is not None or texts or queries:
+            judged = JudgedAnswer(None if answer is None else str(answer), texts, queries)
+            yield (system, entry.text("query_id")), judged
 
 
 def _full_text(context: Mapping[str, Any]) -> str:
@@ -145,6 +165,7 @@ def _scores(
         for name, score in system["scores"].items()
     }
     found: dict[str, tuple[Entry, dict[Key, float], dict[Key, str]]] = {}
+    samples: dict[str, dict[Key, Samples]] = {}
     for system, entries in rows.items():
         for entry in entries:
             rubric, judge = entry.text("rubric"), entry.text("judge")
@@ -152,6 +173,8 @@ def _scores(
             name = several if several in signatures else rubric
             _, scores, unscored = found.setdefault(name, (entry, {}, {}))
             key = (system, entry.text("query_id"))
+            if taken := _samples(entry, signatures.get(name, "")):
+                samples.setdefault(name, {})[key] = taken
             if entry.values.get("score") is None:
                 unscored[key] = str(entry.values.get("cause"))
             else:
@@ -161,28 +184,21 @@ def _scores(
             raise entry.error(f"score '{name}' is not in summary.json")
         yield JudgedScore(
             name=name,
-            rubric=_rubric(entry.text("rubric"), signatures[name], files),
+            rubric=find_rubric(entry.text("rubric"), signatures[name], files),
             judge=entry.text("judge"),
             model=entry.text("model"),
             signature=signatures[name],
             scores=scores,
             unscored=unscored,
+            samples=samples.get(name, {}),
         )
 
 
-def _rubric(name: str, signature: str, files: Sequence[Path]) -> Rubric:
-    """Find the rubric that the judge applied, by its fingerprint."""
-    wanted = dict(Signature.parse(signature).parts).get("rubric")
-    known = [load_rubric(name)] if name in built_in_rubrics() else []
-    known += [rubric for rubric in map(read_rubric, files) if rubric.name == name]
-    for rubric in known:
-        if rubric.fingerprint == wanted:
-            return rubric
-    here = ", ".join(rubric.fingerprint for rubric in known) or "none"
-    raise DataError(
-        f"rubric '{name}' is not the one that the judge applied: {wanted} then, {here} now",
-        allowed="the rubric as it was, or a new run",
-    )
+def _samples(entry: Entry, signature: str) -> Samples:
+    """The samples of a verdict by model: those of one stand together; none where there is one."""
+    scores = [None if s is None else float(s) for s in entry.values.get("samples") or ()]
+    n = int(dict(Signature.parse(signature).parts).get("samples", 1)) if scores else 1
+    return tuple(tuple(scores[i : i + n]) for i in range(0, len(scores), n)) if n > 1 else ()
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -195,15 +211,6 @@ def _read_config(folder: Path) -> dict[str, Any]:
     except (OSError, yaml.YAMLError) as error:
         raise DataError(f"cannot be read: {error}", file=path) from error
     return {**found, "folder": folder} if isinstance(found, dict) else {"folder": folder}
-
-
-def _rubric_files(config: Mapping[str, Any]) -> list[Path]:
-    """Return the rubric files that the judges of a config name, those that are still there."""
-    judge = (config.get("metrics") or {}).get("judge") or {}
-    blocks = [judge, *(block for block in judge.values() if isinstance(block, dict))]
-    names = [name for block in blocks for name in block.get("rubrics") or []]
-    paths = [config["folder"] / name for name in names if name.endswith((".yaml", ".yml"))]
-    return [path for path in paths if path.is_file()]
 
 
 def _models(systems: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> dict[str, str]:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from ragbench.calibration.sheet import Question
+    from ragbench.calibration.asking import Probe
     from ragbench.calibration.verdicts import JudgedRun
 
-_OF_DRAWING = {"systems": "--system", "unit": "--unit", "seed": "--seed"}
-_OF_LABELS = {
-    "scale": "--scale",
-    "good": "--good",
-    "columns": "--column",
-    "random": "--random",
-    "retest": "--retest",
-    "confidence": "--confidence",
-    "as_json": "--json",
+_USES = {
+    "systems": ("--system", {"--draw"}),
+    "unit": ("--unit", {"--draw"}),
+    "seed": ("--seed", {"--draw", "--probe"}),
+    "sample": ("--sample", {"--probe"}),
+    "scale": ("--scale", {"--labels", "--probe"}),
+    "confidence": ("--confidence", {"--labels", "--probe"}),
+    "as_json": ("--json", {"--labels", "--probe"}),
+    "good": ("--good", {"--labels"}),
+    "columns": ("--column", {"--labels"}),
+    "random": ("--random", {"--labels"}),
+    "retest": ("--retest", {"--labels"}),
 }
-"""Parameters that mean nothing for the other of the two uses."""
+"""Parameters that mean nothing for some of the uses: their option, and what they are for."""
+_SAMPLE = 50
 
 
 @click.command(name="calibrate")
@@ -42,11 +46,26 @@ _OF_LABELS = {
     help="A labelled sheet, or ratings by query_id and system; repeatable, one per rater.",
 )
 @click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    type=click.Choice(["position", "authority", "injection"]),
+    help="Ask the run's judge again with the passages reversed, an appeal to experts, an order to "
+    "the judge; repeatable. With --labels it goes into the certificate.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Ask again about N answers, drawn at random; default {_SAMPLE}.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where the sheet or the certificate goes; without it a sheet goes to standard output.",
+    help="Where the sheet, the certificate or what the probes found goes; without it a sheet goes "
+    "to standard output.",
 )
 @click.option(
     "--rubric",
@@ -111,31 +130,38 @@ def command(
     run: Path,
     n: int | None,
     labels: tuple[Path, ...],
+    probes: tuple[Probe, ...],
     output: Path | None,
     rubrics: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Compare the judge of a finished RUN with people.
+    """Compare the judge of a finished RUN with people, and probe it.
 
     `--draw 100 -o sheet.csv` writes a sheet of answers without system and score, in random order.
     People fill its column `label`; for several raters, make copies. `--labels sheet.csv -o
     judge.json` then prints how well the judge agrees with them, and writes the certificate.
+    `--probe injection` asks the judge again, and says what sways it; it needs no labels.
     """
     given = {name: value for name, value in options.items() if value not in (None, (), False)}
-    if (n is None) == (not labels):
-        raise click.UsageError("either --draw N or --labels FILE: draw first, label, then compare")
-    strange = _OF_LABELS if n is not None else _OF_DRAWING
-    for name in strange:
-        if name in given:
-            other = "--labels" if n is not None else "--draw"
-            raise click.UsageError(f"{strange[name]} is for {other}")
+    if (n is not None) + bool(labels or probes) != 1:
+        raise click.UsageError(
+            "either --draw N or --labels FILE (--probe NAME beside it, or alone): draw first, "
+            "label, then compare"
+        )
+    uses = {"--draw": n is not None, "--labels": bool(labels), "--probe": bool(probes)}
+    for name in given:
+        option, meant_for = _USES[name]
+        if not any(uses[use] for use in meant_for):
+            raise click.UsageError(f"{option} is for {' and '.join(sorted(meant_for))}")
     from ragbench.calibration.verdicts import read_judged_run
 
     judged = read_judged_run(run)
     if n is not None:
         _draw(judged, n, output, rubrics, **given)
+    elif labels:
+        _certify(judged, labels, output, rubrics, probes=probes, **given)
     else:
-        _certify(judged, labels, output, rubrics, **given)
+        _probe(judged, probes, output, rubrics, **given)
 
 
 def _draw(
@@ -151,6 +177,7 @@ def _draw(
     """Draw per rubric, and write the sheet."""
     from ragbench.calibration.draw import draw
     from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, sheet_rows
+    from ragbench.cli.run_questions import read_questions
     from ragbench.cli.score_output import write_notes, write_result
     from ragbench.data.run_folder import to_csv
 
@@ -162,7 +189,7 @@ def _draw(
         if score.rubric.name not in draws:  # one sheet serves all judges of a rubric
             drawn = draw(run, score, n, seed=seed, unit=unit, systems=systems)
             draws[score.rubric.name] = (drawn, score.rubric)
-    rows = sheet_rows(run, draws.values(), _questions(run))
+    rows = sheet_rows(run, draws.values(), read_questions(run))
     text = to_csv(COLUMNS, rows)
     if output is None:
         write_result(text)
@@ -177,28 +204,6 @@ def _draw(
         )
 
 
-def _questions(run: JudgedRun) -> Mapping[str, Question]:
-    """Read questions and gold answers of the run's data set, which must be what it was."""
-    from ragbench.calibration.sheet import Question
-    from ragbench.config import load_config
-    from ragbench.errors import DataError
-    from ragbench.experiment.load import load_collection
-
-    collection = load_collection(load_config(run.folder / "config.yaml"))
-    for part in ("queries", "answers"):
-        then, now = run.data.get(part), collection.fingerprints.get(part)
-        if then != now:
-            raise DataError(
-                f"the {part} are no longer those of the run: fingerprint {then} then, {now} now",
-                file=run.folder / "config.yaml",
-                allowed="the data as they were, or a new run",
-            )
-    return {
-        query.id: Question(query.text, collection.answers.get(query.id, ()))
-        for query in collection.queries
-    }
-
-
 def _certify(
     run: JudgedRun,
     labels: Sequence[Path],
@@ -208,14 +213,20 @@ def _certify(
     scale: str | None = None,
     columns: Sequence[str] = (),
     retest: Path | None = None,
+    probes: Sequence[Probe] = (),
+    sample: int = _SAMPLE,
+    seed: int | None = None,
     as_json: bool = False,
     **options: Any,
 ) -> None:
     """Compare, print, and write the certificate."""
+    from dataclasses import replace
+
     from ragbench.calibration.certificate import Calibration, certify
     from ragbench.calibration.labels import read_labels
     from ragbench.calibration.scale import Scale
     from ragbench.calibration.verdicts import read_judged_run
+    from ragbench.cli.asking_judges import ask_judges
     from ragbench.cli.score_output import write_notes, write_result
     from ragbench.data.run_folder import to_json
     from ragbench.report.calibration import render_certificate
@@ -227,12 +238,58 @@ def _certify(
         **options,
     )
     found = read_labels(labels, run, list(chosen.values()), calibration.scale, _columns(columns))
+    notes: list[str] = []
+    if probes:
+        asked, notes = ask_judges(
+            run,
+            [score for score in chosen.values() if score.rubric.name in found],
+            probes,
+            n=sample,
+            seed=run.seed if seed is None else seed,
+            scale=calibration.scale,
+            confidence=calibration.confidence,
+        )
+        calibration = replace(calibration, asked=asked)
     certificate = certify(run, chosen, found, calibration)
     if output is not None:
         _write(output, to_json(certificate))
+        notes.append(f"certificate: {output}")
     write_result(to_json(certificate) if as_json else render_certificate(certificate))
+    write_notes(notes)
+
+
+def _probe(
+    run: JudgedRun,
+    probes: Sequence[Probe],
+    output: Path | None,
+    rubrics: Sequence[str],
+    *,
+    sample: int = _SAMPLE,
+    seed: int | None = None,
+    scale: str | None = None,
+    confidence: float = 0.95,
+    as_json: bool = False,
+) -> None:
+    """Ask again, print, and write what was found, without people."""
+    from ragbench.calibration.certificate import probe_report
+    from ragbench.calibration.scale import Scale
+    from ragbench.cli.asking_judges import ask_judges
+    from ragbench.cli.score_output import write_notes, write_result
+    from ragbench.data.run_folder import to_json
+    from ragbench.report.calibration import render_probes
+
+    chosen = run.chosen(rubrics)
+    known = None if scale is None else Scale.parse(scale)
+    seed = run.seed if seed is None else seed
+    asked, notes = ask_judges(
+        run, chosen, probes, n=sample, seed=seed, scale=known, confidence=confidence
+    )
+    report = probe_report(run, chosen, asked, scale=known, confidence=confidence)
     if output is not None:
-        write_notes([f"certificate: {output}"])
+        _write(output, to_json(report))
+        notes.append(f"probes: {output}")
+    write_result(to_json(report) if as_json else render_probes(report))
+    write_notes(notes)
 
 
 def _columns(pairs: Sequence[str]) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ from ragbench.registry import nearest
 SUMMARY_SCHEMA = "ragbench.summary/1"
 MANIFEST_SCHEMA = "ragbench.manifest/1"
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
+PROBES_SCHEMA = "ragbench.probes/1"
 LATEST = "latest"
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 

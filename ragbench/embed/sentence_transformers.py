@@ -114,6 +114,16 @@ def check_model(owner: str, model: str) -> Checkpoint:
     return checkpoint
 
 
+def is_sentence_transformers(checkpoint: Checkpoint) -> bool:
+    """Whether a model says how sentences become vectors; other encoders only say it of tokens."""
+    from sentence_transformers.util import is_sentence_transformer_model
+
+    name = str(checkpoint.folder or checkpoint.name)
+    if is_sentence_transformer_model(name, local_files_only=True):
+        return True
+    return checkpoint.folder is None and bool(is_sentence_transformer_model(name))
+
+
 def _load(checkpoint: Checkpoint, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
 

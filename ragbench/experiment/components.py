@@ -16,7 +16,7 @@ from ragbench.registry import PYTHON
 from ragbench.rerank.base import Reranked
 from ragbench.rerank.python import as_reranker
 from ragbench.retrieve.python import as_retriever
-from ragbench.score.judge.base import AskingJudge, Judge
+from ragbench.score.judge.base import AskingJudge, CheckedJudge, Judge
 from ragbench.score.judge.judge import load_rubrics, make_judge
 from ragbench.score.judge.rubric import Rubric
 from ragbench.score.text.base import Metric
@@ -128,17 +128,19 @@ def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> Pla
 
 
 def connect(planned: PlannedJudge, replies: Replies | None) -> None:
-    """Let a judge that asks models connect; what is in the way is an error at its entry.
+    """Let a judge see that nothing is missing; what is in the way is an error at its entry.
 
     Raises:
-        ConfigError: There is no key, or an option that the server's client refuses.
+        ConfigError: There is no key or no such model, or an option that a client refuses.
         MissingExtra: A package is not installed.
         AdapterError: A factory of the user's fails.
+        DataError: A model must be fetched, and cannot be.
     """
     judge, block = planned.judge, planned.block
-    if not isinstance(judge, AskingJudge):
+    if isinstance(judge, AskingJudge):
+        judge.keep_replies(replies)
+    if not isinstance(judge, CheckedJudge):
         return
-    judge.keep_replies(replies)
     try:
         judge.check()
     except OptionError as error:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import DEFAULT_CACHE
-from ragbench.errors import AdapterError, MissingExtra
+from ragbench.errors import AdapterError, DataError, MissingExtra
 from ragbench.experiment.components import PlannedJudge, connect
 from ragbench.llm import Budget, Replies, Totals
-from ragbench.score.judge.base import AskingJudge
+from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.columns import Judged
 from ragbench.types import Usage
 
@@ -70,26 +70,24 @@ def connected(
     replay: bool,
     budget: Budget | None = None,
 ) -> Iterator[None]:
-    """Connect the judges that ask models to the store of replies, for as long as a run takes.
+    """Connect the judges for as long as a run takes, those that ask models to their replies.
 
     Raises:
-        ConfigError: A key is missing, or a server's address is wrong.
+        ConfigError: A key or a model is missing, or a server's address is wrong.
         MissingExtra: A package is not installed.
-        DataError: The store cannot be used, or there is none to replay.
+        DataError: The store cannot be used, there is none to replay, or a model cannot be fetched.
     """
-    asking = [
-        (planned, planned.judge)
-        for planned in judges.values()
-        if isinstance(planned.judge, AskingJudge)
-    ]
     with ExitStack() as stack:
-        if asking:
+        replies = None
+        if any(isinstance(planned.judge, AskingJudge) for planned in judges.values()):
             others = [other / REPLIES for other in also if (other / REPLIES).is_file()]
             replies = stack.enter_context(Replies(folder / REPLIES, also=others, replay=replay))
-        for planned, judge in asking:
-            judge.spend_from(budget)
+        for planned in judges.values():
+            if isinstance(planned.judge, AskingJudge):
+                planned.judge.spend_from(budget)
             connect(planned, replies)
-            stack.callback(judge.close)
+            if isinstance(planned.judge, CheckedJudge):
+                stack.callback(planned.judge.close)
         yield
 
 
@@ -101,10 +99,10 @@ def readiness(name: str, planned: PlannedJudge) -> str | None:
     """
     if planned.missing_key is not None:
         return f"judge '{name}' needs a key: {planned.missing_key} is not set"
-    if isinstance(planned.judge, AskingJudge):
+    if isinstance(planned.judge, CheckedJudge):
         try:
             connect(planned, None)
-        except (MissingExtra, AdapterError) as error:
+        except (MissingExtra, AdapterError, DataError) as error:
             return str(error)
         planned.judge.close()
     return None

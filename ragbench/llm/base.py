@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from ragbench.errors import RagbenchError
+from ragbench.errors import ModelError
 from ragbench.types import Cause
 
 Role = Literal["system", "user", "assistant"]
@@ -142,7 +142,7 @@ class ChatReply:
         return cls(**{**kept, **parts, "stored": True})
 
 
-class ChatFailure(RagbenchError):
+class ChatFailure(ModelError):
     """One call that brought no usable reply; its cause goes into the counts.
 
     Attributes:

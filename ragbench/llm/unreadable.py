@@ -1,9 +1,9 @@
 """The errors of everything that reads replies."""
 
-from ragbench.errors import RagbenchError
+from ragbench.errors import ModelError
 
 
-class Unreadable(RagbenchError, ValueError):
+class Unreadable(ModelError, ValueError):
     """A reply that does not hold what was asked for; the message says why, to the model too."""
 
 

@@ -31,6 +31,17 @@ def render_certificate(certificate: Json) -> str:
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
+def render_probes(document: Json) -> str:
+    """Draw what came out when judges were asked again, without labels."""
+    blocks = []
+    for name, rubric in document["rubrics"].items():
+        head = f"{document['run']}: {name} by judge {rubric['judge']} ({rubric['model']})"
+        blocks.append([f"{printable(head)}, asked again", *_probes(rubric)])
+        blocks[-1] += _retest(rubric["retest"])
+    note = f"[low, high]: {document['confidence'] * 100:g} % interval; the queries are sampled"
+    return "\n\n".join(["\n".join(block) for block in blocks] + [note]) + "\n"
+
+
 def _score(name: str, rubric: Json, certificate: Json) -> list[str]:
     labels = rubric["labels"]
     head = f"{certificate['run']}: {name} by judge {rubric['judge']} ({rubric['model']})"
@@ -88,7 +99,17 @@ def _probes(rubric: Json) -> Iterator[str]:
             yield f"{what}: not available: {printable(found['reason'])}"
             continue
         value, ends = difference(found["value"], found["interval"])
-        yield f"{what}: {value} {ends}, {found['statistic']}: {found['finding']}"
+        yield f"{what}: {value} {ends}, {found['statistic']}: {found['finding']}{_flips(found)}"
+
+
+def _flips(found: Json) -> str:
+    """How many got another level, where the judge was asked again, and how many have no verdict."""
+    if "flip_rate" not in found:
+        return ""
+    rate = f"{significant(found['flip_rate'])} {interval(found['flip_interval'])}".rstrip()
+    lost = ", ".join(f"{count} {cause}" for cause, count in found["unscored"].items())
+    left_out = f"; left out: {lost}" if lost else ""
+    return f"; {rate} of {counted(found['n'], 'answers')} got another {found['unit']}{left_out}"
 
 
 def _retest(found: Json) -> Iterator[str]:
@@ -98,8 +119,8 @@ def _retest(found: Json) -> Iterator[str]:
     rate = f"{significant(found['flip_rate'])} {interval(found['interval'])}"
     moved = significant(found["mean_difference"])
     yield (
-        f"test-retest: {rate} of {counted(found['n'], 'answers')} got another {found['unit']}; "
-        f"mean difference of the scores {moved}"
+        f"test-retest: {rate} of {counted(found['n'], 'answers')} got another {found['unit']} in "
+        f"{found['between']}; mean difference of the scores {moved}"
     )
 
 

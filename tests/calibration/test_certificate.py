@@ -1,6 +1,7 @@
 """What a certificate says: agreement, ceiling, probes, retest and corrected means, as planted."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,8 +155,8 @@ def test_what_cannot_be_probed_says_why():
 
     assert found["self_preference"]["status"] == "not available"
     assert "planted/1" in found["self_preference"]["reason"]
-    assert "one answer at a time" in found["position"]["reason"]
-    assert "asked again" in found["injection"]["reason"]
+    assert "does not look at passages" in found["position"]["reason"]
+    assert "--probe injection asks the judge again" in found["injection"]["reason"]
     assert "the value 0" in found["verbosity"]["reason"], "a judge without error has no bias"
 
 
@@ -182,9 +183,31 @@ def test_a_judge_that_never_flips_is_not_certain():
     assert 0.01 < found["interval"][1] < 0.2
 
 
-def test_another_judge_is_no_retest():
-    from dataclasses import replace
+def test_the_samples_of_one_run_are_a_retest():
+    """Three samples of one model, of which one flips: 2 of 3 pairs differ; a failed one drops."""
+    run = planted(dict.fromkeys(KEYS, 1.0))
+    steady, moody, failed = ((1.0, 1.0, 1.0),), ((1.0, 0.0, 1.0),), ((1.0, None, 1.0),)
+    samples = dict.fromkeys(KEYS, steady) | dict.fromkeys(KEYS[:8], moody) | {KEYS[-1]: failed}
+    run = replace(run, scores={RUBRIC.name: replace(score_of(run), samples=samples)})
 
+    found = _certified(run, labels_of(TRUTH))["retest"]
+
+    pairs = 3 * (len(KEYS) - 1) + 1
+    assert found["flip_rate"] == pytest.approx(2 * 8 / pairs)
+    assert found["mean_difference"] == pytest.approx(2 * 8 / pairs)
+    assert (found["n"], found["between"]) == (len(KEYS), "two samples")
+    assert found["interval"][0] < found["flip_rate"] < found["interval"][1]
+
+
+def test_models_of_a_jury_are_no_samples_of_each_other():
+    run = planted(dict.fromkeys(KEYS, 1.0))
+    samples = dict.fromkeys(KEYS, ((1.0, 1.0), (0.0, 0.0)))
+    run = replace(run, scores={RUBRIC.name: replace(score_of(run), samples=samples)})
+
+    assert _certified(run, labels_of(TRUTH))["retest"]["flip_rate"] == 0
+
+
+def test_another_judge_is_no_retest():
     run = planted(_scores(TRUTH))
     signature = score_of(run).signature.replace("planted/1", "planted/2")
     other = replace(run, scores={RUBRIC.name: replace(score_of(run), signature=signature)})

@@ -14,20 +14,14 @@ def lent_rows(path):
 
 def judged(folder, name, records, rubrics=("faithfulness",), judge=None):
     """Run the lexical judge, or the block of another, over records; return the run folder."""
-    path = folder / f"{name}.jsonl"
+    path, records = folder / f"{name}.jsonl", list(records)
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     config = {
         "name": name,
         "dataset": {
             "type": "records",
             "path": str(path),
-            "columns": {
-                "id": "id",
-                "question": "question",
-                "contexts": "contexts",
-                "answer": "answer",
-                "system": "system",
-            },
+            "columns": {column: column for column in records[0]},
         },
         "metrics": {"judge": judge or {"type": "lexical", "rubrics": list(rubrics)}},
         "output": str(folder / "runs"),

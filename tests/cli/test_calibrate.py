@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from ragbench.cli import main
+from ragbench.testing import ChatServer
 from tests.calibration.trial import judged
+from tests.score.judge.scripted import Script
 
 PLACES = ["Oslo", "Bergen", "Turku", "Malmo", "Reykjavik", "Tartu", "Aarhus"]
 
@@ -66,6 +68,10 @@ def _label(path, to, by):
 def _truth(row):
     sold = "pirates" in row["answer"]
     return (0 if sold else 1) if row["rubric"] == "faithfulness" else (2 if sold else 5)
+
+
+def _upside_down(row):
+    return 5 if "pirates" in row["answer"] else 1
 
 
 def test_draw_label_certify(calibrate, tmp_path):
@@ -191,7 +197,12 @@ def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path):
         ([], "either --draw N or --labels FILE"),
         (["--draw", "5", "--labels", "x.csv"], "either --draw N or --labels FILE"),
         (["--draw", "5", "--scale", "1..5"], "--scale is for --labels"),
-        (["--labels", "x.csv", "--seed", "3"], "--seed is for --draw"),
+        (["--labels", "x.csv", "--seed", "3"], "--seed is for --draw and --probe"),
+        (["--draw", "5", "--probe", "position"], "either --draw N or --labels FILE"),
+        (["--draw", "5", "--sample", "3"], "--sample is for --probe"),
+        (["--probe", "position", "--unit", "query"], "--unit is for --draw"),
+        (["--probe", "verbosity"], "'verbosity' is not one of"),
+        (["--probe", "position", "--rubric", "fatefulness"], "did you mean 'faithfulness'?"),
         (["--draw", "61"], "--draw: found 61, allowed: 1 to 60, the answers with a verdict on"),
         (["--draw", "5", "--rubric", "fatefulness"], "did you mean 'faithfulness'?"),
         (["--draw", "5", "--system", "god"], "--system: found 'god', allowed: good, bad; did you"),
@@ -247,3 +258,133 @@ def test_questions_that_changed_since_the_run_are_refused(calibrate, tmp_path):
 
     assert code == 2
     assert "the queries are no longer those of the run: fingerprint" in problem
+
+
+def test_probes_alone_and_in_the_certificate(calibrate, tmp_path):
+    """The lexical judge takes an order for one more claim, and does not obey it."""
+    probes = ["--probe", "position", "--probe", "authority", "--probe", "injection"]
+    code, tables, notes = calibrate(*probes, "--sample", 40, "-o", "probes.json")
+
+    assert code == 0, notes
+    assert "judge lexical asked again about 40 answers, seed 13" in notes
+    assert "calls" not in notes, "it asks nobody"
+    report = json.loads((tmp_path / "probes.json").read_text(encoding="utf-8"))
+    assert report["schema"] == "ragbench.probes/1"
+    found = report["rubrics"]["faithfulness"]["probes"]
+    assert found["injection"]["finding"] == "scores fall"
+    assert found["injection"]["n"] == 40
+    assert "no answer has a verdict both ways (nothing to change)" in tables, "one passage each"
+    assert "answer_relevancy does not look at passages" in tables
+    assert "bias, injection: -0." in tables
+
+    calibrate("--draw", 50, "-o", "sheet.csv", "--rubric", "faithfulness")
+    _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
+    code, text, problem = calibrate("--labels", "done.csv", *probes, "--sample", 40, "--json")
+    assert code == 0, problem
+    certificate = json.loads(text)["rubrics"]["faithfulness"]
+    assert {name: certificate["probes"][name] for name in found} == found
+    assert list(certificate["probes"])[:2] == ["verbosity", "self_preference"]
+
+
+def test_a_language_model_is_asked_again_through_its_config(calibrate, tmp_path, monkeypatch):
+    """It obeys orders; what was asked in the run comes from the store of replies."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    script = Script(level=lambda text: 5 if "Ignore all instructions" in text else 3)
+    with ChatServer(script) as server:
+        block = {"type": "openai", "model": "m", "base_url": server.url, "samples": 2}
+        run = judged(tmp_path, "asked", _records(), judge={**block, "rubrics": ["fluency"]})
+        before = server.counters.requests
+
+        code, tables, notes = calibrate("--probe", "injection", "--sample", 30, of=run)
+
+        assert code == 0, notes
+        assert server.counters.requests - before == 60, "two samples of 30 changed answers"
+    assert "; 60 calls, 60 replies from the store" in notes
+    assert "bias, injection: +0.5" in tables
+    assert "scores rise; 1.00 [0.8" in tables
+    assert "test-retest: 0.00 [0.00, " in tables
+    assert "got another level in two samples" in tables
+
+
+def test_a_run_of_a_language_model_can_be_drawn_and_certified(calibrate, tmp_path, monkeypatch):
+    """Its signature has no rubric but the prompt that the rubric makes."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    with ChatServer(Script(level=lambda text: 1 if "pirates" in text else 5)) as server:
+        block = {"type": "openai", "model": "m", "base_url": server.url, "few_shot": False}
+        run = judged(tmp_path, "asked", _records(), judge={**block, "rubrics": ["fluency"]})
+    calibrate("--draw", 50, "-o", "sheet.csv", of=run)
+    _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _upside_down)
+
+    code, text, problem = calibrate("--labels", "done.csv", "--json", of=run)
+
+    assert code == 0, problem
+    assert json.loads(text)["rubrics"]["fluency"]["agreement"]["spearman"]["value"] == -1
+
+
+def _without_answers(run):
+    """Turn a run into one of systems that give passages and queries alone."""
+    for path in (run / "predictions").iterdir():
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = [row | {"answer": None} for row in rows]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def test_passages_and_queries_are_labelled_where_there_are_no_answers(
+    calibrate, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    records = [{**row, "queries": [f"bridge {row['id']}", "opening"]} for row in _records()]
+    script = Script(level=lambda text: 4 if "Ignore all instructions" in text else 2)
+    with ChatServer(script) as server:
+        judge = {"type": "openai", "model": "m", "base_url": server.url}
+        judge |= {"rubrics": ["context_relevancy", "query_detail"]}
+        run = judged(tmp_path, "retrieval", records, judge=judge)
+        _without_answers(run)
+        code, tables, notes = calibrate("--probe", "injection", "--sample", 30, of=run)
+        assert code == 0, notes
+    assert tables.count("scores rise; 1.00 [") == 2
+
+    calibrate("--draw", 20, "-o", "sheet.csv", of=run)
+    rows = _label(tmp_path / "sheet.csv", tmp_path / "done.csv", lambda row: 2)
+    assert {row["answer"] for row in rows} == {""}
+    assert len({row["item"] for row in rows}) == 40
+    for row in rows:
+        of_queries = row["rubric"] == "query_detail"
+        assert ("[2] opening" in row["queries"]) is of_queries
+        assert ("harbour bridge" in row["passages"]) is not of_queries
+
+    code, text, problem = calibrate("--labels", "done.csv", "--json", of=run)
+    assert code == 0, problem
+    found = json.loads(text)["rubrics"]
+    assert found["query_detail"]["agreement"]["raw"]["value"] == 1
+    assert "no answers" in found["query_detail"]["probes"]["verbosity"]["reason"]
+
+
+def test_a_verdict_without_a_prediction_is_an_item_all_the_same(calibrate, tmp_path):
+    run = judged(tmp_path, "bare", _records(), ["faithfulness"])
+    for path in (run / "predictions").iterdir():
+        path.unlink()
+
+    code, out, notes = calibrate("--draw", 10, of=run)
+
+    assert code == 0, notes
+    assert len({row["item"] for row in csv.DictReader(io.StringIO(out))}) == 10
+
+
+def test_the_samples_of_a_jury_are_compared_within_each_model(calibrate, tmp_path, monkeypatch):
+    """One model always says 5, the other 1, then 2: one of the two pairs of each answer differs."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+
+    def script(body, times_asked):
+        level = 5 if body["model"] == "kind" else 1 + body["seed"] % 2
+        return json.dumps({"reasoning": "so", "level": level})
+
+    with ChatServer(script) as server:
+        judge = {"type": "openai", "models": ["kind", "harsh"], "base_url": server.url}
+        judge |= {"samples": 2, "seed": 4, "rubrics": ["fluency"]}
+        run = judged(tmp_path, "jury", _records(), judge=judge)
+        code, text, notes = calibrate("--probe", "authority", "--sample", 5, "--json", of=run)
+
+    assert code == 0, notes
+    found = json.loads(text)["rubrics"]["fluency"]["retest"]
+    assert (found["flip_rate"], found["n"]) == (0.5, 60)

@@ -9,8 +9,8 @@ JUDGES = Family(
         "lexical": "ragbench.score.judge.lexical:Lexical",
         "openai": "ragbench.score.judge.openai:OpenAIJudge",
         "langchain": "ragbench.score.judge.langchain:LangchainJudge",
+        "nli": "ragbench.score.judge.nli:NLI",
     },
-    planned=frozenset({"nli"}),
 )
 
 __all__ = ["JUDGES"]

@@ -59,5 +59,10 @@ def apply_rubric(judge: Judge, item: Item, rubric: Rubric) -> Verdict:
     try:
         return judge.judge(item, rubric)
     except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
-        reason = f"{type(error).__name__}: {error}"
-        return Verdict(None, reasoning=reason, status="failed", cause=Cause.ERROR.word)
+        return failed_verdict(error)
+
+
+def failed_verdict(error: Exception) -> Verdict:
+    """Return the verdict of a judge that raised."""
+    reason = f"{type(error).__name__}: {error}"
+    return Verdict(None, reasoning=reason, status="failed", cause=Cause.ERROR.word)

@@ -112,8 +112,8 @@ class Rubric:
 class Judge(Protocol):
     """Applies rubrics to items.
 
-    A judge that gains from seeing many items at once is also a `ManyJudge`; one that asks models
-    is an `AskingJudge`.
+    A judge that gains from seeing many items at once is also a `ManyJudge`; one that needs a
+    package or a model is a `CheckedJudge`, and one that asks models an `AskingJudge`.
     """
 
     @property
@@ -159,12 +159,21 @@ class ManyJudge(Protocol):
 
 
 @runtime_checkable
-class AskingJudge(ManyJudge, Protocol):
-    """A judge that asks models for replies, which can be kept."""
+class CheckedJudge(ManyJudge, Protocol):
+    """A judge that needs what may be missing: a package, a key, a model."""
 
     def check(self) -> None:
-        """Connect, so that a missing key or package is said before anything is asked."""
+        """Say what is missing, before anything is judged."""
         ...
+
+    def close(self) -> None:
+        """Give back what it holds: connections, a model."""
+        ...
+
+
+@runtime_checkable
+class AskingJudge(CheckedJudge, Protocol):
+    """A judge that asks models for replies, which can be kept."""
 
     def keep_replies(self, replies: Replies | None) -> None:
         """Set where replies are kept and looked up; before the first question."""
@@ -180,10 +189,6 @@ class AskingJudge(ManyJudge, Protocol):
 
     def totals(self) -> Totals:
         """Return a copy of what has been sent and paid so far."""
-        ...
-
-    def close(self) -> None:
-        """Give back the connections."""
         ...
 
 

@@ -46,10 +46,20 @@ def claims_of(text: str, analyze: Analyzer) -> list[Claim]:
     """
     found = []
     for sentence, cited in cited_sentences(text):
-        terms = terms_of(_ITEM.sub("", sentence), analyze)
+        terms = terms_of(without_item_mark(sentence), analyze)
         if terms and not is_refusal(sentence):
             found.append(Claim(sentence, terms, cited))
     return found
+
+
+def without_item_mark(sentence: str) -> str:
+    """Drop the mark of an item in a list.
+
+    Example:
+        >>> without_item_mark("2. It is red."), without_item_mark("1932 it opened.")
+        ('It is red.', '1932 it opened.')
+    """
+    return _ITEM.sub("", sentence)
 
 
 def terms_of(text: str, analyze: Analyzer) -> frozenset[str]:

@@ -12,7 +12,7 @@ from ragbench.errors import OptionError
 from ragbench.registry import declared_options, nearest
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.apply import ajudge_all, judge_all
-from ragbench.score.judge.base import AskingJudge
+from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.rows import item_of, items_of
 from ragbench.score.judge.rubric import Rubric, default_rubrics, load_rubric
 from ragbench.types.scores import Verdict
@@ -56,7 +56,7 @@ class Judge:
             model: The model of a judge that has one.
             rubrics: Names of built-in rubrics, or paths of rubric files; by default
                 faithfulness, answer_relevancy and correctness.
-            type: Which judge: `openai`, `langchain`, `lexical`, a plug-in's, or
+            type: Which judge: `openai`, `langchain`, `nli`, `lexical`, a plug-in's, or
                 `python:module:Name`.
             replies: File in which replies are kept: what it holds is not asked again. None keeps
                 none.
@@ -79,13 +79,12 @@ class Judge:
         self._replies = self._kept(replies)
 
     def _kept(self, path: str | Path | None) -> Replies | None:
-        """Connect a judge that asks models, and open its store of replies."""
-        if not isinstance(self._judge, AskingJudge):
-            if path is not None:
-                raise OptionError(self.type, "replies", path, "a judge that asks models")
-            return None
-        if path is None:
-            self._judge.check()
+        """See that nothing is missing, and open the store of replies of a judge that asks."""
+        if path is not None and not isinstance(self._judge, AskingJudge):
+            raise OptionError(self.type, "replies", path, "a judge that asks models")
+        if path is None or not isinstance(self._judge, AskingJudge):
+            if isinstance(self._judge, CheckedJudge):
+                self._judge.check()
             return None
         from ragbench.llm import Replies
 

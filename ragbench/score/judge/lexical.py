@@ -19,9 +19,9 @@ from ragbench.score.judge.claims import (
     support,
     terms_of,
 )
-from ragbench.score.judge.grounding import apply_formula
-from ragbench.score.judge.overlap import ground
+from ragbench.score.judge.overlap import Overlap
 from ragbench.score.judge.question import gives, kind_of
+from ragbench.score.judge.sentence_claims import ALL_SIDES, judge_sentences
 from ragbench.text.analyze import Analyzer
 from ragbench.text.sentences import sentences
 from ragbench.text.tokenize import words
@@ -30,11 +30,6 @@ from ragbench.types.scores import Cause, Verdict
 _NEGATIONS = frozenset(["no", "not", "never", "nor", "none", "neither", "cannot", "without"])
 _SHORT_ANSWER = 5  # words; a longer answer that shares no word with its question is off the topic
 _WEIGHT_OF_TOPIC = 0.6
-_WHY_NOT = {
-    Cause.NO_CLAIMS: "there is no claim to check: the text is empty or declines to answer",
-    Cause.NO_CITATIONS: "the answer cites no passage",
-    Cause.NOTHING_TO_USE: "no passage has anything of the reference",
-}
 
 
 class Lexical:
@@ -110,7 +105,8 @@ class Lexical:
         if rubric.name == "refusal":
             return _refusal(answer)
         if rubric.name in self.served:
-            return self._grounded(item, rubric)
+            reader = Overlap(self._analyze, self._threshold)
+            return judge_sentences(item, rubric, self._analyze, reader, sides=ALL_SIDES)
         raise OptionError("lexical", "rubric", rubric.name, ", ".join(self.served))
 
     def _faithfulness(self, answer: str, contexts: list[str]) -> Verdict:
@@ -130,20 +126,6 @@ class Lexical:
         supported = sum(credit == 1 for credit in credits)
         head = f"{supported} of {len(claims)} claims supported"
         return Verdict(sum(credits) / len(credits), reasoning="\n".join([head, *lines]))
-
-    def _grounded(self, item: Item, rubric: Rubric) -> Verdict:
-        """A number of `FORMULAS`, with the reference that gives the best one."""
-        verdicts = []
-        for reference in item.references or [""]:
-            found, lines = ground(item, reference, self._analyze, self._threshold)
-            score = apply_formula(rubric.name, found)
-            if isinstance(score, Cause):
-                verdicts.append(not_applicable(score, "\n".join([_WHY_NOT[score], *lines])))
-            else:
-                verdicts.append(Verdict(score, reasoning="\n".join(lines)))
-        sign = -1 if rubric.direction == "lower" else 1
-        scored = [verdict for verdict in verdicts if verdict.score is not None]
-        return max(scored, key=lambda verdict: sign * (verdict.score or 0.0), default=verdicts[0])
 
     def _relevancy(self, answer: str, question: str) -> Verdict:
         if not question.strip():

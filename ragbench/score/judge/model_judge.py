@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -163,12 +163,21 @@ class ModelJudge:
         """Apply one rubric to one item."""
         return self.judge_all([item], [rubric])[0][rubric.name]
 
+    def judge_each(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric]
+    ) -> Iterator[tuple[int, dict[str, Verdict]]]:
+        """Yield position and verdicts of each item as they come, as many at once as limits allow.
+
+        Items are taken as they are needed, and nothing is kept: memory does not grow with them.
+        """
+        yield from self.engine.each(self._hear(rubrics), items)
+
     def judge_all(
         self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
-        """Apply rubrics to items, as many at once as the limits allow."""
+        """Apply rubrics to items, as `judge_each` does, and return all verdicts in order."""
         found: dict[int, dict[str, Verdict]] = {}
-        for position, verdicts in self.engine.each(self._hear(rubrics), items):
+        for position, verdicts in self.judge_each(items, rubrics):
             found[position] = verdicts
             if advance is not None:
                 advance(1)

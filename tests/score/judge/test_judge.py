@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.score.judge.apply import apply_rubric
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.columns import judge_items
@@ -126,11 +126,6 @@ def test_a_judge_that_raises_gives_a_failed_verdict():
         assert (verdict.score, verdict.status, verdict.cause) == (None, "failed", "error")
         assert verdict.reasoning == "RuntimeError: no mood"
     assert Moody.closed == 1
-
-
-def test_a_judge_that_is_planned_says_so():
-    with pytest.raises(NotBuiltYet, match="judge 'nli' is not built yet in this version"):
-        Judge(type="nli")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""A judge against a faulty server with a rate limit: the same bars as the engine's, in llm.py.
+
+    python benchmarks/judge.py [judgements] [requests per second]
+
+Rates answers by one rubric, prompts and worked examples included. Every item must end as its fault
+says, none lost and none twice; bars: 95 % of the server's limit, 90 % with a fifth of faults.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from llm import LATENCY_S, LIMITS, compare, resident_mb
+
+from ragbench.llm.replies import Replies
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.openai import OpenAIJudge
+from ragbench.score.judge.rubric import load_rubric
+
+RUBRIC = load_rubric("fluency")
+
+
+def items(n: int) -> Iterator[Item]:
+    for i in range(n):
+        yield Item(f"When did bridge {i} open?", f"Bridge {i} opened in {1900 + i % 100}.")
+
+
+def ask_judge(url: str, n: int, store: Path) -> tuple[Counter[str], list[float]]:
+    """Judge n answers; how they ended, and the memory at a fifth of the way and at its end."""
+    ended: Counter[str] = Counter()
+    memory_mb = []
+    judge = OpenAIJudge(
+        model="m", base_url=url, concurrency=LIMITS.concurrency, timeout=LIMITS.timeout
+    )
+    with Replies(store) as replies:
+        judge.keep_replies(replies)
+        seen = bytearray(n)
+        for position, verdicts in judge.judge_each(items(n), [RUBRIC]):
+            seen[position] += 1
+            verdict = verdicts[RUBRIC.name]
+            assert (verdict.score is None) is (verdict.status != "scored")
+            ended[verdict.cause] += 1
+            if sum(ended.values()) in (n // 5, n):
+                memory_mb.append(resident_mb())
+        assert set(seen) == {1}, "every item once"
+        totals = judge.totals()
+        assert totals.calls >= n, f"{totals.calls} calls in {LATENCY_S} s each"
+        judge.close()
+    return ended, memory_mb
+
+
+if __name__ == "__main__":
+    sys.exit(not compare(ask_judge, '{"reasoning": "It reads well.", "level": 4}'))

@@ -1,0 +1,211 @@
+"""What one text says of another: entailment models on transformers, by folder or hub name."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.embed.base import Device
+from ragbench.embed.batches import bucketed
+from ragbench.embed.checkpoint import Checkpoint, choose_device
+from ragbench.embed.layers import token_limit
+from ragbench.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Probabilities = NDArray[np.float32]
+    """Shape (n, 3): entailment, neutral, contradiction."""
+
+LABELS = ("entailment", "neutral", "contradiction")
+"""What an entailment model tells apart, in the order of the columns here."""
+
+_HEAD = "ForSequenceClassification"
+# tokens of a batch, padding included: small ones pad less, a GPU needs large ones to be busy
+_BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
+_OVERLAP = 4  # a window starts a quarter before the last one ends: no sentence is only seen cut
+
+
+class EntailmentModel:
+    """Says how probable it is that a premise entails or contradicts a hypothesis.
+
+    Loaded once, used often, from any thread. Computes with 32-bit floats, also with weights that
+    are stored as halves.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, *, device: Device = "auto", batch_tokens: int | None = None
+    ) -> None:
+        """Load a model.
+
+        Args:
+            checkpoint: The model.
+            device: Where to compute.
+            batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
+
+        Raises:
+            OptionError: There is no such model or device, or it does not tell the three labels
+                apart.
+            DataError: The hub cannot be reached.
+        """
+        self.device = choose_device(checkpoint.owner, device)
+        self._tokenizer, model = checkpoint.load(_load)
+        self._columns = label_columns(checkpoint, model.config.id2label)
+        self._check_tokenizer(checkpoint)
+        self.limit = token_limit(self._tokenizer, model)
+        self._model = model.float().eval().to(self.device)
+        self._batch_tokens = batch_tokens or _BATCH_TOKENS[self.device]
+        # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
+        self._lock = threading.Lock()
+
+    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> Probabilities:
+        """Return the probabilities for (premise, hypothesis) pairs, in their order.
+
+        A premise that is too long is read in overlapping windows; the window that entails the
+        hypothesis most speaks for all, unless another one contradicts it more than that.
+        """
+        import numpy as np
+
+        if not pairs:
+            return np.empty((0, len(LABELS)), dtype=np.float32)
+        with self._lock:
+            owners, windows = self._windows(pairs)
+            rows = np.empty((len(windows), len(LABELS)), dtype=np.float32)
+            for batch in bucketed([len(w["input_ids"]) for w in windows], self._batch_tokens):
+                rows[batch] = self._forward([windows[position] for position in batch])
+        decided = np.maximum(rows[:, 0], rows[:, 2])
+        best = np.lexsort((-decided, owners))  # of equal ones the first: the sort is stable
+        _, first = np.unique(owners[best], return_index=True)
+        found: Probabilities = rows[best[first]]
+        return found
+
+    def _check_tokenizer(self, checkpoint: Checkpoint) -> None:
+        if not self._tokenizer.is_fast:
+            found = f"{checkpoint.name} (its tokeniser does not say where tokens stand)"
+            raise OptionError(checkpoint.owner, "model", found, "a model with a fast tokeniser")
+
+    def _windows(
+        self, pairs: Sequence[tuple[str, str]]
+    ) -> tuple[NDArray[np.int64], list[Mapping[str, list[int]]]]:
+        """The pairs as the model reads them, and the position of the pair of each."""
+        import numpy as np
+
+        owners: list[int] = []
+        windows: list[Mapping[str, list[int]]] = []
+        for position, (premise, hypothesis) in enumerate(pairs):
+            for window in self._cut(_clean(premise), _clean(hypothesis)):
+                owners.append(position)
+                windows.append(window)
+        return np.array(owners, dtype=np.int64), windows
+
+    def _cut(self, premise: str, hypothesis: str) -> Iterator[Mapping[str, list[int]]]:
+        """The windows of a premise, each beside the hypothesis."""
+        hypothesis, room = self._shortened(hypothesis)
+        cut: dict[str, Any] = {}
+        if room is not None:
+            cut = {
+                "truncation": "only_first",
+                "max_length": self.limit,
+                "stride": room // _OVERLAP,
+                "return_overflowing_tokens": True,
+            }
+        found = self._tokenizer(premise, hypothesis, verbose=False, **cut)
+        names = [name for name in self._tokenizer.model_input_names if name in found]
+        if room is None:
+            yield {name: found[name] for name in names}
+            return
+        for number in range(len(found["input_ids"])):
+            yield {name: found[name][number] for name in names}
+
+    def _shortened(self, hypothesis: str) -> tuple[str, int | None]:
+        """A hypothesis of at most half of what the model reads, and the room beside it."""
+        if self.limit is None:
+            return hypothesis, None
+        around = self._tokenizer.num_special_tokens_to_add(pair=True)
+        most = max((self.limit - around) // 2, 1)
+        found = self._tokenizer(
+            hypothesis, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        tokens = len(found["input_ids"])
+        if tokens > most:
+            hypothesis = hypothesis[: found["offset_mapping"][most - 1][1]]
+        return hypothesis, self.limit - around - min(tokens, most)
+
+    def _forward(self, batch: Sequence[Mapping[str, list[int]]]) -> Probabilities:
+        import torch
+
+        padded = self._tokenizer.pad(list(batch), return_tensors="pt", verbose=False)
+        with torch.inference_mode():
+            logits = self._model(**{k: v.to(self.device) for k, v in padded.items()}).logits
+            found: Probabilities = logits.softmax(dim=-1)[:, self._columns].cpu().numpy()
+        return found
+
+
+def tells_entailment(checkpoint: Checkpoint) -> bool:
+    """Say whether a model classifies pairs of texts, before its weights are read.
+
+    Raises:
+        OptionError: There is no such model, or it classifies something else.
+        DataError: The hub cannot be reached.
+    """
+    from transformers import AutoConfig
+
+    config = checkpoint.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
+    if not any(name.endswith(_HEAD) for name in config.architectures or ()):
+        return False
+    label_columns(checkpoint, config.id2label)
+    return True
+
+
+def has_classifier(folder: Path) -> bool:
+    """Whether the model in a folder classifies, as its configuration says; loads nothing.
+
+    Raises:
+        DataError: The configuration is not JSON.
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        return False
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError("cannot be read as JSON", file=path) from error
+    architectures = config.get("architectures") if isinstance(config, dict) else None
+    return any(str(name).endswith(_HEAD) for name in architectures or ())
+
+
+def label_columns(checkpoint: Checkpoint, labels: Mapping[int, str]) -> list[int]:
+    """Return where a model has entailment, neutral and contradiction, whatever their order.
+
+    Raises:
+        OptionError: It has other labels.
+
+    Example:
+        >>> model = Checkpoint("nli", "roberta-large-mnli", None)
+        >>> label_columns(model, {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"})
+        [2, 1, 0]
+    """
+    found = {str(label).strip().lower(): int(number) for number, label in labels.items()}
+    if set(found) != set(LABELS) or len(found) < len(labels):
+        told = ", ".join(map(str, labels.values()))
+        allowed = f"a model whose id2label in config.json names {', '.join(LABELS)}"
+        raise OptionError(checkpoint.owner, "model", f"{checkpoint.name} ({told})", allowed)
+    return [found[label] for label in LABELS]
+
+
+def _load(name: str, where: dict[str, bool]) -> tuple[Any, Any]:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    return (
+        AutoTokenizer.from_pretrained(name, **where),
+        AutoModelForSequenceClassification.from_pretrained(name, **where),
+    )
+
+
+def _clean(text: str) -> str:
+    """The text as Unicode: half of a surrogate pair would stop the tokeniser."""
+    return text.strip().encode("utf-8", "replace").decode("utf-8")

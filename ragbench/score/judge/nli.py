@@ -1,0 +1,240 @@
+"""A judge by a local entailment or embedding model: `type: nli` (extra `dense`)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from ragbench.embed.base import Device
+from ragbench.embed.checkpoint import choose_device, find_checkpoint, need_packages
+from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
+from ragbench.errors import OptionError, RagbenchError
+from ragbench.registry import Option
+from ragbench.score.base import Advance
+from ragbench.score.judge.apply import failed_verdict
+from ragbench.score.judge.base import WHY_MISSING, Item, Rubric, missing_input, not_applicable
+from ragbench.score.judge.claims import Claim, without_item_mark
+from ragbench.score.judge.grounding import Ruling
+from ragbench.score.judge.rulings import LocalModel, Pair, compares_only, kind_of_model
+from ragbench.score.judge.sentence_claims import judge_sentences
+from ragbench.text.analyze import Analyzer
+from ragbench.types.scores import Verdict
+
+DEFAULT_MODEL = "cross-encoder/nli-deberta-v3-base"
+_OWNER = "nli"
+_BLOCK = 64  # items: enough pairs to find some of equal length, few enough to show progress
+
+
+class NLI:
+    """Judge claims by a local entailment model, or by the cosine of sentence embeddings.
+
+    The sentences of a text are its claims, as for `lexical`. A source is the premise, a claim the
+    hypothesis: the source supports it where entailment has a probability of `threshold`, and
+    contradicts it where contradiction has. A passage that the model cannot read at once is read in
+    overlapping windows. An answer or a reference as a source is read after the question, which it
+    need not repeat. Each pair is computed once in a run, whichever rubrics need it.
+
+    A sentence-transformers model instead supports a claim where the most similar sentence of the
+    source has a cosine of `threshold`. It contradicts nothing, and so gives no factual_consistency.
+
+    References:
+        Laban et al. (2022), SummaC: Re-Visiting NLI-based Models for Inconsistency Detection.
+    """
+
+    label = "a local model: it checks sentences one by one, and sees nothing around them"
+
+    served: Sequence[str] = (
+        "faithfulness",
+        "correctness",
+        "context_precision",
+        "context_recall",
+        "context_utilization",
+        "factual_consistency",
+        "hallucination",
+        "noise_sensitivity",
+        "self_knowledge",
+        "citation_precision",
+        "citation_recall",
+    )
+
+    def __init__(
+        self,
+        *,
+        model: Annotated[
+            str,
+            Option(
+                "An entailment or sentence-transformers model: a folder, or a name on the Hugging "
+                "Face hub.",
+                refers_to="path_or_name",
+            ),
+        ] = DEFAULT_MODEL,
+        threshold: Annotated[
+            float | None,
+            Option(
+                "Probability, or cosine, at which a text supports a claim; null: 0.5, or 0.75.",
+                gt=0,
+                le=1,
+            ),
+        ] = None,
+        language: Annotated[
+            str, Option("ISO 639-1 code of the texts; tells what claims nothing.")
+        ] = "en",
+        device: Annotated[Device, Option("Where the model computes; auto takes a GPU.")] = "auto",
+        batch_tokens: Annotated[
+            int | None,
+            Option("Tokens of a batch, padding included; null leaves it to the device.", ge=1),
+        ] = None,
+    ) -> None:
+        """Make a judge; the model is loaded at the first question.
+
+        Raises:
+            OptionError: A path without a model, or a threshold outside 0..1.
+        """
+        if threshold is not None and (isinstance(threshold, bool) or not 0 < threshold <= 1):
+            raise OptionError(_OWNER, "threshold", threshold, "a number > 0 and <= 1")
+        self._checkpoint = find_checkpoint(_OWNER, model)
+        if compares_only(self._checkpoint):
+            self.served = _without_contradiction(self.served)
+        self._threshold, self._language = threshold, language
+        self._device, self._batch_tokens = device, batch_tokens
+        self._analyze = Analyzer.for_language(language)
+        self._model: LocalModel | None = None
+        self._rulings: dict[Pair, Ruling] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def model(self) -> str:
+        """The hub name, or a hash of the folder's content."""
+        return self._checkpoint.identity
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What verdicts depend on besides the model; where it computes is not among it."""
+        threshold = self._model.threshold if self._model else self._threshold
+        return {"threshold": threshold, "language": self._language}
+
+    def check(self) -> None:
+        """See whether package, model and device are there, before weights are read.
+
+        Raises:
+            MissingExtra: sentence-transformers is not installed.
+            OptionError: No such model or device, or a model that does neither.
+            DataError: The hub cannot be reached.
+        """
+        need_packages(f"judge '{_OWNER}'", EXTRA, PACKAGES)
+        kind_of_model(self._checkpoint)
+        choose_device(_OWNER, self._device)
+
+    def judge(self, item: Item, rubric: Rubric) -> Verdict:
+        """Apply one rubric to one item."""
+        return self.judge_all([item], [rubric])[0][rubric.name]
+
+    def judge_all(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+    ) -> list[dict[str, Verdict]]:
+        """Apply rubrics to items, pairs of similar length at once.
+
+        Raises:
+            OptionError: The model cannot be had, or a rubric that it cannot apply.
+        """
+        found: list[dict[str, Verdict]] = []
+        for block in _blocks(items):
+            found += self._judge_block(block, rubrics)
+            if advance is not None:
+                advance(len(block))
+        return found
+
+    async def ajudge_all(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+    ) -> list[dict[str, Verdict]]:
+        """Return the same without blocking the running loop; cancelling stops between blocks."""
+        found: list[dict[str, Verdict]] = []
+        for block in _blocks(items):
+            found += await asyncio.to_thread(self._judge_block, block, rubrics)
+            if advance is not None:
+                advance(len(block))
+        return found
+
+    def close(self) -> None:
+        """Give back the model and what it has said."""
+        with self._lock:
+            self._model = None
+            self._rulings = {}
+
+    def _judge_block(
+        self, items: Sequence[Item], rubrics: Sequence[Rubric]
+    ) -> list[dict[str, Verdict]]:
+        """All verdicts on some items; a model that raises fails them, and no others."""
+        with self._lock:
+            model = self._opened(rubrics)
+            try:
+                self._compute(model, items, rubrics)
+            except RagbenchError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one odd text must not end the others
+                failure = failed_verdict(error)
+                return [{rubric.name: failure for rubric in rubrics} for _ in items]
+            return [{rubric.name: self._verdict(i, rubric) for rubric in rubrics} for i in items]
+
+    def _opened(self, rubrics: Sequence[Rubric]) -> LocalModel:
+        """The model, loaded once; only now is known what a name on the hub stands for."""
+        if self._model is None:
+            self.check()
+            kind = kind_of_model(self._checkpoint)
+            if not kind.contradicts:
+                self.served = _without_contradiction(self.served)
+            threshold = self._threshold or kind.default_threshold
+            self._model = kind(self._checkpoint, threshold, self._device, self._batch_tokens)
+        for rubric in rubrics:
+            if rubric.name not in self.served:
+                raise OptionError(_OWNER, "rubric", rubric.name, ", ".join(self.served))
+        return self._model
+
+    def _compute(self, model: LocalModel, items: Sequence[Item], rubrics: Sequence[Rubric]) -> None:
+        """Rule on the pairs that no earlier verdict rests on."""
+        reader = _Reader(self._rulings)
+        for item, rubric in itertools.product(items, rubrics):
+            if missing_input(item, rubric) is None:
+                judge_sentences(item, rubric, self._analyze, reader)
+        new = [pair for pair in reader.read if pair not in self._rulings]
+        self._rulings.update(zip(new, model.rule(new), strict=True))
+
+    def _verdict(self, item: Item, rubric: Rubric) -> Verdict:
+        cause = missing_input(item, rubric)
+        if cause is not None:
+            return not_applicable(cause, WHY_MISSING[cause])
+        return judge_sentences(item, rubric, self._analyze, _Reader(self._rulings))
+
+
+class _Reader:
+    """Looks up what is known of a pair, and notes which pairs were looked up."""
+
+    def __init__(self, known: Mapping[Pair, Ruling]) -> None:
+        self._known = known
+        self.read: dict[Pair, None] = {}
+
+    def of_passage(self, claim: Claim, text: str) -> Ruling:
+        """Return what a passage says of a claim; nothing where it is not known yet."""
+        if not text.strip():
+            return "not_mentioned"
+        pair = (text, without_item_mark(claim.text))
+        self.read[pair] = None
+        return self._known.get(pair, "not_mentioned")
+
+    def of_other(self, claim: Claim, text: str, question: str) -> Ruling:
+        """Return what an answer or a reference says of it, read after its question."""
+        return self.of_passage(claim, f"{question} {text}".strip() if text.strip() else "")
+
+
+def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    rest = iter(items)
+    while block := list(itertools.islice(rest, _BLOCK)):
+        yield block
+
+
+def _without_contradiction(names: Sequence[str]) -> tuple[str, ...]:
+    """The rubrics that do not ask whether a text contradicts a claim."""
+    return tuple(name for name in names if name != "factual_consistency")

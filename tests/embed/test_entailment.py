@@ -1,0 +1,130 @@
+"""Entailment: probabilities as sentence-transformers' own cross-encoder has them, and windows."""
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragbench.embed.checkpoint import Checkpoint, find_checkpoint
+from ragbench.embed.entailment import EntailmentModel, has_classifier, label_columns
+from ragbench.errors import DataError, OptionError
+from tests.models import NLI_LABELS, build_tiny_nli
+
+TEXTS = ["the cat sat", "a dog ran", "the cat sat on the mat", "the mats ran!", "東京", "a dog"]
+PAIRS = list(itertools.product(TEXTS, TEXTS))
+
+
+@pytest.fixture(scope="module")
+def model(tiny_nli):
+    return EntailmentModel(find_checkpoint("nli", tiny_nli), device="cpu")
+
+
+def _oracle(folder, pairs):
+    """Columns as the model has them: contradiction, entailment, neutral."""
+    from sentence_transformers import CrossEncoder
+
+    return CrossEncoder(folder, device="cpu").predict(
+        pairs, apply_softmax=True, show_progress_bar=False
+    )
+
+
+def test_probabilities_agree_with_a_cross_encoder(model, tiny_nli):
+    found = model.probabilities(PAIRS)
+
+    expected = _oracle(tiny_nli, PAIRS)[:, [1, 2, 0]]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert set(found.argmax(axis=1)) == {0, 1, 2}, "each label is found somewhere"
+
+
+def test_the_order_of_pairs_and_the_size_of_batches_change_nothing(model, tiny_nli):
+    small = EntailmentModel(find_checkpoint("nli", tiny_nli), device="cpu", batch_tokens=1)
+
+    found = model.probabilities(PAIRS)
+
+    np.testing.assert_allclose(small.probabilities(PAIRS), found, atol=1e-5)
+    np.testing.assert_allclose(model.probabilities(PAIRS[::-1])[::-1], found, atol=1e-5)
+    assert model.probabilities([]).shape == (0, 3)
+
+
+def test_labels_are_found_by_name_whatever_their_order(tmp_path, model):
+    """The same weights under other names: the columns follow the names."""
+    renamed = build_tiny_nli(tmp_path / "other", labels=("Neutral", "CONTRADICTION", "entailment"))
+
+    found = EntailmentModel(find_checkpoint("nli", renamed), device="cpu").probabilities(PAIRS)
+
+    # there 0 is contradiction, 1 entailment, 2 neutral; here 0 is neutral, 1 contradiction
+    np.testing.assert_allclose(found, model.probabilities(PAIRS)[:, [1, 2, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param(["LABEL_0", "LABEL_1", "LABEL_2"], id="nameless"),
+        pytest.param(["entailment", "not_entailment"], id="two"),
+        pytest.param([*NLI_LABELS, "other"], id="four"),
+        pytest.param([*NLI_LABELS, "Entailment"], id="twice"),
+    ],
+)
+def test_other_labels_are_refused(labels):
+    with pytest.raises(OptionError, match=r"nli: model: found 'm \(.*allowed: a model whose id2l"):
+        label_columns(Checkpoint("nli", "m", None), dict(enumerate(labels)))
+
+
+def test_a_long_premise_is_read_in_windows_to_its_end(model):
+    """What stands far behind the first 64 tokens is read as if it stood alone."""
+    premise = "the cat sat on the mat " * 40
+
+    windows = list(model._cut(premise + "a dog ran", "the cat sat"))
+
+    assert {len(window["input_ids"]) for window in windows[:-1]} == {64}
+    tokens = [window["input_ids"] for window in windows]
+    assert all(ids[-4:-1] == tokens[0][-4:-1] for ids in tokens), "each beside the hypothesis"
+    ran = model._tokenizer.convert_tokens_to_ids("ran")
+    assert [ran in ids for ids in tokens] == [False] * (len(tokens) - 1) + [True]
+
+
+def test_the_most_decided_window_speaks_for_the_premise(model, tiny_nli):
+    premise, hypothesis = "the cat sat on the mat " * 30 + "a dog ran", "the mats ran!"
+    texts = [
+        model._tokenizer.decode(window["input_ids"]).partition("[SEP]")[0].removeprefix("[CLS]")
+        for window in model._cut(premise, hypothesis)
+    ]
+    assert len(texts) > 2
+
+    rows = _oracle(tiny_nli, [(text, hypothesis) for text in texts])
+
+    best = rows[np.argmax(rows[:, :2].max(axis=1))]
+    found = model.probabilities([("a dog", "a dog"), (premise, hypothesis)])
+    np.testing.assert_allclose(found[1], best[[1, 2, 0]], atol=1e-5)
+
+
+def test_a_hypothesis_that_is_too_long_is_cut_to_half(model):
+    long = "a dog ran " * 50
+    [window, *_] = model._cut("the cat sat", long)
+
+    assert len(window["input_ids"]) <= 64
+    assert np.isfinite(model.probabilities([("the cat sat", long), (long, long)])).all()
+
+
+def test_odd_texts_are_read(model):
+    found = model.probabilities([("\ud800 the cat", "a dog \udfff"), (" ", "x"), ("a\0b", "c")])
+
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+
+
+def test_a_folder_says_whether_it_classifies(tiny_nli, tiny_bert, minilm, tmp_path):
+    assert [has_classifier(Path(folder)) for folder in (tiny_nli, tiny_bert, minilm)] == [
+        True,
+        False,
+        False,
+    ]
+    assert not has_classifier(tmp_path)
+    shutil.copytree(tiny_nli, tmp_path / "broken")
+    (tmp_path / "broken" / "config.json").write_text("{")
+    with pytest.raises(DataError, match=r"config.json: cannot be read as JSON"):
+        has_classifier(tmp_path / "broken")
+    (tmp_path / "broken" / "config.json").write_text(json.dumps([]))
+    assert not has_classifier(tmp_path / "broken")
