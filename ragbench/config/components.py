@@ -111,8 +111,10 @@ def common_keys(family: Family) -> dict[str, DeclaredOption]:
 def _build(
     name: str, type_name: str, cls: Any, values: Mapping[str, Any], own: Sequence[str], entry: Entry
 ) -> Component:
-    common = {key: value for key, value in values.items() if key not in own}
-    if common.get("timeout") is None and type_name.startswith(PYTHON) and "timeout" in common:
+    # a component that has a limit of its own keeps it itself, while calls at once are made for it
+    common = {key: value for key, value in values.items() if key not in own or key == "concurrency"}
+    is_opaque = type_name.startswith(PYTHON) or getattr(cls, "is_opaque", False)
+    if common.get("timeout") is None and is_opaque and "timeout" in common:
         common["timeout"] = PYTHON_TIMEOUT
     if common.get("retrievers") is not None:
         common["retrievers"] = tuple(common["retrievers"])

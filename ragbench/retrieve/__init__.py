@@ -7,21 +7,13 @@ RETRIEVERS = Family(
     "ragbench.retrievers",
     table={
         "bm25": "ragbench.retrieve.bm25:BM25",
+        "haystack": "ragbench.retrieve.haystack:HaystackRetriever",
+        "http": "ragbench.retrieve.http:HttpRetriever",
+        "langchain": "ragbench.retrieve.langchain:LangchainRetriever",
+        "llama_index": "ragbench.retrieve.llama_index:LlamaIndexRetriever",
         "run_file": "ragbench.retrieve.run_file:RunFile",
     },
-    planned=frozenset(
-        {
-            "cross_encoder",
-            "dense",
-            "fusion",
-            "haystack",
-            "http",
-            "langchain",
-            "llama_index",
-            "mmr",
-            "rm3",
-        }
-    ),
+    planned=frozenset({"cross_encoder", "dense", "fusion", "mmr", "rm3"}),
 )
 
 __all__ = ["RETRIEVERS"]
