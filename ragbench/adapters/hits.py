@@ -30,7 +30,7 @@ class HitReader:
         >>> reader.read(own_id=None, text="Io", metadata={"dok": 1}, score=None).id[:5]
         'text-'
         >>> reader.notes[1]
-        "1 hits have no id: a hash of their text stands in its place; id_field? they have dok"
+        '1 hits have no id: a hash of their text stands in its place; id_field? they have dok'
     """
 
     def __init__(self, id_field: str | None) -> None:
