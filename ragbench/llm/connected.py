@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -58,6 +59,8 @@ class Connected:
                     replies=self._replies,
                     prices=self._prices(),
                 )
+                # who forgets to close leaves no connection behind
+                weakref.finalize(self, self._engine.close)
             return self._engine
 
     def totals(self) -> Totals:

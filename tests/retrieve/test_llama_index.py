@@ -86,12 +86,19 @@ def test_an_object_without_retrieve_is_refused():
 
 
 def test_the_real_package():
-    """Its own keyword index, built and asked."""
+    """Its own index over its own nodes, ranked as it ranks."""
     core = pytest.importorskip("llama_index.core", reason="LlamaIndex is not installed")
+    from llama_index.core.embeddings.mock_embed_model import MockEmbedding
     from llama_index.core.schema import TextNode
 
-    nodes = [TextNode(text="Io has volcanoes", id_="io"), TextNode(text="rings", id_="saturn")]
-    index = core.SimpleKeywordTableIndex(nodes)
-    retriever = as_retriever(index.as_retriever(retriever_mode="simple"), {}, "r")
+    nodes = [TextNode(text=f"text {n}", id_=f"n{n}", metadata={"doc": f"d{n}"}) for n in range(5)]
+    index = core.VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
+    theirs = index.as_retriever(similarity_top_k=3)
+    expected = [hit.node_id for hit in theirs.retrieve("text")]
 
-    assert [hit.id for hit in retriever.retrieve([Query("q", "volcanoes")], 5)[0]] == ["io"]
+    assert len(expected) == 3
+    retriever = as_retriever(theirs, {}, "r")
+    assert [hit.id for hit in retriever.retrieve([Query("q", "text")], 5)[0]] == expected
+    by_document = LlamaIndexRetriever(client=theirs, id_field="doc")
+    found = [hit.id for hit in by_document.retrieve([Query("q", "text")], 5)[0]]
+    assert found == [node.replace("n", "d") for node in expected]
