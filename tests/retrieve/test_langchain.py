@@ -38,6 +38,7 @@ def test_a_vector_store_is_asked_for_top_k(top_k):
     retriever = LangchainRetriever(factory="tests.retrieve.foreign:store", id_field="doc")
 
     assert ids(retriever, top_k) == by_store(QUERY.text)[:top_k]
+    assert len(retriever.retrieve([QUERY], 2)[0]) == 2, "the store itself is asked for no more"
     assert ids(retriever, 1) == ["io"], "the same text has the same embedding"
 
 
