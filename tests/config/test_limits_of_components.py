@@ -34,3 +34,11 @@ def test_limits(example_data, noun, entry, timeout, concurrency):
     calls = calls_of(noun, "x", {**config.retrievers, **config.generators}["x"])
 
     assert (calls.owner, calls.timeout, calls.concurrency) == (f"{noun} 'x'", timeout, concurrency)
+
+
+def test_a_version_of_ones_own_counts_for_the_caller_too(example_data):
+    data = {"type": "beir", "path": str(example_data), "split": "test"}
+    entry = {"type": "langchain", "factory": "tests.retrieve.foreign:ready", "version": "v7"}
+    config = load_config({"dataset": data, "retrievers": {"a": entry}, "generators": {"b": entry}})
+
+    assert (config.retrievers["a"].version, config.generators["b"].version) == ("v7", "v7")
