@@ -212,7 +212,6 @@ def _marks(text):
         ("statistics: {test: wilcoxon}\n", "statistics.test"),
         ("metrics: {verify: true}\n", "metrics.verify"),
         ("metrics: {judge: {type: nli, rubrics: []}}\n", "metrics.judge.type"),
-        ("generators: {gpt: {type: openai, model: m}}\n", "generators.gpt.type"),
         ("  dense: {type: dense, model: m}\n", "retrievers.dense.type"),
     ],
 )
