@@ -111,6 +111,38 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
         assert (repository / "docs" / link).exists()
 
 
+def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
+    """The notebook's object, the adapter of one's own in a run, its refusals, and the prompt."""
+    from ragbench import run_experiment
+    from ragbench.config import load_config
+    from ragbench.errors import ConfigError
+    from ragbench.generate.prompt import load_prompt
+    from ragbench.types import Document
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "datasets").symlink_to(repository / "datasets")
+    page = (repository / "docs" / "adapters.md").read_text(encoding="utf-8")
+    (notebook, shop), (config, prompt) = blocks(page, "python"), blocks(page, "yaml")
+    names = {}
+    exec(compile(notebook, "adapters.md", "exec"), names)
+    assert names["experiment"].summary["systems"][0]["name"] == "mine"
+
+    (tmp_path / "shop.py").write_text(shop)
+    data = {"dataset": {"type": "beir", "path": "datasets/example", "split": "test"}}
+    experiment = run_experiment({**data, **yaml.safe_load(config)})
+    found = [system["name"] for system in experiment.summary["systems"]]
+    assert found == ["shop", "shop/loudest"]
+    wrong = yaml.safe_load(config.replace("boost: 2.0", "boost: 0"))
+    with pytest.raises(ConfigError, match=r"boost: 0 is out of range.*\n?.*a number > 0"):
+        load_config({**data, **wrong})
+
+    (tmp_path / "mine.yaml").write_text(prompt)
+    [system, user] = load_prompt(str(tmp_path / "mine.yaml")).messages("Q?", [Document("a", "A.")])
+    assert (system.content, user.content) == ("Answer in one word.", "1. A.\nQ?")
+    for link in re.findall(r"\]\(([a-z./]+\.(?:md|yaml))\)", page):
+        assert (repository / "docs" / link).exists()
+
+
 def test_linked_pages_exist(readme, repository):
     links = re.findall(r"\]\((?!http)([^)#]+)\)", readme)
 

@@ -22,6 +22,9 @@ from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError, NotBuiltYet, OptionError
 from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options, load_object
 
+_SHARED = frozenset({"concurrency", "version"})
+"""Common keys that count for the caller also where a component declares them itself."""
+
 
 @dataclass
 class Checked:
@@ -145,8 +148,12 @@ def common_keys(family: Family) -> dict[str, DeclaredOption]:
 def _build(
     name: str, type_name: str, cls: Any, values: Mapping[str, Any], own: Sequence[str], entry: Entry
 ) -> Component:
-    common = {key: value for key, value in values.items() if key not in own}
-    if common.get("timeout") is None and type_name.startswith(PYTHON) and "timeout" in common:
+    # a component that has a time limit of its own keeps it itself; the rest is done for it
+    is_theirs = type_name.startswith(PYTHON)
+    shared = frozenset[str]() if is_theirs else _SHARED
+    common = {key: value for key, value in values.items() if key not in own or key in shared}
+    is_opaque = is_theirs or getattr(cls, "is_opaque", False)
+    if common.get("timeout") is None and is_opaque and "timeout" in common:
         common["timeout"] = PYTHON_TIMEOUT
     if common.get("retrievers") is not None:
         common["retrievers"] = tuple(common["retrievers"])

@@ -9,11 +9,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from ragbench.errors import AdapterError
-from ragbench.llm.base import ChatFailure
+from ragbench.llm import ChatFailure
 from ragbench.types import Cause
 
 Item = TypeVar("Item")
@@ -113,16 +113,24 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
     except TimedOut:
         detail = f"{calls.owner} did not answer within {calls.timeout:g} s"
         return Outcome(None, Cause.TIMEOUT, detail, _ms_since(start))
-    except ChatFailure as failure:
-        return Outcome(None, failure.cause, f"{calls.owner}: {failure}", _ms_since(start))
     except AdapterError as error:
         return Outcome(None, Cause.MALFORMED, f"{calls.owner}: {error}", _ms_since(start))
+    except ChatFailure as failure:  # a server's: its cause is known
+        detail = f"{calls.owner}: {failure.detail}"
+        return Outcome(None, failure.cause, detail, _ms_since(start))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a user's code raises anything
         detail = f"{calls.owner}: {type(error).__name__}: {error}"
         return Outcome(None, Cause.ERROR, detail, _ms_since(start))
     return Outcome(value, latency_ms=_ms_since(start))
+
+
+def naming(query_id: str, outcome: Outcome[Value]) -> Outcome[Value]:
+    """Return an outcome whose detail, where it has one, names the query that it came of."""
+    if not outcome.detail:
+        return outcome
+    return replace(outcome, detail=f"{outcome.detail} (query {query_id!r})")
 
 
 def within(timeout: float | None, function: Callable[[Item], Value], item: Item) -> Value:

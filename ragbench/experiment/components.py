@@ -159,7 +159,4 @@ def calls_of(noun: str, name: str, component: Component | None) -> Calls:
     owner = f"{noun} '{name}'"
     if component is None:
         return Calls(owner, PYTHON_TIMEOUT)
-    timeout = component.timeout
-    if timeout is None and component.type.startswith(PYTHON):
-        timeout = PYTHON_TIMEOUT
-    return Calls(owner, timeout, component.concurrency)
+    return Calls(owner, component.timeout, component.concurrency)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.experiment.calls import Calls, Outcome, call_each
@@ -97,7 +97,7 @@ def _ask(generator: Any, task: _Task) -> Prediction | None:
     prediction = read_answer(answer)
     if prediction.contexts is not None:
         return prediction
-    return Prediction(prediction.answer, task.contexts, prediction.usage, prediction.queries)
+    return replace(prediction, contexts=task.contexts)
 
 
 def _known(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
@@ -105,7 +105,10 @@ def _known(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
     cause = outcome.cause
     if outcome.value is None and cause is Cause.SCORED:
         cause = Cause.MISSING_ANSWER
-    return Outcome(outcome.value, cause, outcome.detail, outcome.latency_ms)
+    told = None if outcome.value is None else outcome.value.latency_ms
+    return Outcome(
+        outcome.value, cause, outcome.detail, outcome.latency_ms if told is None else told
+    )
 
 
 def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:

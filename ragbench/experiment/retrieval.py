@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragbench.errors import AdapterError
-from ragbench.experiment.calls import Calls, Outcome, call_each, call_once
+from ragbench.experiment.calls import Calls, Outcome, call_each, call_once, naming
 from ragbench.retrieve.hits import read_hits
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 
@@ -48,7 +48,8 @@ def retrieve(
     """Ask a retriever every query and return one outcome each, in order.
 
     A retriever that answers in batches is asked in blocks; where a block raises, hangs or has the
-    wrong length, its queries are asked one by one, so that only the guilty one fails.
+    wrong length, its queries are asked one by one, so that only the guilty one fails. What went
+    wrong names the retriever and the query.
 
     Args:
         retriever: Has `retrieve(queries, top_k)`, or `combine(queries, rankings, top_k)`.
@@ -58,6 +59,23 @@ def retrieve(
         on_outcome: Given each query's position and outcome as soon as its block is done.
         rankings: For a retriever over others: for each of its sources, n lists of hits.
     """
+
+    def take(position: int, outcome: Outcome[Retrieved]) -> None:
+        on_outcome(position, naming(queries[position].id, outcome))
+
+    outcomes = _asked(retriever, queries, top_k, calls, take, rankings)
+    return [naming(query.id, outcome) for query, outcome in zip(queries, outcomes, strict=True)]
+
+
+def _asked(
+    retriever: Any,
+    queries: Sequence[Query],
+    top_k: int,
+    calls: Calls,
+    on_outcome: OnOutcome,
+    rankings: Sequence[Sequence[Sequence[ScoredDocument]]] | None,
+) -> list[Outcome[Retrieved]]:
+    """One outcome per query, by blocks or one by one."""
 
     def answers_to(positions: Sequence[int]) -> list[Any]:
         asked = [queries[position] for position in positions]
@@ -109,22 +127,33 @@ def ranked(
     queries: Sequence[Query],
     outcomes: list[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
+    top_k: int | None = None,
 ) -> Ranked:
-    """Turn a retriever's outcomes into the run that is scored, with notes on what was odd."""
+    """Turn a retriever's outcomes into the run that is scored, with notes on what was odd.
+
+    Args:
+        name: Its name.
+        retriever: The retriever itself, for what it says of its hits.
+        queries: The n queries.
+        outcomes: n outcomes.
+        corpus: The documents, where their ids are those of hits.
+        top_k: How many hits it was asked for; None where a shorter list is nothing to speak of.
+    """
     covered = getattr(retriever, "query_ids", None)
     rankings = {
         query.id: outcome.value.documents
         for query, outcome in zip(queries, outcomes, strict=True)
         if outcome.value is not None and (covered is None or query.id in covered)
     }
-    if getattr(retriever, "ranks_by_score", False):
+    by_score = getattr(retriever, "ranks_by_score", False)
+    if by_score:
         run = Run.from_dict(
             {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}, name
         )
     else:
         run = Run.from_rankings(rankings, name)
-    notes = _notes(run)
-    warnings: list[str] = []
+    notes = [*_notes(run), *getattr(retriever, "notes", ())]
+    warnings = _never_full(outcomes, corpus, top_k) if top_k and not by_score else []
     if corpus is not None and (strange := _outside(rankings, corpus)):
         remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"
         # a few may be a corpus that has moved on; most mean the wrong corpus, or other ids
@@ -143,6 +172,20 @@ def _outside(rankings: Mapping[str, Sequence[ScoredDocument]], corpus: Sequence[
     """How many hits the corpus lacks; a repeated one counts once, as in the run."""
     known = {document.id for document in corpus}
     return sum(len({hit.id for hit in hits} - known) for hits in rankings.values())
+
+
+def _never_full(
+    outcomes: Sequence[Outcome[Retrieved]], corpus: Sequence[Document] | None, top_k: int
+) -> list[str]:
+    """Say where a limit of the retriever's own cuts every list short of `top_k`.
+
+    A corpus that has no more documents is no such limit.
+    """
+    lengths = [len(outcome.value.documents) for outcome in outcomes if outcome.value is not None]
+    most = max(lengths, default=0)
+    if not 0 < most < (top_k if corpus is None else min(top_k, len(corpus))):
+        return []
+    return [f"returned at most {most}; search_kwargs? ({top_k} were asked for)"]
 
 
 def _notes(run: Run) -> list[str]:

@@ -7,9 +7,12 @@ GENERATORS = Family(
     "ragbench.generators",
     table={
         "extractive": "ragbench.generate.extractive:Extractive",
+        "http": "ragbench.generate.http:HttpGenerator",
+        "huggingface": "ragbench.generate.huggingface:HuggingfaceGenerator",
+        "langchain": "ragbench.generate.langchain:LangchainGenerator",
+        "openai": "ragbench.generate.openai:OpenAIGenerator",
         "predictions": "ragbench.generate.predictions:Predictions",
     },
-    planned=frozenset({"http", "huggingface", "langchain", "openai"}),
 )
 
 __all__ = ["GENERATORS"]

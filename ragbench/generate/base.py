@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
+from ragbench.llm import Budget, Replies, Totals
 from ragbench.types import Document, Prediction, Query
 
 
 class Generator(Protocol):
-    """Answers questions from retrieved passages."""
+    """Answers questions from retrieved passages.
+
+    A generator may also have `is_opaque = True`: its code cannot be seen from here, so that a call
+    gets a time limit, and a new run asks it again unless its entry has a `version`.
+    """
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction | str:
         """Return the answer to a question, given the passages, best first."""
@@ -25,6 +30,44 @@ class QueryGenerator(Protocol):
         Raises:
             MissingPrediction: There is no answer to this query.
         """
+        ...
+
+
+@runtime_checkable
+class AskingGenerator(Protocol):
+    """A generator that asks models for replies, which can be kept; the names of `AskingJudge`.
+
+    Who runs it calls `keep_replies` and `check` before the first question and `close` after the
+    last one. `generate` may be called from many threads at once. `missing_key`, where it has one,
+    is the environment variable that must hold a key and does not.
+    """
+
+    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
+        """Return the answer to a question, given the passages, best first."""
+        ...
+
+    def keep_replies(self, replies: Replies | None) -> None:
+        """Set where replies are kept and looked up; before the first question."""
+        ...
+
+    def spend_from(self, budget: Budget | None) -> None:
+        """Set what all calls may cost together; before the first question."""
+        ...
+
+    def check(self) -> None:
+        """Connect, so that a missing key or package is said before anything is asked."""
+        ...
+
+    def signature_parts(self) -> Mapping[str, Any]:
+        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
+        ...
+
+    def totals(self) -> Totals:
+        """Return a copy of what has been sent and paid so far."""
+        ...
+
+    def close(self) -> None:
+        """Give back the connections."""
         ...
 
 

@@ -44,23 +44,28 @@ from ragbench.llm.base import (
     Usage,
 )
 from ragbench.llm.budget import Budget
+from ragbench.llm.connected import Connected
 from ragbench.llm.engine import ChatEngine
 from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import DamagedReply, Replies
+from ragbench.llm.server import ApiKeyEnv, BaseUrl, Server
 from ragbench.llm.structured import StructuredReply, ask_structured
 from ragbench.llm.unreadable import Unreadable
 from ragbench.llm.usage import Price, Prices, Totals
 
 __all__ = [
+    "ApiKeyEnv",
     "Attempt",
+    "BaseUrl",
     "Budget",
     "ChatEngine",
     "ChatFailure",
     "ChatModel",
     "ChatReply",
     "ChatRequest",
+    "Connected",
     "DamagedReply",
     "LangchainChat",
     "Limits",
@@ -69,6 +74,7 @@ __all__ = [
     "Price",
     "Prices",
     "Replies",
+    "Server",
     "StructuredReply",
     "TokenLogprob",
     "Totals",

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
-from ragbench.registry.names import nearest
+from ragbench.registry.family import load_object
+from ragbench.registry.names import nearest, shown
 
 
 def adapt(
@@ -49,8 +50,30 @@ def adapt(
     raise AdapterError(f"{owner}: found {type(made).__name__}, allowed: {allowed}")
 
 
-def _make(factory: type, options: Mapping[str, Any], owner: str) -> Any:
-    known = _known(factory, options, owner)
+def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
+    """Return what `module:name` names: what a function or class makes, or an object as it is.
+
+    Raises:
+        AdapterError: The function or class fails, or makes nothing that could be used.
+        OptionError: Arguments that it does not take, or arguments for an object.
+        DataError: There is no such name.
+    """
+    found = load_object(path)
+    if inspect.isclass(found) or inspect.isroutine(found) or isinstance(found, functools.partial):
+        made = _make(found, args, f"{owner}: {path}", "args")
+    elif args:
+        raise OptionError(owner, "args", ", ".join(args), f"none: {path} is made already")
+    else:
+        made = found
+    if made is None or inspect.isawaitable(made):
+        raise AdapterError(f"{owner}: {path} returned {shown(made)}, allowed: an object")
+    return made
+
+
+def _make(
+    factory: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
+) -> Any:
+    known = _known(factory, options, owner, key)
     try:
         return factory(**known)
     except RagbenchError:
@@ -64,7 +87,7 @@ def _make(factory: type, options: Mapping[str, Any], owner: str) -> Any:
 
 
 def _known(
-    function: Callable[..., Any], options: Mapping[str, Any], owner: str
+    function: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Mapping[str, Any]:
     """The options, when the function takes every one of them."""
     parameters = inspect.signature(function).parameters
@@ -72,5 +95,5 @@ def _known(
     for name in options:
         if name not in parameters and not takes_any:
             allowed = ", ".join(parameters) or "no options"
-            raise OptionError(owner, "options", name, allowed, nearest(name, parameters))
+            raise OptionError(owner, key, name, allowed, nearest(name, parameters))
     return options

@@ -20,7 +20,10 @@ class Retriever(Protocol):
     - `query_ids`, a set: the only queries it has an answer to, as a run file;
     - `ranks_by_score = True`: its order is that of its scores, ties by document id descending, so
       that its scores stand in the run as they are;
-    - `asks_one_by_one = True`: a batch saves it nothing, so that queries are timed one by one.
+    - `asks_one_by_one = True`: a batch saves it nothing, so that queries are timed one by one;
+    - `is_opaque = True`: its code or data cannot be seen from here, so that a call gets a time
+      limit, and a new run asks it again unless its entry has a `version`;
+    - `notes`, sentences on what was odd about its hits, read after the last query.
     """
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Sequence[Hits]:

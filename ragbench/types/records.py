@@ -113,6 +113,9 @@ class Prediction:
     """What it took."""
     queries: list[str] = field(default_factory=list)
     """Formulated queries of a whole app."""
+    latency_ms: float | None = None
+    """How long the answer took, where the generator knows better than a clock around the call: a
+    reply that was stored took its time when it was paid for."""
 
 
 @dataclass(frozen=True, slots=True)

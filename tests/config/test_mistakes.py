@@ -211,7 +211,6 @@ def _marks(text):
         ("statistics: {cluster: metadata.topic}\n", "statistics.cluster"),
         ("statistics: {test: wilcoxon}\n", "statistics.test"),
         ("metrics: {verify: true}\n", "metrics.verify"),
-        ("generators: {gpt: {type: openai, model: m}}\n", "generators.gpt.type"),
         ("  dense: {type: dense, model: m}\n", "retrievers.dense.type"),
     ],
 )

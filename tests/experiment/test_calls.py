@@ -7,6 +7,7 @@ import pytest
 
 from ragbench.errors import AdapterError
 from ragbench.experiment.calls import Calls, call_each, call_once
+from ragbench.llm import ChatFailure
 from ragbench.types import Cause
 
 
@@ -102,3 +103,13 @@ def test_an_interrupt_is_not_swallowed():
         call_each(interrupted, [1], Calls("x"))
     with pytest.raises(KeyboardInterrupt):
         call_each(interrupted, [1], Calls("x", 5.0))
+
+
+@pytest.mark.parametrize("cause", [Cause.REFUSED, Cause.SERVER_ERROR, Cause.OVER_BUDGET])
+def test_a_servers_failure_keeps_its_cause(cause):
+    def ask(item):
+        raise ChatFailure(cause, "it said no")
+
+    outcome = call_once(ask, "q", Calls("generator 'gpt'"))
+
+    assert (outcome.cause, outcome.detail) == (cause, "generator 'gpt': it said no")

@@ -11,6 +11,7 @@ from ragbench.types import (
     Query,
     Retrieved,
     ScoredDocument,
+    Usage,
 )
 
 CORPUS = {"a": Document("a", "text of a", "A"), "b": Document("b", "text of b")}
@@ -83,3 +84,16 @@ def test_given_answers_follow_the_order_of_the_queries():
         Cause.MISSING_ANSWER,
         "three",
     ]
+
+
+def test_a_generator_that_knows_its_latency_is_believed():
+    """A stored reply takes no time to read, and took its time when it was paid for."""
+
+    class Stored:
+        def generate(self, question, contexts):
+            return Prediction("x", usage=Usage(1, 2, 0.5), latency_ms=1234.5)
+
+    [outcome] = generate(Stored(), QUERIES[:1], [[CORPUS["a"]]], [retrieved()], Calls("g"))
+
+    assert outcome.latency_ms == 1234.5
+    assert outcome.value == Prediction("x", [CORPUS["a"]], Usage(1, 2, 0.5), latency_ms=1234.5)

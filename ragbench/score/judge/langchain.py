@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from ragbench.errors import AdapterError, OptionError, RagbenchError
+from ragbench.errors import OptionError
 from ragbench.llm import ChatModel, LangchainChat, Limits, Prices, Replies
-from ragbench.registry import Option, load_object
+from ragbench.registry import Option, make_object
 from ragbench.score.judge.hearing import Asking
 from ragbench.score.judge.model_judge import Bench, ModelJudge
 from ragbench.signature import fingerprint_json
@@ -70,11 +70,4 @@ class LangchainJudge(ModelJudge):
 
     def _made(self) -> Any:
         """What the factory makes."""
-        make = load_object(self._factory or "")
-        try:
-            return make(**self._args)
-        except RagbenchError:
-            raise
-        except Exception as error:  # a factory of the user's may raise anything
-            reason = f"{type(error).__name__}: {error}"
-            raise AdapterError(f"judge 'langchain': {self._factory}: {reason}") from error
+        return make_object(self._factory or "", self._args, "judge 'langchain'")

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ragbench.errors import RagbenchError
-from ragbench.llm import (
-    Budget,
-    ChatEngine,
-    ChatFailure,
-    ChatModel,
-    ChatReply,
-    Limits,
-    Prices,
-    Replies,
-    Totals,
-)
+from ragbench.llm import ChatFailure, ChatModel, ChatReply, Connected, Limits, Prices, Replies
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import (
     WHY_MISSING,
@@ -66,7 +55,7 @@ class _Vote(NamedTuple):
     replies: list[ChatReply]
 
 
-class ModelJudge:
+class ModelJudge(Connected):
     """Judges by language models behind one chat model.
 
     What goes wrong with an item becomes a verdict with status `failed`, its cause and the replies
@@ -93,12 +82,8 @@ class ModelJudge:
         limits: Limits | None = None,
         prices: Callable[[], Prices] = Prices.load,
     ) -> None:
+        super().__init__(connect, limits=limits, prices=prices)
         self.bench, self.asking = bench, asking
-        self._connect, self._limits, self.load_prices = connect, limits or Limits(), prices
-        self._replies: Replies | None = None
-        self._budget: Budget | None = None
-        self._engine: ChatEngine | None = None
-        self._lock = threading.Lock()
 
     @property
     def model(self) -> str:
@@ -122,42 +107,6 @@ class ModelJudge:
         """Return what the verdicts by a rubric depend on besides the model."""
         prompt = prompt_fingerprint(rubric, few_shot=self.asking.few_shot)
         return {"prompt": prompt, **self.options}
-
-    def check(self) -> None:
-        """Connect, so that what is missing is said before anything is asked.
-
-        Raises:
-            MissingExtra: A package is not installed.
-            OptionError: There is no key, or an option that the chat model refuses.
-        """
-        self.engine  # noqa: B018 - made on first use
-
-    def keep_replies(self, replies: Replies | None) -> None:
-        """Set where replies are kept and looked up; before the first question."""
-        self._replies = replies
-
-    def spend_from(self, budget: Budget | None) -> None:
-        """Set what all calls may cost together; before the first question."""
-        self._budget = budget
-
-    @property
-    def engine(self) -> ChatEngine:
-        """What asks; made on first use."""
-        with self._lock:
-            if self._engine is None:
-                self._engine = ChatEngine(
-                    self._connect(self._replies),
-                    limits=self._limits,
-                    replies=self._replies,
-                    prices=self.load_prices(),
-                    budget=self._budget,
-                )
-            return self._engine
-
-    def totals(self) -> Totals:
-        """Return a copy of what has been sent and paid so far."""
-        totals = self.engine.totals
-        return replace(totals, models=set(totals.models))
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one rubric to one item."""
@@ -193,13 +142,6 @@ class ModelJudge:
             if advance is not None:
                 advance(1)
         return [found[position] for position in range(len(found))]
-
-    def close(self) -> None:
-        """Cancel what is under way and give back the connections."""
-        with self._lock:
-            engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.close()
 
     def _hear(self, rubrics: Sequence[Rubric]) -> Callable[[Item], Awaitable[dict[str, Verdict]]]:
         async def hear(item: Item) -> dict[str, Verdict]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 from ragbench.errors import OptionError
-from ragbench.llm import ChatModel, Limits, OpenAIChat, Prices, Replies
+from ragbench.llm import ApiKeyEnv, BaseUrl, Limits, Prices, Server
 from ragbench.registry import Option
 from ragbench.score.judge.hearing import Asking
 from ragbench.score.judge.jury import Combine
 from ragbench.score.judge.model_judge import Bench, ModelJudge
-
-_OWN_SERVER = "https://api.openai.com/v1"
 
 
 class OpenAIJudge(ModelJudge):
@@ -30,12 +27,8 @@ class OpenAIJudge(ModelJudge):
             list[str] | None, Option("Several models of the server: a jury; instead of `model`.")
         ] = None,
         combine: Annotated[Combine, Option("How a jury's scores become one.")] = "mean",
-        base_url: Annotated[
-            str | None, Option("The server, up to and with `/v1`; default: OpenAI's own.")
-        ] = None,
-        api_key_env: Annotated[
-            str, Option("Environment variable with the key; a server of your own needs none.")
-        ] = "OPENAI_API_KEY",
+        base_url: BaseUrl = None,
+        api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
         temperature: Annotated[
             float | None, Option("Randomness of replies; null leaves it to the server.", ge=0, le=2)
         ] = 0.0,
@@ -60,31 +53,19 @@ class OpenAIJudge(ModelJudge):
         Raises:
             OptionError: Not exactly one of model and models, or a jury that cannot be one.
         """
+        self._server = Server(base_url, api_key_env, stream, client)
         super().__init__(
-            self._chat_model,
+            self._server.connect,
             Bench(_models(model, models), combine, samples),
             Asking(temperature, max_tokens, seed, few_shot, extra or {}),
             limits=Limits(concurrency=concurrency, timeout=timeout, retries=retries),
             prices=lambda: Prices.load(prices),
         )
-        self._address, self._api_key_env = base_url, api_key_env
-        self._stream, self._client = stream, client
 
     @property
     def missing_key(self) -> str | None:
         """The variable that must hold a key and does not; None where none is needed."""
-        address = self._address or os.environ.get("OPENAI_BASE_URL")
-        if address or self._client is not None or os.environ.get(self._api_key_env):
-            return None
-        return self._api_key_env
-
-    def _chat_model(self, replies: Replies | None) -> ChatModel:
-        if self._client is not None:
-            return OpenAIChat(client=self._client)
-        address = self._address
-        if replies is not None and replies.replay and self.missing_key:
-            address = _OWN_SERVER  # nothing is sent, so that no key is asked for
-        return OpenAIChat(base_url=address, api_key_env=self._api_key_env, stream=self._stream)
+        return self._server.missing_key
 
 
 def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:

@@ -1,0 +1,96 @@
+"""What generators share that ask a chat model: prompt, budget of tokens, replies, usage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from ragbench.generate.passages import fit
+from ragbench.generate.prompt import Prompt
+from ragbench.llm import ChatFailure, ChatModel, ChatRequest, Connected, Limits, Prices, Replies
+from ragbench.registry import Option
+from ragbench.signature import fingerprint_json
+from ragbench.types import Cause, Document, Prediction, Usage
+
+PromptOption = Annotated[
+    str,
+    Option(
+        "A built-in prompt, a YAML file with system and user, or a .j2 template.",
+        refers_to="path_or_name",
+    ),
+]
+System = Annotated[str | None, Option("System text; default: the prompt's.")]
+ContextTokens = Annotated[
+    int | None,
+    Option(
+        "Tokens of all passages: the first that does not fit is cut after a word, "
+        "the rest is left out; null: no limit.",
+        ge=1,
+    ),
+]
+Stop = Annotated[list[str] | None, Option("Texts at which an answer ends.")]
+MaxTokens = Annotated[int | None, Option("Longest answer.", ge=1)]
+
+
+class ChatGenerator(Connected):
+    """Answers questions by one chat model; see `AskingGenerator` for who keeps its replies.
+
+    Args:
+        connect: Makes the chat model, on first use.
+        prompt: What it is told.
+        request: Model and options of every request.
+        context_tokens: Tokens that the passages may take.
+        limits: How many calls, how long, how often again.
+        prices: What calls cost; default: the built-in table.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[Replies | None], ChatModel],
+        prompt: Prompt,
+        request: ChatRequest,
+        *,
+        context_tokens: int | None = None,
+        limits: Limits | None = None,
+        prices: Callable[[], Prices] = Prices.load,
+    ) -> None:
+        super().__init__(connect, limits=limits, prices=prices)
+        self.prompt, self._request, self._context_tokens = prompt, request, context_tokens
+
+    @property
+    def prompt_hash(self) -> str | None:
+        """A short hash of the prompt; None where another one's code has it."""
+        return self.prompt.hash
+
+    def signature_parts(self) -> Mapping[str, Any]:
+        """Return what answers depend on besides question and passages."""
+        request = self._request
+        return {
+            "model": request.model,
+            "prompt": self.prompt_hash,
+            "temperature": request.temperature,
+            "max_tokens": request.max_tokens,
+            "seed": request.seed,
+            "stop": fingerprint_json(request.stop) if request.stop else None,
+            "extra": fingerprint_json(dict(request.extra)) if request.extra else None,
+            "context_tokens": self._context_tokens,
+        }
+
+    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
+        """Answer from the passages that fit.
+
+        The prediction's contexts are the passages as the model saw them, so that it is judged by
+        these; its latency is that of the reply, also where that was stored.
+
+        Raises:
+            ChatFailure: There is no answer; with its cause, `refused` where the model refuses.
+        """
+        passages = fit(contexts, self._context_tokens)
+        messages = self.prompt.messages(question, passages)
+        reply = self.engine.ask(replace(self._request, messages=messages))
+        if reply.refused:
+            said = reply.refusal or f"finish reason {reply.finish_reason}"
+            raise ChatFailure(Cause.REFUSED, said, replies=(reply,))
+        usage = Usage(reply.usage.input_tokens, reply.usage.output_tokens, reply.cost_usd)
+        return Prediction(reply.text.strip(), passages, usage, latency_ms=reply.latency_ms)

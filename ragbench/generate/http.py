@@ -1,0 +1,68 @@
+"""A service that answers from passages: `type: http`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
+from ragbench.adapters.template import PASSAGE_PLACES, check_template, fill, passage_values
+from ragbench.generate.http_answer import AnswerPaths
+from ragbench.registry import Option
+from ragbench.types import Document, Prediction
+
+AnswerPath = Annotated[str, Option("Path to the answer.")]
+InputTokens = Annotated[str | None, Option("Path to the number of tokens that were sent.")]
+OutputTokens = Annotated[str | None, Option("Path to the number of tokens of the answer.")]
+Usd = Annotated[str | None, Option("Path to the cost in US dollars.")]
+
+
+class HttpGenerator:
+    """Post each question with its passages to a URL and read the answer off the JSON.
+
+    A server that is overloaded or breaks off is asked again within `timeout`; what is then still
+    wrong fails that question alone.
+    """
+
+    is_opaque = True
+
+    def __init__(
+        self,
+        *,
+        url: Url,
+        body: Annotated[
+            dict[str, Any] | None,
+            Option(
+                "What is sent, with {question}, {context}, {texts} or {contexts}; default: "
+                '`{question: "{question}", contexts: "{contexts}"}`.'
+            ),
+        ] = None,
+        answer: AnswerPath = "$.answer",
+        input_tokens: InputTokens = None,
+        output_tokens: OutputTokens = None,
+        usd: Usd = None,
+        headers: Headers = None,
+        timeout: Timeout = 60.0,
+        retries: Retries = 2,
+    ) -> None:
+        """Check the options; nothing is sent before the first question.
+
+        Raises:
+            OptionError: The URL, the body or a path cannot be one.
+        """
+        self._endpoint = Endpoint("http", url, headers, timeout=timeout, retries=retries)
+        self._body = body or {"question": "{question}", "contexts": "{contexts}"}
+        check_template(self._body, ("question", *PASSAGE_PLACES), "http", "body")
+        self._paths = AnswerPaths(
+            answer, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd
+        )
+
+    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
+        """Post a question.
+
+        Raises:
+            ChatFailure: The server does not answer, or not with JSON.
+            AdapterError: The JSON has no answer where the path says.
+        """
+        values = {"question": question, **passage_values(contexts)}
+        return self._paths.read(self._endpoint.post(fill(self._body, values)))

@@ -1,0 +1,96 @@
+"""Answers off the JSON of a server: one set of paths for generators and whole apps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragbench.adapters.hits import HitReader
+from ragbench.adapters.json_path import JsonPath, Place
+from ragbench.errors import AdapterError, OptionError
+from ragbench.registry import shown
+from ragbench.types import Document, Prediction, Usage
+
+_MANY = ("texts", "ids", "titles")
+
+
+class AnswerPaths:
+    """Where a reply has its answer, and what else it tells.
+
+    Args:
+        answer: Path to the answer.
+        more: Paths by option: `texts`, `ids`, `titles`, `queries` (lists), `input_tokens`,
+            `output_tokens`, `usd` (numbers); None leaves one out.
+
+    Raises:
+        OptionError: One is no path, or is one to a single value where a list is meant.
+
+    Example:
+        >>> paths = AnswerPaths("$.answer", texts="$.sources[*].text", usd="$.cost")
+        >>> found = paths.read({"answer": "Io", "sources": [{"text": "Io erupts."}], "cost": 0.1})
+        >>> found.answer, found.contexts[0].text, found.usage.usd
+        ('Io', 'Io erupts.', 0.1)
+    """
+
+    def __init__(self, answer: str, **more: str | None) -> None:
+        self._answer = JsonPath(answer, "http", "answer")
+        if self._answer.has_star:
+            raise OptionError("http", "answer", answer, "a path without [*]")
+        self._paths = {
+            option: JsonPath(path, "http", option)
+            for option, path in more.items()
+            if path is not None
+        }
+        for option in _MANY:
+            if option in self._paths and not self._paths[option].has_star:
+                raise OptionError("http", option, more[option], "a path with [*]")
+        if ("ids" in self._paths or "titles" in self._paths) and "texts" not in self._paths:
+            raise OptionError("http", "texts", None, "a path to the texts of the passages")
+
+    def read(self, reply: Any) -> Prediction:
+        """Return the answer with its passages, queries and usage.
+
+        Raises:
+            AdapterError: It is not where the path says, or no text.
+        """
+        answer = self._answer.one(reply)
+        if not isinstance(answer, str):
+            raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: text")
+        usage = Usage(
+            _count(self._value("input_tokens", reply)),
+            _count(self._value("output_tokens", reply)),
+            _number(self._value("usd", reply)),
+        )
+        queries = [text for text in self._all("queries", reply).values() if isinstance(text, str)]
+        return Prediction(answer, self._passages(reply), usage, queries)
+
+    def _passages(self, reply: Any) -> list[Document] | None:
+        if "texts" not in self._paths:
+            return None
+        texts = self._paths["texts"].find(reply)
+        ids, titles = self._all("ids", reply), self._all("titles", reply)
+        reader = HitReader(None)
+        found = []
+        for number, (place, text) in enumerate(texts.items(), start=1):
+            if not isinstance(text, str):
+                raise AdapterError(f"passage {number} is {shown(text)}, allowed: text")
+            hit = reader.read(own_id=ids.get(place), text=text, metadata=None, score=None)
+            title = titles.get(place)
+            found.append(Document(hit.id, text, title if isinstance(title, str) else ""))
+        return found
+
+    def _all(self, option: str, reply: Any) -> Mapping[Place, Any]:
+        path = self._paths.get(option)
+        return {} if path is None else path.find(reply, required=False)
+
+    def _value(self, option: str, reply: Any) -> Any:
+        return next(iter(self._all(option, reply).values()), None)
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < float("inf") else None

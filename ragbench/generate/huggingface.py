@@ -1,0 +1,110 @@
+"""Answers from a language model on this machine: `type: huggingface` (extra `huggingface`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from ragbench.embed.base import Device
+from ragbench.embed.checkpoint import find_checkpoint, need_packages
+from ragbench.generate.chat import ContextTokens, PromptOption, Stop, System
+from ragbench.generate.local_model import LocalModel
+from ragbench.generate.passages import fit
+from ragbench.generate.prompt import load_prompt
+from ragbench.llm import ChatFailure, Message
+from ragbench.registry import Option
+from ragbench.signature import fingerprint_json
+from ragbench.types import Cause, Document, Prediction, Usage
+
+
+class HuggingfaceGenerator:
+    """Answer by a causal language model of transformers, one question after the other.
+
+    The prompt takes the model's own chat template where it has one. Passages are cut to
+    `context_tokens`, and to what the model can read, counted by its own tokeniser.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Annotated[str, Option("A folder, or a name on the Hugging Face hub.")],
+        prompt: PromptOption = "qa",
+        system: System = None,
+        temperature: Annotated[
+            float, Option("Randomness of answers; 0 takes the likeliest token.", ge=0, le=2)
+        ] = 0.0,
+        max_tokens: Annotated[int, Option("Longest answer.", ge=1)] = 128,
+        seed: Annotated[int, Option("Seed of the sampling, for each question anew.", ge=0)] = 13,
+        stop: Stop = None,
+        context_tokens: ContextTokens = None,
+        device: Annotated[Device, Option("Where to compute.")] = "auto",
+    ) -> None:
+        """Find the model; it is loaded by `check` or the first question.
+
+        Raises:
+            OptionError: There is no such folder or prompt.
+            DataError: The file of the prompt is none.
+        """
+        self._checkpoint = find_checkpoint("huggingface", model)
+        self.prompt = load_prompt(prompt, system, "huggingface")
+        self._options = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        self._stop, self._context_tokens = tuple(stop or ()), context_tokens
+        self._model = LocalModel(self._checkpoint, device)
+
+    @property
+    def prompt_hash(self) -> str:
+        """A short hash of the prompt."""
+        return self.prompt.hash
+
+    def check(self) -> None:
+        """Load the model.
+
+        Raises:
+            MissingExtra: transformers or torch is not installed.
+            OptionError: The folder or the hub has no such model, or there is no such device.
+        """
+        packages = {"torch": "torch", "transformers": "transformers"}
+        need_packages("generator 'huggingface'", "huggingface", packages)
+        self._model.load()
+
+    def signature_parts(self) -> Mapping[str, Any]:
+        """Return what answers depend on besides question and passages."""
+        return {
+            "model": self._checkpoint.identity,
+            "prompt": self.prompt_hash,
+            **self._options,
+            "stop": fingerprint_json(self._stop) if self._stop else None,
+            "context_tokens": self._context_tokens,
+        }
+
+    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
+        """Answer from the passages that fit.
+
+        Raises:
+            ChatFailure: The question alone is longer than what the model can read.
+        """
+        self.check()
+        max_tokens = int(self._options["max_tokens"])
+        budget = self._budget(question, contexts, max_tokens)
+        passages = fit(contexts, budget, self._model.count)
+        while True:
+            tokens = self._model.tokens(self._messages(question, passages))
+            room = self._model.longest - max_tokens
+            if len(tokens) <= room or not passages:
+                break
+            passages = passages[:-1]  # tokens at the seams of passages were not counted
+        if len(tokens) > room:
+            detail = f"the question takes {len(tokens)} tokens, the model has room for {room}"
+            raise ChatFailure(Cause.ERROR, detail)
+        text, n_new = self._model.continued(tokens, stop=self._stop, **self._options)
+        return Prediction(text, passages, Usage(len(tokens), n_new, 0.0))
+
+    def _budget(self, question: str, contexts: Sequence[Document], max_tokens: int) -> int | None:
+        """Tokens that the passages may take: what is asked for, and what the model can read."""
+        empty = [Document(document.id) for document in contexts]
+        around = len(self._model.tokens(self._messages(question, empty)))
+        room = max(0, self._model.longest - max_tokens - around)
+        return room if self._context_tokens is None else min(room, self._context_tokens)
+
+    def _messages(self, question: str, passages: Sequence[Document]) -> tuple[Message, ...]:
+        return self.prompt.messages(question, passages)

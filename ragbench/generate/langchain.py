@@ -1,0 +1,140 @@
+"""Answers by what a LangChain application has: `type: langchain`, a chat model or a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from ragbench.adapters.live import live_object
+from ragbench.adapters.template import PASSAGE_PLACES, check_template, passage_values
+from ragbench.errors import OptionError
+from ragbench.generate.chain import Chain
+from ragbench.generate.chat import ChatGenerator, ContextTokens, PromptOption, Stop, System
+from ragbench.generate.prompt import load_prompt
+from ragbench.llm import ChatRequest, LangchainChat, Limits, Totals
+from ragbench.registry import Option
+from ragbench.signature import fingerprint_json
+from ragbench.types import Document, Prediction
+
+_DEFAULT_INPUT = {"question": "{question}", "context": "{context}"}
+
+
+class LangchainGenerator(ChatGenerator):
+    """Answer by a chat model, a Runnable or a chain of langchain.
+
+    A chat model is told the prompt, and its replies are kept; a chain gets `input` and does the
+    rest itself. Where a chain retrieves, its own passages, heard through callbacks, are what its
+    answers are judged by. Temperature and the like are those that the model was made with.
+    """
+
+    is_opaque = True
+
+    def __init__(
+        self,
+        *,
+        factory: Annotated[
+            str | None,
+            Option("`module:name` of the object, or of what makes it.", refers_to="object"),
+        ] = None,
+        args: Annotated[dict[str, Any] | None, Option("Arguments of the factory.")] = None,
+        prompt: PromptOption = "qa",
+        system: System = None,
+        stop: Stop = None,
+        context_tokens: ContextTokens = None,
+        input: Annotated[
+            str | dict[str, Any] | None,
+            Option(
+                "What a chain gets, with {question}, {context}, {texts} or {contexts}; default: "
+                '`{question: "{question}", context: "{context}"}`.'
+            ),
+        ] = None,
+        answer: Annotated[
+            str | None, Option("Path to the answer in what a chain returns; default: the usual.")
+        ] = None,
+        id_field: Annotated[
+            str | None, Option("Key of the metadata of a chain's passages that holds their ids.")
+        ] = None,
+        concurrency: Annotated[int, Option("Most calls at the same time.", ge=1)] = 16,
+        timeout: Annotated[float | None, Option("Seconds for one answer.", gt=0)] = 60.0,
+        retries: Annotated[
+            int, Option("Further tries of a chat model, where one can succeed.", ge=0)
+        ] = 6,
+        version: Annotated[str | None, Option("A word that changes when its answers do.")] = None,
+        client: Any = None,
+    ) -> None:
+        """Make or take the object; from Python, `client` is one that exists.
+
+        Raises:
+            AdapterError: The factory fails, or what it makes cannot be asked.
+            OptionError: An option that a chain, or a chat model, does not have.
+        """
+        owner = "generator 'langchain'"
+        made = live_object(client, factory, args, owner)
+        identity = fingerprint_json([factory, args, version])
+        super().__init__(
+            lambda replies: LangchainChat(made, version=identity),
+            load_prompt(prompt, system, "langchain"),
+            ChatRequest(_name_of(made, factory), (), stop=tuple(stop or ())),
+            context_tokens=context_tokens,
+            limits=Limits(concurrency=concurrency, timeout=timeout, retries=retries),
+        )
+        self._identity = identity
+        self._chain: Chain | None = None
+        if is_chat_model(made):
+            _refuse("a chat model", input=input, answer=answer, id_field=id_field)
+            return
+        defaults = {"prompt": None if prompt == "qa" else prompt}
+        _refuse("a chain", system=system, stop=stop, context_tokens=context_tokens, **defaults)
+        template = _DEFAULT_INPUT if input is None else input
+        check_template(template, ("question", *PASSAGE_PLACES), "langchain", "input")
+        self._chain = Chain(made, template, answer=answer, id_field=id_field, owner=owner)
+
+    @property
+    def prompt_hash(self) -> str | None:
+        """A short hash of the prompt; None where a chain has its own."""
+        return super().prompt_hash if self._chain is None else None
+
+    def signature_parts(self) -> Mapping[str, Any]:
+        """Return what answers depend on besides question and passages."""
+        return {**super().signature_parts(), "arguments": self._identity}
+
+    def check(self) -> None:
+        """Connect to a chat model; a chain is ready."""
+        if self._chain is None:
+            super().check()
+
+    def totals(self) -> Totals:
+        """Return what a chat model has cost; a chain's calls are in the usage of its answers."""
+        return super().totals() if self._chain is None else Totals()
+
+    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
+        """Ask the chain or the model.
+
+        Raises:
+            ChatFailure: The model has no answer.
+            AdapterError: What the chain returns is none.
+        """
+        if self._chain is None:
+            return super().generate(question, contexts)
+        return self._chain.ask(question, passage_values(contexts))
+
+
+def is_chat_model(target: Any) -> bool:
+    """Tell a chat model, also with options bound to it or fallbacks, from a chain."""
+    while (
+        inner := getattr(target, "bound", None) or getattr(target, "runnable", None)
+    ) is not None:
+        target = inner
+    return callable(getattr(target, "get_num_tokens_from_messages", None))
+
+
+def _name_of(made: Any, factory: str | None) -> str:
+    name = getattr(made, "model_name", None) or getattr(made, "model", None)
+    return name if isinstance(name, str) else factory or type(made).__name__
+
+
+def _refuse(kind: str, **options: Any) -> None:
+    """Refuse options that would do nothing."""
+    for option, value in options.items():
+        if value is not None:
+            raise OptionError("langchain", option, value, f"nothing: the object is {kind}")

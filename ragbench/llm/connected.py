@@ -1,0 +1,83 @@
+"""What asks a chat model: connected on first use, its replies kept where it is told to."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+
+from ragbench.llm.base import ChatModel
+from ragbench.llm.budget import Budget
+from ragbench.llm.engine import ChatEngine
+from ragbench.llm.limits import Limits
+from ragbench.llm.replies import Replies
+from ragbench.llm.usage import Prices, Totals
+
+
+class Connected:
+    """The base of judges and generators that ask one chat model.
+
+    Args:
+        connect: Makes the chat model, on first use.
+        limits: How many calls, how long, how often again.
+        prices: What calls cost; default: the built-in table.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[Replies | None], ChatModel],
+        *,
+        limits: Limits | None = None,
+        prices: Callable[[], Prices] = Prices.load,
+    ) -> None:
+        self._connect, self._limits, self.load_prices = connect, limits or Limits(), prices
+        self._replies: Replies | None = None
+        self._budget: Budget | None = None
+        self._engine: ChatEngine | None = None
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Connect, so that what is missing is said before anything is asked.
+
+        Raises:
+            MissingExtra: A package is not installed.
+            OptionError: There is no key, or an option that the chat model refuses.
+        """
+        self.engine  # noqa: B018 - made on first use
+
+    def keep_replies(self, replies: Replies | None) -> None:
+        """Set where replies are kept and looked up; before the first question."""
+        self._replies = replies
+
+    def spend_from(self, budget: Budget | None) -> None:
+        """Set what all calls may cost together; before the first question."""
+        self._budget = budget
+
+    @property
+    def engine(self) -> ChatEngine:
+        """What asks; made on first use."""
+        with self._lock:
+            if self._engine is None:
+                self._engine = ChatEngine(
+                    self._connect(self._replies),
+                    limits=self._limits,
+                    replies=self._replies,
+                    prices=self.load_prices(),
+                    budget=self._budget,
+                )
+                # who forgets to close leaves no connection behind
+                weakref.finalize(self, self._engine.close)
+            return self._engine
+
+    def totals(self) -> Totals:
+        """Return a copy of what has been sent and paid so far."""
+        totals = self.engine.totals
+        return replace(totals, models=set(totals.models))
+
+    def close(self) -> None:
+        """Cancel what is under way and give back the connections."""
+        with self._lock:
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()

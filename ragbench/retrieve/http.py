@@ -1,0 +1,107 @@
+"""A search service behind a URL: `type: http`. A question is posted, hits come back as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
+from ragbench.adapters.json_path import JsonPath, Place
+from ragbench.adapters.template import check_template, fill
+from ragbench.errors import AdapterError, OptionError
+from ragbench.registry import Option, shown
+from ragbench.types import Query, Retrieved, ScoredDocument
+
+_PLACES = ("question", "top_k", "query_id")
+
+
+class HttpRetriever:
+    """Post each question to a URL and read the hits off the JSON that comes back.
+
+    The order of the hits is the ranking. A server that is overloaded or breaks off is asked again
+    within `timeout`; what is then still wrong fails that query alone.
+    """
+
+    is_opaque = True
+    asks_one_by_one = True
+
+    def __init__(
+        self,
+        *,
+        url: Url,
+        body: Annotated[
+            dict[str, Any] | None,
+            Option('What is sent; default: `{query: "{question}", top_k: "{top_k}"}`.'),
+        ] = None,
+        ids: Annotated[str, Option("Path to the ids.")] = "$.hits[*].id",
+        scores: Annotated[str | None, Option("Path to the scores.")] = None,
+        texts: Annotated[
+            str | None, Option("Path to the texts; default: those of the corpus.")
+        ] = None,
+        titles: Annotated[str | None, Option("Path to the titles.")] = None,
+        queries: Annotated[
+            str | None, Option("Path to queries that the server formulated itself.")
+        ] = None,
+        headers: Headers = None,
+        timeout: Timeout = 60.0,
+        retries: Retries = 2,
+    ) -> None:
+        """Check the options; nothing is sent before the first question.
+
+        Raises:
+            OptionError: The URL, the body or a path cannot be one.
+        """
+        self._endpoint = Endpoint("http", url, headers, timeout=timeout, retries=retries)
+        self._body: Mapping[str, Any] = body or {"query": "{question}", "top_k": "{top_k}"}
+        check_template(self._body, _PLACES, "http", "body")
+        self._ids = _hits_path(ids, "ids")
+        self._parts = {
+            option: _hits_path(path, option)
+            for option, path in (("scores", scores), ("texts", texts), ("titles", titles))
+            if path is not None
+        }
+        self._queries = None if queries is None else JsonPath(queries, "http", "queries")
+
+    def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
+        """Post each question.
+
+        Raises:
+            ChatFailure: The server does not answer, or not with JSON.
+            AdapterError: The JSON has no hits where the paths say.
+        """
+        return [self._ask(query, top_k) for query in queries]
+
+    def _ask(self, query: Query, top_k: int) -> Retrieved:
+        values = {"question": query.text, "top_k": top_k, "query_id": query.id}
+        reply = self._endpoint.post(fill(self._body, values))
+        ids = self._ids.find(reply)
+        parts = {option: path.find(reply, required=False) for option, path in self._parts.items()}
+        for option, found in parts.items():
+            if ids and not found:
+                self._parts[option].find(reply)  # says what is missing, where a key is
+        hits = [
+            _hit(place, identifier, parts, number)
+            for number, (place, identifier) in enumerate(ids.items(), start=1)
+        ]
+        formulated = [] if self._queries is None else list(self._queries.find(reply).values())
+        return Retrieved(hits, [text for text in formulated if isinstance(text, str)])
+
+
+def _hits_path(text: str, option: str) -> JsonPath:
+    path = JsonPath(text, "http", option)
+    if not path.has_star:
+        raise OptionError("http", option, text, "a path with [*], such as $.hits[*].id")
+    return path
+
+
+def _hit(
+    place: Place, identifier: Any, parts: Mapping[str, Mapping[Place, Any]], number: int
+) -> ScoredDocument:
+    """One hit; what the server lacks of it is None."""
+    if isinstance(identifier, bool) or not isinstance(identifier, (str, int)):
+        raise AdapterError(f"hit {number} has the id {shown(identifier)}, allowed: text")
+    text, title = (parts.get(option, {}).get(place) for option in ("texts", "titles"))
+    for name, value in (("text", text), ("title", title)):
+        if value is not None and not isinstance(value, str):
+            raise AdapterError(f"hit {number} has the {name} {shown(value)}, allowed: text")
+    return ScoredDocument(str(identifier), parts.get("scores", {}).get(place), text, title)

@@ -1,0 +1,100 @@
+"""What a LangChain application searches with: `type: langchain`, by what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+from ragbench.adapters.either import Either
+from ragbench.adapters.hits import HitReader
+from ragbench.adapters.live import live_object
+from ragbench.errors import AdapterError
+from ragbench.registry import Option, shown
+from ragbench.types import Query, ScoredDocument
+
+_ALLOWED = "a langchain Document, or (Document, score)"
+
+
+class LangchainRetriever:
+    """Search with a retriever, a Runnable or a vector store of langchain.
+
+    `invoke` or `ainvoke` is called with the question; a vector store is asked for `top_k`
+    documents. The ORDER of the list is the ranking: a store's number may be a similarity or a
+    distance. Ids are `metadata[id_field]`, else the document's own, else a hash of its text, which
+    a note counts.
+    """
+
+    is_opaque = True
+    asks_one_by_one = True
+
+    def __init__(
+        self,
+        *,
+        factory: Annotated[
+            str | None,
+            Option("`module:name` of the object, or of what makes it.", refers_to="object"),
+        ] = None,
+        args: Annotated[dict[str, Any] | None, Option("Arguments of the factory.")] = None,
+        id_field: Annotated[
+            str | None, Option("Key of the metadata that holds the ids that are judged.")
+        ] = None,
+        client: Any = None,
+    ) -> None:
+        """Make or take the object; from Python, `client` is one that exists.
+
+        Raises:
+            AdapterError: The factory fails, or what it makes has no way to search.
+            OptionError: Not exactly one of factory and client.
+        """
+        made = live_object(client, factory, args, "retriever 'langchain'")
+        self._hits = HitReader(id_field)
+        self._invoke = Either(made, "invoke")
+        self._scored = Either(made, "similarity_search_with_score")
+        self._plain = Either(made, "similarity_search")
+        if not (self._invoke or self._scored or self._plain):
+            raise AdapterError(
+                f"retriever 'langchain': found {shown(made)}, allowed: an object with invoke, "
+                "ainvoke or similarity_search"
+            )
+
+    @property
+    def notes(self) -> list[str]:
+        """Where ids are not what they were asked to be."""
+        return self._hits.notes
+
+    def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
+        """Ask each question.
+
+        Raises:
+            AdapterError: The answer is no list of documents.
+        """
+        return [self._read(self._search(query.text, top_k)) for query in queries]
+
+    def _search(self, question: str, top_k: int) -> Any:
+        if self._invoke:
+            return self._invoke(question)
+        if self._scored:
+            try:
+                return self._scored(question, k=top_k)
+            except NotImplementedError:  # langchain's base class promises it for every store
+                if not self._plain:
+                    raise
+                self._scored = Either(None, "similarity_search_with_score")
+        return self._plain(question, k=top_k)
+
+    def _read(self, answer: Any) -> list[ScoredDocument]:
+        if isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
+            raise AdapterError(f"found {shown(answer)} instead of a list, allowed: {_ALLOWED}")
+        return [self._hit(hit, position) for position, hit in enumerate(answer, start=1)]
+
+    def _hit(self, hit: Any, position: int) -> ScoredDocument:
+        document, score = hit if isinstance(hit, (tuple, list)) and len(hit) == 2 else (hit, None)
+        text = getattr(document, "page_content", None)
+        if not isinstance(text, str):
+            raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_ALLOWED}")
+        return self._hits.read(
+            own_id=getattr(document, "id", None),
+            text=text,
+            metadata=getattr(document, "metadata", None),
+            score=score,
+        )

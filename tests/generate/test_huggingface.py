@@ -1,0 +1,133 @@
+"""`type: huggingface` on a tiny model with random weights, which the test builds."""
+
+import pytest
+
+from ragbench.errors import OptionError
+from ragbench.generate.huggingface import HuggingfaceGenerator
+from ragbench.llm import ChatFailure
+from ragbench.types import Document, Usage
+
+PASSAGES = [Document("1", "io has volcanoes and more"), Document("2", "europa has an ocean")]
+WORDS = ["io", "has", "volcanoes", "and", "more", "europa", "an", "ocean", "which", "moon", "?"]
+WORDS += ["Question", ":", "Answer", "[1]", "[2]"]
+
+
+@pytest.fixture(scope="module")
+def tiny_gpt(tmp_path_factory):
+    """A GPT-2 of one layer, 64 positions, words as tokens."""
+    pytest.importorskip("transformers")
+    import torch
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("models") / "gpt"
+    vocabulary = {word: number for number, word in enumerate(["<unk>", "<end>", *WORDS])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>"
+    ).save_pretrained(folder)
+    torch.manual_seed(3)
+    config = GPT2Config(
+        vocab_size=len(vocabulary),
+        n_positions=64,
+        n_embd=16,
+        n_layer=1,
+        n_head=2,
+        bos_token_id=1,
+        eos_token_id=1,
+    )
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+def generator(model, **options):
+    defaults = {"system": "", "max_tokens": 5, "device": "cpu"}
+    return HuggingfaceGenerator(model=model, **{**defaults, **options})
+
+
+def test_greedy_answers_are_those_of_transformers(tiny_gpt):
+    """The library itself, asked with the same tokens."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    made = generator(tiny_gpt)
+    prediction = made.generate("which moon ?", PASSAGES)
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_gpt)
+    model = AutoModelForCausalLM.from_pretrained(tiny_gpt)
+    text = made.prompt.messages("which moon ?", PASSAGES)[-1].content + "\n\nAnswer:"
+    tokens = tokenizer.encode(text)
+    for _ in range(5):
+        with torch.no_grad():
+            best = int(model(torch.tensor([tokens])).logits[0, -1].argmax())
+        tokens.append(best)
+        if best == 1:
+            break
+    n_new = len(tokens) - len(tokenizer.encode(text))
+    expected = tokenizer.decode(tokens[-n_new:], skip_special_tokens=True).strip()
+    assert prediction.answer == expected
+    assert prediction.usage == Usage(len(tokenizer.encode(text)), n_new, 0.0)
+    assert prediction.contexts == PASSAGES
+
+
+def test_a_seed_fixes_an_answer_whatever_was_asked_before(tiny_gpt):
+    import torch
+
+    made = generator(tiny_gpt, temperature=1.5, max_tokens=8)
+    state = torch.random.get_rng_state()
+    first = made.generate("which moon ?", PASSAGES)
+    made.generate("ocean ?", [])
+
+    assert made.generate("which moon ?", PASSAGES).answer == first.answer
+    others = {
+        generator(tiny_gpt, temperature=1.5, max_tokens=8, seed=seed)
+        .generate("which moon ?", PASSAGES)
+        .answer
+        for seed in range(4)
+    }
+    assert len(others) > 1
+    assert torch.equal(torch.random.get_rng_state(), state), "the caller's seed is untouched"
+
+
+def test_passages_are_cut_by_the_models_own_tokens(tiny_gpt):
+    prediction = generator(tiny_gpt, context_tokens=7).generate("which moon ?", PASSAGES)
+
+    assert [document.text for document in prediction.contexts] == [
+        "io has volcanoes and more",
+        "europa has",
+    ]
+
+
+def test_a_model_reads_no_more_than_it_can(tiny_gpt):
+    long = [Document(str(n), "io has volcanoes and more " * 4) for n in range(5)]
+
+    prediction = generator(tiny_gpt).generate("which moon ?", long)
+
+    assert 0 < len(prediction.contexts) < 5
+    assert prediction.usage.input_tokens <= 59
+    with pytest.raises(ChatFailure, match=r"the question takes 7. tokens, .* has room for 59"):
+        generator(tiny_gpt).generate("moon " * 70, [])
+
+
+def test_an_answer_ends_at_a_stop_text(tiny_gpt):
+    whole = generator(tiny_gpt, max_tokens=12, temperature=2.0).generate("ocean ?", []).answer
+    word = whole.split()[2]
+
+    cut = generator(tiny_gpt, max_tokens=12, temperature=2.0, stop=[word])
+
+    assert cut.generate("ocean ?", []).answer == whole.split(word, 1)[0].strip()
+
+
+def test_what_an_answer_depends_on(tiny_gpt):
+    parts = generator(tiny_gpt).signature_parts()
+
+    assert parts["model"].startswith("sha256-")
+    assert parts["prompt"] != generator(tiny_gpt, system="Be rude.").signature_parts()["prompt"]
+
+
+def test_no_such_model():
+    with pytest.raises(OptionError, match="huggingface: model: found '/nowhere'"):
+        generator("/nowhere")

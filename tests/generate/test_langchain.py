@@ -1,0 +1,177 @@
+"""`type: langchain` with langchain's own chat models, chains and retrievers."""
+
+import pytest
+from langchain_core.documents import Document as LangchainDocument
+from langchain_core.language_models.fake_chat_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+
+from ragbench.errors import AdapterError, OptionError
+from ragbench.generate.apps.langchain import LangchainApp
+from ragbench.generate.base import AskingGenerator
+from ragbench.generate.langchain import LangchainGenerator
+from ragbench.llm import Replies
+from ragbench.types import Document, Usage
+from tests.retrieve.foreign import store
+
+PASSAGES = [Document("io", "It has volcanoes.", "Io"), Document("b", "Europa has an ocean.")]
+ASK = ChatPromptTemplate.from_template("{context}\n{question}")
+
+
+def models(*texts, **told):
+    message = AIMessage(
+        texts[0],
+        usage_metadata={"input_tokens": 9, "output_tokens": 2, "total_tokens": 11},
+        response_metadata={"model_name": "gpt-4o-mini"},
+    )
+    return GenericFakeChatModel(messages=iter([message]))
+
+
+def echo(message):
+    return message if isinstance(message, str) else str(message)
+
+
+def chain_over(retriever, model):
+    """The chain of every tutorial."""
+    parts = {"context": retriever, "question": RunnablePassthrough()}
+    return parts | ASK | model | StrOutputParser()
+
+
+def test_a_chat_model_is_told_the_prompt_and_its_replies_are_kept(tmp_path):
+    answers = []
+    for text in ("Io.", "another answer, never asked for"):
+        made = LangchainGenerator(client=FakeListChatModel(responses=[text]), system="Brief.")
+        with Replies(tmp_path / "replies.sqlite") as replies:
+            made.keep_replies(replies)
+            made.check()
+            answers.append(made.generate("Which moon?", PASSAGES).answer)
+            made.close()
+
+    assert answers == ["Io.", "Io."]
+    assert isinstance(made, AskingGenerator)
+    assert made.prompt_hash is not None
+
+
+@pytest.mark.parametrize(
+    "model", [FakeListChatModel(responses=["x"]).bind(stop=["a"]), models("x").with_retry()]
+)
+def test_a_chat_model_with_options_bound_is_one(model):
+    made = LangchainGenerator(client=model)
+    assert made.generate("Which?", PASSAGES).answer == "x"
+    made.close()
+
+
+def test_a_chain_gets_question_and_context():
+    chain = ASK | RunnableLambda(lambda prompt: prompt.to_messages()[0].content)
+
+    prediction = LangchainGenerator(client=chain).generate("Which moon?", PASSAGES)
+
+    assert prediction.answer == "Io It has volcanoes.\n\nEuropa has an ocean.\nWhich moon?"
+    assert prediction.contexts is None, "it retrieved nothing: the passages that it was given count"
+
+
+@pytest.mark.parametrize("kind", [LangchainGenerator, LangchainApp])
+def test_what_the_users_own_chain_retrieved_is_what_it_is_judged_by(kind):
+    retriever = store().as_retriever(search_kwargs={"k": 2})
+    expected = [document.metadata["doc"] for document in retriever.invoke("Io has volcanoes.")]
+    made = kind(
+        client=chain_over(retriever, models("It erupts.")), input="{question}", id_field="doc"
+    )
+
+    question = "Io has volcanoes."
+    prediction = (
+        made.generate(question, []) if kind is LangchainGenerator else made.answer(question)
+    )
+
+    assert prediction.answer == "It erupts."
+    assert [document.id for document in prediction.contexts] == expected
+    assert prediction.contexts[0].text == "Io has volcanoes."
+    assert prediction.usage == Usage(9, 2, pytest.approx((9 * 0.15 + 2 * 0.6) / 1e6))
+    assert prediction.queries == []
+
+
+class Several(BaseRetriever):
+    """Asks another retriever several queries, as a MultiQueryRetriever does."""
+
+    inner: BaseRetriever
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        found = []
+        for part in ("Titan has lakes.", "Io has volcanoes."):
+            config = {"callbacks": run_manager.get_child()}
+            found += self.inner.invoke(part, config=config)
+        return found[:3][::-1]
+
+
+def test_the_outermost_retriever_counts_and_its_own_queries_are_formulated_ones():
+    inner = store().as_retriever(search_kwargs={"k": 2})
+    outer = Several(inner=inner)
+    expected = [document.metadata["doc"] for document in outer.invoke("volcanoes and lakes?")]
+
+    prediction = LangchainApp(client=chain_over(outer, models("x")), id_field="doc").answer(
+        "volcanoes and lakes?"
+    )
+
+    assert [document.id for document in prediction.contexts] == list(dict.fromkeys(expected))
+    assert prediction.queries == ["Titan has lakes.", "Io has volcanoes."]
+
+
+def test_documents_in_the_answer_count_where_no_retriever_was_heard():
+    found = [LangchainDocument("Io.", id="io")]
+    chain = RunnableLambda(lambda given: {"answer": given["input"], "context": found})
+
+    prediction = LangchainApp(client=chain, input={"input": "{question}"}).answer("why?")
+
+    assert prediction.answer == "why?"
+    assert prediction.contexts == [Document("io", "Io.")]
+    assert prediction.usage == Usage(), "unknown, not 0"
+
+
+@pytest.mark.parametrize(
+    ("result", "path", "expected"),
+    [
+        ("text ", None, "text"),
+        ({"result": "a"}, None, "a"),
+        (AIMessage("b"), None, "b"),
+        ({"answer": AIMessage([{"type": "text", "text": "c"}])}, None, "c"),
+        ({"deep": [{"said": "d"}]}, "$.deep[0].said", "d"),
+    ],
+)
+def test_what_chains_return(result, path, expected):
+    made = LangchainApp(client=RunnableLambda(lambda question: result), answer=path)
+
+    assert made.answer("why?").answer == expected
+
+
+@pytest.mark.parametrize("result", [None, 3, ["a"], {"no": "answer"}, {"answer": None}])
+def test_anything_else_is_malformed(result):
+    made = LangchainApp(client=RunnableLambda(lambda question: result))
+
+    with pytest.raises(AdapterError, match="instead of an answer, allowed: text, a message"):
+        made.answer("why?")
+
+
+def test_an_object_that_only_looks_like_a_chain():
+    class Plain:
+        async def ainvoke(self, given):
+            return f"asked {given}"
+
+    assert LangchainApp(client=Plain()).answer("why?").answer == "asked why?"
+
+
+@pytest.mark.parametrize(
+    ("client", "options", "message"),
+    [
+        (models("x"), {"input": "{question}"}, "langchain: input: .*nothing: the object is a chat"),
+        (RunnableLambda(echo), {"system": "x"}, "langchain: system: .*the object is a chain"),
+        (RunnableLambda(echo), {"context_tokens": 5}, "langchain: context_tokens: found 5"),
+        (RunnableLambda(echo), {"input": {"q": "{qustion}"}}, "did you mean 'question'"),
+        (RunnableLambda(echo), {"answer": "$["}, "langchain: answer: found"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(client, options, message):
+    with pytest.raises(OptionError, match=message):
+        LangchainGenerator(client=client, **options)

@@ -1,0 +1,108 @@
+"""`type: haystack` with objects of the shape that Haystack has, and its own where it is."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from ragbench.errors import AdapterError, OptionError
+from ragbench.retrieve.haystack import HaystackRetriever
+from ragbench.retrieve.python import as_retriever
+from ragbench.types import Query, ScoredDocument
+
+QUERY = Query("q", "moons")
+INPUTS = {"embedder": {"text": "{question}"}, "search": {"top_k": "{top_k}"}}
+
+
+def document(id, content="Io.", score=0.5, **meta):
+    return SimpleNamespace(id=id, content=content, score=score, meta=meta)
+
+
+class Component:
+    """As an InMemoryBM25Retriever is called."""
+
+    def run(self, query, filters=None, top_k=None):
+        return {"documents": [document("a"), document("b"), document("c")][:top_k]}
+
+
+class Untold:
+    def run(self, query):
+        return {"documents": [document(query)]}
+
+
+class OnlyAsync:
+    async def run_async(self, query):
+        return {"documents": [document("a")]}
+
+
+class Pipeline:
+    """As a pipeline is called: its data by component."""
+
+    def get_component(self, name):
+        return name
+
+    def run(self, data, include_outputs_from=None):
+        question, top_k = data["embedder"]["text"], data["search"]["top_k"]
+        first = [document("first")]
+        return {
+            "search": {"documents": first},
+            "ranker": {"documents": [document(f"{question}{i}") for i in range(top_k)]},
+            "other": {"meta": 1},
+        }
+
+
+def test_a_component_gets_the_question_and_top_k():
+    [hits] = HaystackRetriever(client=Component()).retrieve([QUERY], 2)
+
+    assert hits == [ScoredDocument("a", 0.5, "Io."), ScoredDocument("b", 0.5, "Io.")]
+
+
+@pytest.mark.parametrize(("client", "id"), [(Untold(), "moons"), (OnlyAsync(), "a")])
+def test_a_component_gets_what_it_takes(client, id):
+    assert HaystackRetriever(client=client).retrieve([QUERY], 2)[0][0].id == id
+    assert isinstance(as_retriever(client, {}, "r"), HaystackRetriever)
+
+
+def test_a_pipeline_gets_inputs_and_its_last_documents_count():
+    retriever = HaystackRetriever(client=Pipeline(), inputs=INPUTS)
+
+    assert [hit.id for hit in retriever.retrieve([QUERY], 2)[0]] == ["moons0", "moons1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"client": Pipeline()}, OptionError, "haystack: inputs: found None.*for a pipeline"),
+        ({"client": 3}, AdapterError, r"found 3, allowed: an object with run\(query"),
+        (
+            {"client": Pipeline(), "inputs": {"a": "{quetsion}"}},
+            OptionError,
+            "did you mean 'question'",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_said_at_once(options, error, message):
+    with pytest.raises(error, match=message):
+        HaystackRetriever(**options)
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"documents": None}, {"documents": [3]}])
+def test_anything_else_is_malformed(answer):
+    odd = SimpleNamespace(run=lambda query: answer)
+
+    with pytest.raises(AdapterError, match=r"allowed: a (mapping with documents|Document)"):
+        HaystackRetriever(client=odd).retrieve([QUERY], 5)
+
+
+def test_the_real_package(monkeypatch):
+    """Its own BM25 over its own store."""
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "false")
+    pytest.importorskip("haystack", reason="Haystack is not installed")
+    from haystack import Document
+    from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+    store = InMemoryDocumentStore()
+    store.write_documents([Document(id="io", content="Io has volcanoes"), Document(content="x")])
+    retriever = as_retriever(InMemoryBM25Retriever(document_store=store), {}, "r")
+
+    assert retriever.retrieve([Query("q", "volcanoes")], 1)[0][0].id == "io"

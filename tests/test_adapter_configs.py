@@ -1,0 +1,98 @@
+"""The example configs of adapters, run as they are against servers on loopback."""
+
+import json
+import runpy
+
+import pytest
+
+from ragbench import run_experiment
+from ragbench.experiment.choices import Choices
+from ragbench.testing import ChatServer
+from tests.retrieve.search_server import Reply, SearchServer
+
+FEW = Choices(limit=6)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def systems(experiment):
+    return {system["name"]: system for system in experiment.summary["systems"]}
+
+
+def predictions(experiment, system):
+    lines = (experiment.path / "predictions" / f"{system}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_langchain(repository):
+    experiment = run_experiment(repository / "configs" / "langchain.yaml", choices=FEW)
+
+    found = systems(experiment)
+    assert found["ours"]["scores"]["recall@10"]["failed"] == {}
+    assert found["ours"]["scores"]["recall@10"]["mean"] > 0.2
+    [first, *_] = predictions(experiment, "ours--ours")
+    assert len(first["contexts"]) == 4, "what the chain retrieved, not what it was given"
+    assert first["answer"] == first["contexts"][0]["text"]
+
+
+def test_openai(repository, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatServer("An answer of the server.") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        experiment = run_experiment(repository / "configs" / "openai.yaml", choices=FEW)
+
+    rows = predictions(experiment, "bm25--gpt") + predictions(experiment, "minilm--gpt")
+    assert {row["answer"] for row in rows} == {"An answer of the server."}
+    assert all(row["usage"]["usd"] > 0 and row["latency_ms"] > 0 for row in rows)
+    assert server.counters.requests <= len(rows) == 12
+
+
+def test_http(repository, monkeypatch):
+    asked = []
+
+    def script(body):
+        asked.append(body)
+        if "passages" in body:
+            return {"answer": body["passages"][0]}
+        if len(asked) == 3:
+            return Reply({"error": "token secret-of-tests is unknown"}, 401)
+        return {"hits": [{"id": "io-volcanoes", "score": 2}, {"id": "europa-ocean", "score": 1}]}
+
+    with SearchServer(script) as server:
+        for name in ("SEARCH_URL", "ANSWER_URL"):
+            monkeypatch.setenv(name, server.url)
+        monkeypatch.setenv("SEARCH_TOKEN", "secret-of-tests")
+        experiment = run_experiment(
+            repository / "configs" / "http.yaml",
+            {"retrievers.service.concurrency": 1},  # so that the third question is known
+            choices=FEW,
+        )
+
+    assert server.received[0][1]["Authorization"] == "Bearer secret-of-tests"
+    written = [path for path in experiment.path.rglob("*") if path.is_file()]
+    assert written
+    assert all(b"secret-of-tests" not in path.read_bytes() for path in written)
+    rows = map(json.loads, (experiment.path / "unscored.jsonl").read_text().splitlines())
+    failed = [row for row in rows if row["system"] == "service" and row["status"] == "failed"]
+    [query] = {row["query_id"] for row in failed}
+    assert {row["cause"] for row in failed} == {"server_error"}
+    for row in failed:
+        assert row["detail"].startswith("retriever 'service': the server answered 401")
+        assert row["detail"].endswith(f"(query '{query}')")
+
+
+def test_live_objects_of_langchain(repository):
+    myapp = runpy.run_path(str(repository / "configs" / "myapp.py"))
+    folder = repository / "datasets" / "example"
+    experiment = run_experiment(
+        {"dataset": {"type": "beir", "path": str(folder), "split": "test"}},
+        retrievers={"mine": myapp["build_retriever"](k=4)},
+        generators={"chain": lambda question, contexts: "x"},
+        choices=FEW,
+    )
+
+    score = systems(experiment)["mine"]["scores"]["ndcg@10"]
+    assert (score["failed"], score["n"] + score["not_applicable"]) == ({}, 6)
