@@ -39,7 +39,7 @@ MAX_VARIANTS = 100
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 # what expand_sweeps makes; a saved config has these names
-_SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_]*=[A-Za-z0-9_.+-]+)+")
+_SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_.]*=[A-Za-z0-9_.+-]+)+")
 _NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
 _MADE_WHEN_SET = (
     *((block,) for block in BLOCKS),

@@ -13,6 +13,7 @@ from ragbench.experiment.calls import Calls
 from ragbench.generate.python import as_generator
 from ragbench.llm import Replies
 from ragbench.registry import PYTHON
+from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.python import as_retriever
 from ragbench.score.judge.base import AskingJudge, Judge
 from ragbench.score.judge.judge import load_rubrics, make_judge
@@ -29,8 +30,15 @@ def build_retriever(name: str, component: Component | None, live: Any) -> Any:
     if component is None:
         return as_retriever(live, {}, owner)
     if component.type.startswith(PYTHON):
-        return as_retriever(component.cls, component.options, owner)
-    return _make(component)
+        made: Any = as_retriever(component.cls, component.options, owner)
+    else:
+        made = _make(component)
+    if component.chunk is None:
+        return made
+    try:
+        return with_chunks(made, component.chunk)
+    except OptionError as error:
+        raise _at(error, component.place, f"{name}.chunk".rstrip(".")) from error
 
 
 def build_generator(name: str, component: Component | None, live: Any) -> Any:
