@@ -53,7 +53,7 @@ def call_each(
     function: Callable[[Item], Value],
     items: Sequence[Item],
     calls: Calls,
-    on_done: Callable[[int], None] = lambda n: None,
+    on_outcome: Callable[[int, Outcome[Value]], None] = lambda position, outcome: None,
 ) -> list[Outcome[Value]]:
     """Call a function with every item and return the outcomes in the order of the items.
 
@@ -61,12 +61,12 @@ def call_each(
         function: Called once per item, at most `calls.concurrency` at a time.
         items: Its arguments.
         calls: Timeout and concurrency.
-        on_done: Told after each item how many have just been done.
+        on_outcome: Given each item's position and outcome as soon as it is there.
     """
     outcomes: list[Outcome[Value] | None] = [None] * len(items)
     for position, outcome in _outcomes(function, items, calls):
         outcomes[position] = outcome
-        on_done(1)
+        on_outcome(position, outcome)
     return [outcome for outcome in outcomes if outcome is not None]
 
 
