@@ -1,0 +1,206 @@
+"""JSON over HTTP, in the standard library: a request, a reply, its time limit and its retries."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from ragbench.errors import OptionError
+from ragbench.llm.base import ChatFailure
+from ragbench.llm.failures import failure_of_connection, failure_of_status, shortened
+from ragbench.llm.limits import Backoff
+from ragbench.registry import Option
+from ragbench.secrets import redact
+from ragbench.types import Cause
+
+_LARGEST_REPLY = 64 * 2**20  # bytes; what is longer is no answer to one question
+_SHORTEST_SECRET = 8  # shorter parts of a header are words
+
+Url = Annotated[str, Option("Where to POST.")]
+Headers = Annotated[
+    dict[str, str] | None, Option('Headers; `"Bearer ${TOKEN}"` reads the environment.')
+]
+Timeout = Annotated[float, Option("Seconds for one reply, all tries.", gt=0)]
+Retries = Annotated[int, Option("Further tries, where one can succeed.", ge=0)]
+Concurrency = Annotated[int, Option("Most calls at the same time.", ge=1)]
+
+
+class Endpoint:
+    """One URL that takes JSON and answers JSON.
+
+    Connections stay open between questions. 408, 425, 429 and 5xx are asked again, as long after
+    as the server says, and so are connections that break; redirects are not followed, since they
+    would carry the headers elsewhere. No message holds a header's value or the URL's query.
+
+    Args:
+        owner: Whose option the URL is, for messages: `http`.
+        url: `http://` or `https://`, without a user name.
+        headers: Further headers.
+        timeout: Seconds for one reply, all tries and the waiting between them.
+        retries: Further tries.
+
+    Raises:
+        OptionError: The URL cannot be one.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout: float = 60.0,
+        retries: int = 2,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+            bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+            raise OptionError(owner, "url", bare, "http://host/path or https://host/path")
+        self._secure, self._host = parts.scheme == "https", parts.hostname
+        self._port, query = parts.port, f"?{parts.query}" if parts.query else ""
+        self._target = f"{parts.path or '/'}{query}"
+        self.address = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        """The URL without its query, as messages name it."""
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._headers |= headers or {}
+        self._secrets = _secrets_of(headers or {}, parts.query)
+        self._timeout, self._retries, self._backoff = timeout, retries, Backoff(seed=0)
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+        weakref.finalize(self, _close, self._idle)
+
+    def post(self, body: Any) -> Any:
+        """Return the reply to a body.
+
+        Raises:
+            ChatFailure: There is none: `timeout`, `server_error`, or `malformed` if it is no JSON.
+        """
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        deadline = time.monotonic() + self._timeout
+        for tried in range(1, self._retries + 2):
+            try:
+                return self._read(self._once(content, deadline))
+            except ChatFailure as failure:
+                wait_s = self._backoff.seconds(failure, tried) if failure.retryable else 0.0
+                late = time.monotonic() + wait_s >= deadline
+                if not failure.retryable or tried > self._retries or late:
+                    more = f"; tried {tried} times" if tried > 1 else ""
+                    raise self._clean(failure.but(detail=failure.detail + more)) from None
+            time.sleep(wait_s)
+        raise AssertionError  # pragma: no cover - the last try returns or raises
+
+    def _once(self, content: bytes, deadline: float) -> bytes:
+        """Send once and return the body of a 200; a connection that has grown stale is replaced."""
+        connection, is_old = self._connection(deadline)
+        with _Alarm(connection, deadline) as alarm:
+            try:
+                try:
+                    connection.request("POST", self._target, content, self._headers)
+                    response = connection.getresponse()
+                except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError):
+                    if not is_old or alarm.rang:
+                        raise
+                    connection.close()  # the server gave it up while it was idle
+                    connection.request("POST", self._target, content, self._headers)
+                    response = connection.getresponse()
+                text = response.read(_LARGEST_REPLY + 1)
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                if alarm.rang or isinstance(error, TimeoutError):
+                    raise self._too_late() from None
+                words = f"{self.address}: {type(error).__name__}: {error}"
+                raise failure_of_connection(words) from None
+        if alarm.rang:  # what broke off in the middle may still look like a reply
+            connection.close()
+            raise self._too_late()
+        return self._checked(connection, response, text)
+
+    def _too_late(self) -> ChatFailure:
+        detail = f"{self.address} did not answer within {self._timeout:g} s"
+        return ChatFailure(Cause.TIMEOUT, detail)
+
+    def _checked(self, connection: http.client.HTTPConnection, response: Any, text: bytes) -> bytes:
+        if len(text) > _LARGEST_REPLY or response.will_close:
+            connection.close()
+        else:
+            with self._lock:
+                self._idle.append(connection)
+        if len(text) > _LARGEST_REPLY:
+            raise ChatFailure(Cause.MALFORMED, f"{self.address}: the reply is larger than 64 MiB")
+        if 200 <= response.status < 300:
+            return text
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        said = text.decode("utf-8", "replace") or response.reason
+        if 300 <= response.status < 400:
+            said = "it redirects, which is not followed: give the URL that answers"
+        raise failure_of_status(response.status, f"{self.address}: {said}", headers=headers)
+
+    def _connection(self, deadline: float) -> tuple[http.client.HTTPConnection, bool]:
+        left_s = max(0.001, deadline - time.monotonic())
+        with self._lock:
+            if self._idle:
+                connection = self._idle.pop()
+                if connection.sock is not None:
+                    connection.sock.settimeout(left_s)
+                return connection, True
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        return kind(self._host, self._port, timeout=left_s), False
+
+    def _read(self, text: bytes) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            start = shortened(text[:200].decode("utf-8", "replace"))
+            found = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"
+            raise ChatFailure(Cause.MALFORMED, f"{self.address}: {found}") from None
+
+    def _clean(self, failure: ChatFailure) -> ChatFailure:
+        return failure.but(detail=redact(failure.detail, self._secrets))
+
+
+def _close(connections: list[http.client.HTTPConnection]) -> None:
+    for connection in connections:
+        connection.close()
+
+
+class _Alarm:
+    """Breaks a connection at a deadline: a server that sends a byte a second never times out."""
+
+    def __init__(self, connection: http.client.HTTPConnection, deadline: float) -> None:
+        self._connection, self.rang = connection, False
+        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._ring)
+        self._timer.daemon = True
+
+    def __enter__(self) -> _Alarm:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._timer.cancel()
+
+    def _ring(self) -> None:
+        self.rang = True
+        sock = self._connection.sock
+        if sock is not None:
+            with contextlib.suppress(OSError):  # it has been closed meanwhile
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+def _secrets_of(headers: Mapping[str, str], query: str) -> dict[str, str]:
+    """What must not stand in a message: the words of headers, and the values of the URL's query."""
+    found = {
+        f"url.{name}": value for name, value in parse_qsl(query) if len(value) >= _SHORTEST_SECRET
+    }
+    for name, value in headers.items():
+        for number, word in enumerate(value.split()):
+            if len(word) >= _SHORTEST_SECRET and "/" not in word:
+                found[f"headers.{name}" + (f".{number}" if number else "")] = word
+    return found
