@@ -50,8 +50,6 @@ def check_chunk(item: Item, type_name: str, component: Any, context: Context) ->
     before = len(report)
     values, written = check_block(block, Chunking, report)
     resolve_options(block, declared_options(Chunking), values, context)
-    if (name := values.get("tokenizer")) is not None and (context.base / name).is_dir():
-        values["tokenizer"] = str((context.base / name).absolute())
     if len(report) > before:
         return CheckedChunk(None, {CHUNK: written})
     try:

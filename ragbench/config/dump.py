@@ -151,8 +151,9 @@ def _move_options(
         value = options.get(key)
         if key not in written or "${" in str(written[key]):
             continue
-        is_file = option.option.refers_to == "path_or_name" and os.path.isabs(str(value))
-        if option.option.refers_to == "path" or is_file:
+        names = ("path_or_name", "folder_or_name")
+        is_there = option.option.refers_to in names and os.path.isabs(str(value))
+        if option.option.refers_to == "path" or is_there:
             written[key] = _relative(value, folder)
 
 

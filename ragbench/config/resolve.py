@@ -20,10 +20,12 @@ def resolve_options(
         value = item.get(key)
         if value is None or key not in values:
             continue
-        if option.option.refers_to == "path_or_name":
-            # what is no file there is left to the component, which knows its names
-            if (file := context.base / str(value.value)).is_file():
-                values[key] = str(file.absolute())
+        if option.option.refers_to in ("path_or_name", "folder_or_name"):
+            # what is not there is left to the component, which knows its names
+            path = context.base / str(value.value)
+            is_name = option.option.refers_to == "path_or_name"
+            if path.is_file() if is_name else path.is_dir():
+                values[key] = str(path.absolute())
         elif option.option.refers_to == "object":
             _check_object(value, context)
         elif option.option.refers_to != "path":
@@ -33,9 +35,9 @@ def resolve_options(
             kept = zip(values[key], paths, strict=True)
             values[key] = [type(old)(path) for old, path in kept if path is not None]
         elif isinstance(value.value, str):
-            path = resolve_path(value, context.base, context.report)
-            if path is not None:
-                values[key] = str(path) if isinstance(values[key], str) else path
+            found = resolve_path(value, context.base, context.report)
+            if found is not None:
+                values[key] = str(found) if isinstance(values[key], str) else found
 
 
 def _check_object(item: Item, context: Context) -> None:

@@ -132,7 +132,7 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
     refers_to = None if declared is None else declared.option.refers_to
     if isinstance(value, (list, tuple)):
         return [_content(name, part, component, hidden) for part in value]
-    if isinstance(value, Path) or refers_to in ("path", "path_or_name"):
+    if isinstance(value, Path) or refers_to in ("path", "path_or_name", "folder_or_name"):
         return _content_of_path(Path(value))
     if isinstance(value, str):
         # a model may be a folder, whatever its option is called

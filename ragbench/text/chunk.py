@@ -40,7 +40,7 @@ class Chunking:
         Option(
             "tokens: a model whose tokens are counted, by folder or hub name (extra huggingface); "
             "default: words and punctuation marks.",
-            refers_to="path_or_name",
+            refers_to="folder_or_name",
         ),
     ] = None
     factory: Annotated[
