@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragbench.data.column_paths import with_paths
 from ragbench.data.columns import Columns, resolve_columns
 from ragbench.data.corpus import empty_note
 from ragbench.data.given import Gathered
@@ -37,6 +38,7 @@ class RecordTable:
         file: object,
         cells: bool = False,
     ) -> None:
+        entries = with_paths(entries, columns or {})
         self._entries, self._documents = entries, documents
         present = list(dict.fromkeys(key for entry in entries for key in entry.values))
         resolved = resolve_columns(present, columns, file)
