@@ -10,6 +10,7 @@ from ragbench.config.chunking import CHUNK, CHUNK_HELP, indexes
 from ragbench.config.components import common_keys
 from ragbench.config.schema import (
     BLOCKS,
+    BudgetLimits,
     Executor,
     JudgeCommon,
     Match,
@@ -65,6 +66,7 @@ def config_schema() -> Schema:
         "generators": _mapping("generator"),
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
+        "budget": _object(declared_options(BudgetLimits).values()),
         "executor": _object(declared_options(Executor).values()),
     }
     for block, description in BLOCKS.items():

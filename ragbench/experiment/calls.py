@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ragbench.errors import AdapterError
-from ragbench.llm import ChatFailure
+from ragbench.llm.base import ChatFailure
 from ragbench.types import Cause
 
 Item = TypeVar("Item")
@@ -48,6 +48,8 @@ class Calls:
     """Seconds that one call may take; None waits for ever."""
     concurrency: int = 1
     """How many calls may be under way at once."""
+    refused: Callable[[], str | None] = lambda: None
+    """Says why no further call may be made; None while one may."""
 
 
 def call_each(
@@ -103,17 +105,18 @@ def _outcomes(
 
 def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Outcome[Value]:
     """Call a function once and tell what came of it."""
+    if (reason := calls.refused()) is not None:
+        return Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {reason}")
     start = time.perf_counter()
     try:
         value = within(calls.timeout, function, item)
     except TimedOut:
         detail = f"{calls.owner} did not answer within {calls.timeout:g} s"
         return Outcome(None, Cause.TIMEOUT, detail, _ms_since(start))
+    except ChatFailure as failure:
+        return Outcome(None, failure.cause, f"{calls.owner}: {failure}", _ms_since(start))
     except AdapterError as error:
         return Outcome(None, Cause.MALFORMED, f"{calls.owner}: {error}", _ms_since(start))
-    except ChatFailure as failure:  # a server's: its cause is known
-        detail = f"{calls.owner}: {failure.detail}"
-        return Outcome(None, failure.cause, detail, _ms_since(start))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a user's code raises anything

@@ -35,3 +35,5 @@ class Results:
     """The mapping of `comparisons.json`."""
     work: Mapping[str, Work] = field(default_factory=dict)
     """Stage -> how much of it was stored, and how long the rest took."""
+    spending: dict[str, Any] | None = None
+    """What the budget limits, what was spent and what is missing; None without a budget."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import Any
 from ragbench.comparison.paired import Method, compare_systems
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config import load_config
-from ragbench.config.schema import DEFAULT_PASSAGES, ExperimentConfig
+from ragbench.config.schema import DEFAULT_PASSAGES, BudgetLimits, ExperimentConfig
 from ragbench.data.run_folder import check_output
 from ragbench.errors import NotBuiltYet
+from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.generation import Answers, given_answers, passages_of
@@ -34,11 +35,14 @@ from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
 from ragbench.experiment.retrieval import Ranked, ranked
 from ragbench.experiment.score_stages import Scores, column_parts
-from ragbench.experiment.scoring import notes_on_answers
+from ragbench.experiment.scoring import judged_items, notes_on_answers
 from ragbench.experiment.session import run_in
 from ragbench.experiment.shelf import Shelves
+from ragbench.experiment.spending import spending_of
 from ragbench.experiment.stages import Stages
+from ragbench.llm import Budget
 from ragbench.score.judge.columns import Judged
+from ragbench.types import Retrieved
 
 
 def run_experiment(
@@ -89,13 +93,16 @@ def run_experiment(
     plan = make_plan(config, collection, choices, live)
     check_output(Path(config.output), config.name)
     with ExitStack() as stack:
-        stack.enter_context(connected(plan.judges, replay=choices.judge_replay))
+        cache, also, limits = cache_folder(config.cache), config.cache_also, config.budget
+        budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
+        replay = choices.judge_replay
+        stack.enter_context(connected(plan.judges, cache, also, replay=replay, budget=budget))
         session = stack.enter_context(run_in(Path(config.output) / config.name))
-        shelves = stack.enter_context(closing(Shelves(cache_folder())))
-        stages = Stages(plan, shelves, session.token, progress, choices.retry_failed)
+        shelves = stack.enter_context(closing(Shelves(cache, also)))
+        stages = Stages(plan, shelves, session.token, progress, budget, choices.retry_failed)
         results = _Runner(stages, choices).run()
         experiment = write_run(plan, results, started)
-        session.finished = True
+        session.finished = results.spending is None or not results.spending["reached"]
     return experiment
 
 
@@ -107,14 +114,35 @@ class _Runner:
         self.scores = Scores(stages, replay=choices.judge_replay)
 
     def run(self) -> Results:
+        if self.plan.config.budget != BudgetLimits():
+            for rows in self.stages.rounds():
+                self._pay_for(rows)
         for name in self.plan.systems:
             self._run_retriever(name)
         for name in self.plan.given:
-            rows = self.plan.collection.given[name]
-            self._score_answers(given_answers(name, self.plan.queries, rows), None, None)
+            given = self.plan.collection.given[name]
+            self._score_answers(given_answers(name, self.plan.queries, given), None, None)
         self.results.comparisons = self._compare()
         self.results.work = self.stages.work
+        self.results.spending = spending_of(self.plan, self.results, self.stages.budget)
         return self.results
+
+    def _pay_for(self, rows: Sequence[int]) -> None:
+        """Answer and judge some of the queries, for every system."""
+        plan = self.plan
+        for retriever, generator in plan.pairs:
+            outcomes = self.stages.retrieved(retriever, plan.config.metrics.retrieval.top_k)
+            answers = self._answers(retriever, outcomes, generator, rows)
+            asked = [outcome or Outcome(None) for outcome in answers.outcomes]
+            self._judge_rows(Answers(answers.name, asked), rows)
+        for name in plan.given:
+            given = plan.collection.given[name]
+            self._judge_rows(given_answers(name, plan.queries, given), rows)
+
+    def _judge_rows(self, answers: Answers, rows: Sequence[int]) -> None:
+        items = judged_items(answers, self.plan.queries, self.plan.collection.answers)
+        for name, judge in self.plan.judges.items():
+            self.scores.verdicts(answers.name, items, name, judge, rows)
 
     def _run_retriever(self, name: str) -> None:
         plan, rules = self.plan, self.plan.config.metrics.retrieval
@@ -136,12 +164,21 @@ class _Runner:
                 self._run_pair(ranking, generator)
 
     def _run_pair(self, ranking: Ranked, generator: str) -> None:
+        answers = self._answers(ranking.name, ranking.outcomes, generator)
+        self._score_answers(answers, ranking.name, generator)
+
+    def _answers(
+        self,
+        retriever: str,
+        outcomes: Sequence[Outcome[Retrieved]],
+        generator: str,
+        rows: Sequence[int] | None = None,
+    ) -> Answers:
         component = self.plan.components.get(generator)
         passages = DEFAULT_PASSAGES if component is None else component.passages
-        contexts = passages_of(ranking.outcomes, self.plan.corpus, passages)
-        system = f"{ranking.name}/{generator}"
-        outcomes = self.stages.generated(system, generator, contexts, ranking.outcomes)
-        self._score_answers(Answers(system, outcomes), ranking.name, generator)
+        contexts = passages_of(outcomes, self.plan.corpus, passages)
+        system = f"{retriever}/{generator}"
+        return Answers(system, self.stages.generated(system, generator, contexts, outcomes, rows))
 
     def _score_answers(
         self, answers: Answers, retriever: str | None, generator: str | None

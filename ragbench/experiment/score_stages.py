@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from ragbench.experiment.scoring import judged_items, score_answers, with_failur
 from ragbench.experiment.shelf import Shelf
 from ragbench.experiment.stages import Stages, Work
 from ragbench.experiment.stored import read_column, read_verdict, write_column, write_verdict
+from ragbench.llm import Budget
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.apply import judge_all
 from ragbench.score.judge.base import AskingJudge, Item
@@ -31,6 +32,8 @@ from ragbench.types import Cause, Verdict
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
 """Packages whose version may move what a metric gives."""
+
+_BLOCK = 64  # items
 
 _UNTOLD = frozenset({"concurrency", "timeout", "retries", "api_key_env", "prices", "stream"})
 """Options of judges that no verdict depends on."""
@@ -141,11 +144,27 @@ class Scores:
             with self.stages.timed(title, sum(len(group) for _, group in todo)) as stage:
                 for rubrics, group in todo:
                     order = self.stages.in_random_order(group)
-                    asked = [items[row] for row in order]
-                    given = judge_all(judge.judge, asked, rubrics, stage.advance)
-                    for row, verdicts in zip(order, given, strict=True):
-                        found[row] |= self._keep(shelves, keys[row], verdicts)
+                    for block in self._blocks(order, judge):
+                        asked = [items[row] for row in block]
+                        given = judge_all(judge.judge, asked, rubrics, stage.advance)
+                        for row, verdicts in zip(block, given, strict=True):
+                            found[row] |= self._keep(shelves, keys[row], verdicts)
+                    left = _over_time(rubrics, self.stages.budget)
+                    for row in order:
+                        found[row] = {**left, **found[row]}
         return found
+
+    def _blocks(self, rows: Sequence[int], judge: PlannedJudge) -> Iterator[Sequence[int]]:
+        """Rows that are judged at once; none when the time is up.
+
+        A judge that asks models gets all: it watches the budget itself, and its replies are on
+        disk as they come. The verdicts of another one are stored block by block.
+        """
+        size = len(rows) if isinstance(judge.judge, AskingJudge) else _BLOCK
+        for start in range(0, len(rows), size):
+            if self.stages.budget.time_is_up and not isinstance(judge.judge, AskingJudge):
+                return
+            yield rows[start : start + size]
 
     def _stored(self, shelves: Mapping[str, Shelf], key: str) -> dict[str, Verdict]:
         """The stored verdicts on an item; in a replay none, which reads the replies themselves."""
@@ -197,6 +216,13 @@ class Scores:
             if key in stored:
                 stored[key] = redact(stored[key], environment)
         return stored
+
+
+def _over_time(rubrics: Sequence[Rubric], budget: Budget) -> dict[str, Verdict]:
+    """The verdicts on what was left out when the time was up."""
+    reason = f"not judged: the budget's {budget.minutes or 0:g} minutes are over"
+    verdict = Verdict(None, reasoning=reason, status="failed", cause=Cause.OVER_BUDGET.word)
+    return {rubric.name: verdict for rubric in rubrics}
 
 
 def column_parts(columns: Mapping[str, ScoreColumn]) -> list[str]:

@@ -120,13 +120,14 @@ class Shelf:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # unbuffered, in append mode: whole lines, also where two runs fill the same shelf
         stream = self.path.open("ab", buffering=0)
-        if stream.tell() == 0:
-            stream.write(f"{FORMAT} {json.dumps(self._about)}\n".encode())
-        else:
-            with self.path.open("rb") as written:
-                written.seek(-1, os.SEEK_END)
-                if written.read(1) != b"\n":  # a line that was cut off ends here
-                    stream.write(b"\n")
+        try:
+            if stream.tell() == 0:
+                stream.write(f"{FORMAT} {json.dumps(self._about)}\n".encode())
+            elif not _ends_a_line(self.path):  # one that was cut off ends here
+                stream.write(b"\n")
+        except OSError:
+            stream.close()
+            raise
         self._stream = stream
         return stream
 
@@ -195,6 +196,12 @@ def _read(path: Path) -> Iterable[tuple[str, Any]]:
     return found
 
 
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) == b"\n"
+
+
 def _line(item: str, value: Any) -> bytes:
     content = json.dumps([item, value], ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     data = content.encode()
@@ -204,7 +211,7 @@ def _line(item: str, value: Any) -> bytes:
 def _parsed(line: bytes) -> tuple[str, Any] | None:
     """One line's item and value; None where it is damaged or cut off."""
     digest, _, data = line.rstrip(b"\n").partition(b" ")
-    if not line.endswith(b"\n") or digest.decode("ascii", "replace") != _checksum(data):
+    if digest.decode("ascii", "replace") != _checksum(data):
         return None
     item, value = json.loads(data)
     return str(item), value

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ragbench.errors import AdapterError, RagbenchError
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.components import calls_of
 from ragbench.experiment.generation import document_of, generate
 from ragbench.experiment.keys import (
@@ -29,10 +29,13 @@ from ragbench.experiment.stored import (
     write_predicted,
     write_retrieved,
 )
+from ragbench.llm import Budget
 from ragbench.retrieve.base import Borrowing, Indexing
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint
 from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument
+
+_ROUNDS = 10
 
 Value = TypeVar("Value")
 Hits = list[list[ScoredDocument]]
@@ -64,6 +67,7 @@ class Stages:
     shelves: Shelves
     run_token: str
     progress: Progress
+    budget: Budget = field(default_factory=Budget)
     retry_failed: bool = False
     work: dict[str, Work] = field(default_factory=dict)
     """Stage -> how much of it was made."""
@@ -120,13 +124,32 @@ class Stages:
                     retriever,
                     [plan.queries[row] for row in rows],
                     top_k,
-                    calls_of("retriever", name, plan.components.get(name)),
+                    self._calls("retriever", name),
                     take,
                     [[source[row] for row in rows] for source in rankings] if sources else None,
                 )
 
         found = self.fill(title, shelf, keys, read_retrieved, self._write_retrieved, make)
         return [failed[row] if row in failed else found[row] for row in range(len(keys))]
+
+    def _calls(self, noun: str, name: str) -> Calls:
+        calls = calls_of(noun, name, self.plan.components.get(name))
+        return replace(calls, refused=self._refused)
+
+    def _refused(self) -> str | None:
+        if not self.budget.time_is_up:
+            return None
+        return f"not asked: the budget's {self.budget.minutes:g} minutes are over"
+
+    def rounds(self) -> list[list[int]]:
+        """Return growing random samples of the rows, the last of which is all of them.
+
+        Where money may run out, all systems go through one round before the next one begins, so
+        that they have much the same queries by then.
+        """
+        order = self.in_random_order(range(len(self.plan.queries)))
+        sizes = [-(-len(order) * part // _ROUNDS) for part in range(1, _ROUNDS + 1)]
+        return [order[:size] for size in dict.fromkeys(sizes)]
 
     def _hits_of(
         self, sources: Sequence[str], depth: int, top_k: int
@@ -177,6 +200,7 @@ class Stages:
         generator: str,
         passages: Sequence[list[Document] | None],
         retrieved: Sequence[Outcome[Retrieved]],
+        rows: Collection[int] | None = None,
     ) -> list[Outcome[Prediction]]:
         """Return what a generator answers, one outcome per query.
 
@@ -185,6 +209,7 @@ class Stages:
             generator: The generator's name.
             passages: What it gets; None for a query whose retrieval failed.
             retrieved: The outcomes of retrieval, for the cause of such a failure.
+            rows: Only these are asked; the others are None where nothing is stored.
         """
         plan, component = self.plan, self.plan.components.get(generator)
         keys = [
@@ -212,12 +237,12 @@ class Stages:
                     [plan.queries[row] for row in rows],
                     [passages[row] for row in rows],
                     [retrieved[row] for row in rows],
-                    calls_of("generator", generator, component),
+                    self._calls("generator", generator),
                     take,
                 )
 
         shelf = self.shelves.shelf("generate", generator, key)
-        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make)
+        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, rows)
         return [
             Outcome(None, retrieved[row].cause, retrieved[row].detail)
             if key is None
@@ -233,6 +258,7 @@ class Stages:
         read: Callable[[Mapping[str, Any]], Value],
         write: Callable[[Value], dict[str, Any]],
         make: Callable[[Sequence[int], Keep[Value]], None],
+        rows: Collection[int] | None = None,
     ) -> list[Any]:
         """Read the items that a shelf has and make the others.
 
@@ -243,6 +269,7 @@ class Stages:
             read: From what is stored to a value.
             write: From a value to what is stored.
             make: Makes the values of some rows, and tells each as soon as it is there.
+            rows: Only these are made; None makes all.
 
         Returns:
             Per row its value; None for a row that is not asked.
@@ -255,7 +282,10 @@ class Stages:
                     found[row] = read(kept)
         missing = [row for row, key in enumerate(keys) if key is not None and found[row] is None]
         asked = sum(key is not None for key in keys)
-        self.work[title] = Work(asked, asked - len(missing))
+        self.work.setdefault(title, Work(asked, asked - len(missing)))
+        if rows is not None:
+            chosen = set(rows)
+            missing = [row for row in missing if row in chosen]
         if missing:
 
             def keep(row: int, value: Value) -> None:
