@@ -30,7 +30,7 @@ def search(question, texts=None, *, variant="lucene", top_k=10, **options):
     rm3 = RM3(retriever="bm25", **options)
     rm3.borrow([bm25])
     queries = [Query("q", question)]
-    [found] = rm3.combine(queries, [bm25.retrieve(queries, rm3.depth)], top_k)
+    [found] = rm3.combine(queries, [bm25.retrieve(queries, 10)], top_k)
     return bm25, found
 
 
