@@ -12,18 +12,14 @@ from typing import Any
 
 from ragbench.config.blocks import check_block
 from ragbench.config.check import check_options
-from ragbench.config.components import (
-    Checked,
-    check_component,
-    resolve_options,
-    retriever_family,
-)
+from ragbench.config.components import Checked, check_component, retriever_family
 from ragbench.config.datasets import check_dataset_options
 from ragbench.config.interpolate import interpolate
 from ragbench.config.load import decode, read_yaml
 from ragbench.config.overrides import Overrides, apply_overrides
 from ragbench.config.problems import Place, Report
 from ragbench.config.references import Context, check_reference, report_cycles
+from ragbench.config.resolve import resolve_options
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
@@ -45,7 +41,7 @@ MAX_VARIANTS = 100
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 # what expand_sweeps makes; a saved config has these names
-_SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_]*=[A-Za-z0-9_.+-]+)+")
+_SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_.]*=[A-Za-z0-9_.+-]+)+")
 _NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
 _MADE_WHEN_SET = (
     *((block,) for block in BLOCKS),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.config.check import check_options
-from ragbench.config.files import resolve_path
+from ragbench.config.chunking import CHUNK, NOT_CHUNKED, check_chunk, indexes
 from ragbench.config.problems import NOT_BUILT, Place, Report
 from ragbench.config.references import Context, references_of
+from ragbench.config.resolve import resolve_options
 from ragbench.config.schema import (
     PYTHON_TIMEOUT,
     Common,
@@ -20,7 +21,7 @@ from ragbench.config.schema import (
 )
 from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError, NotBuiltYet, OptionError
-from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options, load_object
+from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options
 
 _SHARED = frozenset({"concurrency", "version"})
 """Common keys that count for the caller also where a component declares them itself."""
@@ -92,10 +93,14 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
         return Checked(None, {})
     type_name, cls = loaded
     own, common = options_of(cls), common_keys(family)
+    is_chunked = family.noun == "retriever" and CHUNK in item.entries and CHUNK not in own
+    chunk = check_chunk(item, type_name, cls, context) if is_chunked else NOT_CHUNKED
+    item = item.without(CHUNK) if is_chunked else item
     declared = {**own, **{key: option for key, option in common.items() if key not in own}}
     is_built_in = type_name in family.table
     extra = [] if is_built_in else _undeclared(item, cls, declared, entry.key_place, report)
-    values = check_options(item, declared, report, at=entry.key_place, others=["type", *extra])
+    others = ["type", *extra, *([CHUNK] if family.noun == "retriever" and indexes(cls) else [])]
+    values = check_options(item, declared, report, at=entry.key_place, others=others)
     values |= {key: item.entries[key].item.plain() for key in extra}
     references = references_of(item, declared, values, context)
     resolve_options(item, declared, values, context)
@@ -103,10 +108,12 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
         "type": item.entries["type"].item.as_written(),
         **_written(item, [*own, *extra], declared, values),
         **_written(item, [key for key in common if key not in own], declared, values),
+        **chunk.written,
     }
     if len(report) > before or not values.keys() >= declared.keys():
         return Checked(None, written, references)
     component = _build(name, type_name, cls, values, [*own, *extra], entry)
+    component = replace(component, chunk=chunk.chunking)
     return Checked(component, written, references)
 
 
@@ -190,41 +197,6 @@ def _undeclared(
         for key in item.entries
         if key not in declared and key != "type" and (takes_any or key in names)
     ]
-
-
-def resolve_options(
-    item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
-) -> None:
-    """Make the paths among the values absolute, and see that the Python code that they name is."""
-    for key, option in declared.items():
-        value = item.get(key)
-        if value is None or key not in values:
-            continue
-        if option.option.refers_to == "path_or_name":
-            # what is no file there is left to the component, which knows its names
-            if (file := context.base / str(value.value)).is_file():
-                values[key] = str(file.absolute())
-        elif option.option.refers_to == "object":
-            _check_object(value, context)
-        elif option.option.refers_to != "path":
-            continue
-        elif isinstance(value.value, tuple):
-            paths = [resolve_path(part, context.base, context.report) for part in value.items]
-            kept = zip(values[key], paths, strict=True)
-            values[key] = [type(old)(path) for old, path in kept if path is not None]
-        elif isinstance(value.value, str):
-            path = resolve_path(value, context.base, context.report)
-            if path is not None:
-                values[key] = str(path) if isinstance(values[key], str) else path
-
-
-def _check_object(item: Item, context: Context) -> None:
-    """Report code that cannot be imported; what can stays importable for its component."""
-    try:
-        load_object(str(item.value), context.search)
-    except DataError as error:
-        problem = error.problem
-        context.report.add(item.place, item.path, problem.found, problem.allowed, problem.nearest)
 
 
 def _written(

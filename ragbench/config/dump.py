@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from ragbench.config.chunking import CHUNK
 from ragbench.config.components import options_of
 from ragbench.config.scalars import ScalarError, resolve
 from ragbench.config.schema import ExperimentConfig
 from ragbench.config.tree import Quoted
 from ragbench.registry import declared_options
+from ragbench.text.chunk import Chunking
 
 if TYPE_CHECKING:
     from ragbench.score.text.base import Metric
@@ -108,7 +110,10 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
         ("generators", config.generators),
     ):
         for name, component in components.items():
-            _move_options(component.cls, component.options, resolved[block][name], folder)
+            written = resolved[block][name]
+            _move_options(component.cls, component.options, written, folder)
+            if component.chunk is not None:
+                _move_options(Chunking, asdict(component.chunk), written[CHUNK], folder)
     metrics = resolved.get("metrics") or {}
     if config.metrics.generation is not None and "generation" in metrics:
         metrics["generation"] = [
@@ -146,8 +151,9 @@ def _move_options(
         value = options.get(key)
         if key not in written or "${" in str(written[key]):
             continue
-        is_file = option.option.refers_to == "path_or_name" and os.path.isabs(str(value))
-        if option.option.refers_to == "path" or is_file:
+        names = ("path_or_name", "folder_or_name")
+        is_there = option.option.refers_to in names and os.path.isabs(str(value))
+        if option.option.refers_to == "path" or is_there:
             written[key] = _relative(value, folder)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragbench.config.check import adapter
+from ragbench.config.chunking import CHUNK, CHUNK_HELP, indexes
 from ragbench.config.components import common_keys
 from ragbench.config.schema import (
     BLOCKS,
@@ -25,6 +26,7 @@ from ragbench.registry import (
     declared_options,
     summary_line,
 )
+from ragbench.text.chunk import Chunking
 
 Schema = dict[str, Any]
 
@@ -70,6 +72,11 @@ def config_schema() -> Schema:
     for block, description in BLOCKS.items():
         schema["properties"][block]["description"] = description
     return schema
+
+
+def _chunk() -> Schema:
+    """The block of a retriever that indexes; a sweep may give what is required in it."""
+    return _object(declared_options(Chunking).values(), CHUNK_HELP)
 
 
 def _metrics() -> Schema:
@@ -119,6 +126,8 @@ def _types(
         options = [*own.values(), *(option for key, option in common.items() if key not in own)]
         schema = _object(options, summary_line(component))
         schema["properties"] = {"type": {"const": name}, **schema["properties"]}
+        if family.noun == "retriever" and indexes(component):
+            schema["properties"][CHUNK] = _chunk()
         made.append(_with_required(schema, options, sweeps))
     own_kind = _object(common.values(), "A component of your own; its options are its arguments.")
     own_kind["properties"]["type"] = {"type": "string", "pattern": f"^{PYTHON}[^:]+:[^:]+$"}
@@ -130,6 +139,8 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
     """The schema with its required keys, each of which a sweep may give instead."""
     required = [option.name for option in options if option.required]
     properties = schema["properties"]
+    parts = properties.get(CHUNK, {}).get("properties", {})
+    sweepable = {**properties, **{f"{CHUNK}.{key}": value for key, value in parts.items()}}
     if not sweeps:
         return {**schema, "required": ["type", *required]}
     axes = {
@@ -139,7 +150,7 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
             "minItems": 1,
             "items": value,
         }
-        for key, value in properties.items()
+        for key, value in sweepable.items()
         if key != "type"
     }
     properties["sweep"] = {

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.check import check_options
-from ragbench.config.components import load_type, options_of, resolve_options
+from ragbench.config.components import load_type, options_of
 from ragbench.config.files import resolve_path
 from ragbench.config.problems import Place
 from ragbench.config.references import Context
+from ragbench.config.resolve import resolve_options
 from ragbench.config.schema import JudgeBlock, JudgeCommon
 from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError

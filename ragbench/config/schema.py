@@ -16,6 +16,7 @@ from ragbench.registry import Option
 from ragbench.score.retrieval.match_texts import DEFAULT_OVERLAP
 from ragbench.score.retrieval.ranking import Ties, TrecEval
 from ragbench.score.retrieval.score_run import Missing, NoRelevant
+from ragbench.text.chunk import Chunking
 
 if TYPE_CHECKING:
     from ragbench.score.text.base import Metric
@@ -257,6 +258,8 @@ class Component:
     """Rerankers: the retriever whose hits they order; None for every other component."""
     depth: int | None = None
     """Rerankers: how many hits of it."""
+    chunk: Chunking | None = None
+    """Retrievers that index: how documents are cut into what they rank; None is not at all."""
     timeout: float | None = None
     """Seconds that one call may take; None is no limit."""
     concurrency: int = 1

@@ -1,4 +1,7 @@
-"""`sweep: {k1: [0.9, 1.2], b: [0.4, 0.75]}`: one entry that stands for a grid of components."""
+"""`sweep: {k1: [0.9, 1.2], b: [0.4, 0.75]}`: one entry that stands for a grid of components.
+
+A dot leads into a mapping: `sweep: {chunk.size: [64, 128]}`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ragbench.config.problems import Report
+from ragbench.config.problems import Place, Report
 from ragbench.config.tree import Entry, Item
 
 SWEEP = "sweep"
@@ -59,10 +62,28 @@ def _grid(name: str, entry: Entry, sweep: Item, report: Report) -> dict[str, Ent
     for values in itertools.product(*axes.values()):
         item, full_name = base, name
         for key, value in zip(axes, values, strict=True):
-            item = item.with_entry(key, value, sweep.entries[key].key_place)
+            item = _with(item, key, value, sweep.entries[key].key_place)
             full_name += f"-{key}={_as_name(value)}"
         made[_unused(full_name, made)] = Entry(entry.key_place, item)
     return made
+
+
+def _with(item: Item, key: str, value: Item, place: Place) -> Item:
+    """The mapping with a value put in, also where a dot leads into a mapping of its own."""
+    head, dot, rest = key.partition(".")
+    if not dot:
+        return item.with_entry(key, value, place)
+    inner = item.get(head) or Item({}, place, (*item.path, head))
+    return item.with_entry(head, _with(inner, rest, value, place))
+
+
+def _is_set(item: Item, key: str) -> bool:
+    """Whether a key has a value; where a dot leads into what is no mapping, it has that."""
+    head, dot, rest = key.partition(".")
+    inner = item.get(head)
+    if inner is None or not dot:
+        return inner is not None
+    return not isinstance(inner.value, dict) or _is_set(inner, rest)
 
 
 def _is_well_formed(component: Item, sweep: Item, report: Report) -> bool:
@@ -82,7 +103,7 @@ def _is_well_formed(component: Item, sweep: Item, report: Report) -> bool:
                 entry.key_place, item.path, f"'{key}' cannot be swept", "options of the type"
             )
             well_formed = False
-        elif key in component.entries:
+        elif _is_set(component, key):
             found = f"'{key}' is set and swept"
             report.add(entry.key_place, item.path, found, "one of the two")
             well_formed = False

@@ -7,10 +7,11 @@ LOADERS = Family(
     "ragbench.loaders",
     table={
         "beir": "ragbench.data.beir:Beir",
+        "huggingface": "ragbench.data.huggingface:HuggingFace",
+        "ir_datasets": "ragbench.data.ir_datasets:IrDatasets",
         "records": "ragbench.data.records:Records",
         "trec": "ragbench.data.trec:Trec",
     },
-    planned=frozenset({"huggingface", "ir_datasets"}),
 )
 
 __all__ = ["LOADERS"]

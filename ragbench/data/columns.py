@@ -18,6 +18,9 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Part -> the names understood without `columns`: ours, those of ragas, those of deepeval."""
 
+_RAGBENCH = {"documents", "documents_sentences", "response"}
+"""Columns that tell the RAGBench data set, whose passages are its `documents`."""
+
 Columns = Mapping[str, str]
 """Part -> the column that plays it; parts that no column plays are absent."""
 
@@ -69,6 +72,8 @@ def resolve_columns(
     for part, names in USUAL_NAMES.items():
         if part in named:
             continue
+        if part == "contexts" and set(present) >= _RAGBENCH:
+            names = ("documents",)
         players = [column for column in names if column in free]
         if len(players) > 1:
             both = " and ".join(f"'{column}'" for column in players)

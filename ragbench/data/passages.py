@@ -11,6 +11,8 @@ from ragbench.signature import fingerprint
 from ragbench.types import Document
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
+_TEXT_KEYS = ("text", "page_content", "content")
+"""Where an object has its text: our name, LangChain's, and that of OpenInference's documents."""
 
 
 def content_id(text: str) -> str:
@@ -115,8 +117,9 @@ class Passages:
         if not isinstance(item, dict):
             allowed = "text, or an object with id and text"
             raise entry.error(f"{place} is {kind(item)}", allowed=allowed)
-        text, title, name = item.get("text"), item.get("title"), item.get("id")
-        for key, value in (("text", text), ("title", title)):
+        key_of_text = next((key for key in _TEXT_KEYS if item.get(key) is not None), "text")
+        text, title, name = item.get(key_of_text), item.get("title"), item.get("id")
+        for key, value in ((key_of_text, text), ("title", title)):
             if value is not None and not isinstance(value, str):
                 raise entry.error(f"{place}: '{key}' is {kind(value)}", allowed="text")
         if isinstance(name, int) and not isinstance(name, bool):
@@ -130,10 +133,10 @@ class Passages:
             raise entry.error(f"{place} has no text", allowed="text, or the id of a document")
         if name is None:
             name = self._by_text[text].id if text in self._by_text else content_id(text)
-        return Document(name, text, title or "", _metadata(item))
+        return Document(name, text, title or "", _metadata(item, key_of_text))
 
 
-def _metadata(item: dict[str, Any]) -> dict[str, Any]:
-    extra = {key: value for key, value in item.items() if key not in _FIELDS}
+def _metadata(item: dict[str, Any], key_of_text: str) -> dict[str, Any]:
+    extra = {key: value for key, value in item.items() if key not in {*_FIELDS, key_of_text}}
     metadata = item.get("metadata")
     return {**extra, **(metadata if isinstance(metadata, dict) else {})}

@@ -7,17 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.data.columns import Columns, check_mapping, resolve_columns
-from ragbench.data.corpus import empty_note, read_corpus
+from ragbench.data.columns import check_mapping
+from ragbench.data.corpus import read_corpus
 from ragbench.data.fingerprint import fingerprint_collection
-from ragbench.data.given import Gathered
-from ragbench.data.jsonl import Entry
-from ragbench.data.passages import Passages
-from ragbench.data.record_rows import RowReader
+from ragbench.data.record_table import RecordTable
 from ragbench.data.rows import is_csv, read_rows
 from ragbench.data.split import parse_split, split_at_random
 from ragbench.registry import Option
-from ragbench.types import Collection, Document
+from ragbench.types import Collection
 
 
 class Records:
@@ -66,56 +63,20 @@ class Records:
             DataError: What is wrong, with file, line and record.
             MissingExtra: A Parquet file without pyarrow.
         """
-        documents = None if self._corpus is None else read_corpus(self._corpus)
-        entries = list(read_rows(self._path, "records"))
-        reader = self._reader(entries, documents or [])
-        gathered = Gathered()
-        for entry in entries:
-            gathered.add(reader.read(entry))
-        collection = Collection(
-            queries=list(gathered.queries.values()),
-            documents=documents,
-            answers=gathered.answers,
-            given={name: list(answers.values()) for name, answers in gathered.systems.items()},
-            notes=_notes(entries, reader.columns, gathered, documents),
-        )
+        collection = self._rows().collection()
         if self._split is not None:
             collection = split_at_random(collection, self._split)
         return replace(collection, fingerprints=fingerprint_collection(collection))
 
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return how the first rows were read: part -> value, for `ragbench validate`."""
-        documents = [] if self._corpus is None else read_corpus(self._corpus)
-        entries = list(read_rows(self._path, "records"))
-        reader = self._reader(entries, documents)
-        return [reader.read(entry).parts(reader.columns) for entry in entries[:count]]
+        return self._rows().preview(count)
 
-    def _reader(self, entries: list[Entry], documents: list[Document]) -> RowReader:
-        present = list(dict.fromkeys(key for entry in entries for key in entry.values))
-        columns = resolve_columns(present, self._columns, self._path)
-        return RowReader(columns, Passages(documents), cells=is_csv(self._path))
-
-
-def _notes(
-    entries: list[Entry], columns: Columns, gathered: Gathered, documents: list[Document] | None
-) -> list[str]:
-    """Say how the columns were read, and what was found."""
-    used = set(columns.values())
-    rest = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
-    notes = [f"{len(entries)} rows, {len(gathered.queries)} questions"]
-    notes.append("columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items()))
-    if "id" not in columns:
-        notes.append("ids are hashes of the questions")
-    if rest:
-        notes.append(f"further columns, kept as metadata: {', '.join(rest)}")
-    for name, answers in gathered.systems.items():
-        written = gathered.written_as[name]
-        renamed = f" (written '{written}')" if written != name else ""
-        notes.append(f"system {name}{renamed}: {len(answers)} of {len(gathered.queries)} questions")
-    answered = [query for answers in gathered.systems.values() for query in answers]
-    if len(gathered.systems) > 1 and len(answered) == len(set(answered)):
-        advice = "if they answered the same ones, map id to the question's id, or to null"
-        notes.append(f"no question is shared by two systems; {advice}")
-    if documents is not None and (note := empty_note(documents)):
-        notes.append(note)
-    return notes
+    def _rows(self) -> RecordTable:
+        return RecordTable(
+            list(read_rows(self._path, "records")),
+            columns=self._columns,
+            documents=None if self._corpus is None else read_corpus(self._corpus),
+            file=self._path,
+            cells=is_csv(self._path),
+        )

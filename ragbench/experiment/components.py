@@ -15,6 +15,7 @@ from ragbench.llm import Replies
 from ragbench.registry import PYTHON
 from ragbench.rerank.base import Reranked
 from ragbench.rerank.python import as_reranker
+from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.python import as_retriever
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Judge
 from ragbench.score.judge.judge import load_rubrics, make_judge
@@ -33,8 +34,15 @@ def build_retriever(name: str, component: Component | None, live: Any) -> Any:
     if component.retriever is not None:
         return _build_reranker(name, component)
     if component.type.startswith(PYTHON):
-        return as_retriever(component.cls, component.options, owner)
-    return _make(component)
+        made: Any = as_retriever(component.cls, component.options, owner)
+    else:
+        made = _make(component)
+    if component.chunk is None:
+        return made
+    try:
+        return with_chunks(made, component.chunk)
+    except OptionError as error:
+        raise _at(error, component.place, f"retrievers.{name}") from error
 
 
 def _build_reranker(name: str, component: Component) -> Reranked:

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from typing import Any
 from ragbench.config.components import options_of
 from ragbench.config.schema import Component
 from ragbench.registry import PYTHON
+from ragbench.retrieve.chunked import Chunked
 from ragbench.secrets import redact, secrets_among
 from ragbench.signature import fingerprint, fingerprint_json
+from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document, Query, ScoredDocument
 
 KEY_DIGITS = 32
@@ -38,6 +41,8 @@ def is_seen(component: Component | None) -> bool:
         return False
     if component.version is not None:
         return True
+    if component.chunk is not None and component.chunk.factory is not None:
+        return False
     built_in = getattr(component.cls, "__module__", "").startswith("ragbench.")
     unseen = getattr(component.cls, "unseen", False)
     return built_in and not unseen and not component.type.startswith(PYTHON)
@@ -69,6 +74,8 @@ def component_key(
             "version": component.version,
             "code": code_of(component.cls),
         }
+        if component.chunk is not None:
+            parts["chunk"] = _content_of_chunking(component.chunk)
     if not is_seen(component):
         parts["run"] = run_token
     return fingerprint_json(parts, KEY_DIGITS)
@@ -132,7 +139,7 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
     refers_to = None if declared is None else declared.option.refers_to
     if isinstance(value, (list, tuple)):
         return [_content(name, part, component, hidden) for part in value]
-    if isinstance(value, Path) or refers_to in ("path", "path_or_name"):
+    if isinstance(value, Path) or refers_to in ("path", "path_or_name", "folder_or_name"):
         return _content_of_path(Path(value))
     if isinstance(value, str):
         # a model may be a folder, whatever its option is called
@@ -141,6 +148,14 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
     if isinstance(value, Mapping):
         return {str(key): _content(name, part, component, hidden) for key, part in value.items()}
     return value if isinstance(value, (bool, int, float, type(None))) else repr(value)
+
+
+def _content_of_chunking(chunking: Chunking) -> dict[str, Any]:
+    """How documents are cut: the options, the files of the tokenizer, the code."""
+    content = asdict(chunking) | {"code": [code_of(Chunker), code_of(Chunked)]}
+    if chunking.tokenizer is not None:
+        content["tokenizer"] = _content_of_path(Path(chunking.tokenizer))
+    return content
 
 
 def _content_of_path(path: Path) -> str:

@@ -40,17 +40,19 @@ def match_hits(
         ranked: What the retriever returned.
         rules: How hits are matched with judgements.
         measures: What is scored.
-        qrels: The judgements; without any, nothing is matched.
+        qrels: The judgements; without any, nothing is matched or folded.
         corpus: Documents by id, for the text and metadata that a hit does not bring.
 
     Raises:
         DataError: No hit has what it would be matched by.
     """
     of_ids = [m for m in parse_measures(measures) if m.spec.reads != "passages"]
-    if rules.match.level == "id" or qrels is None or not of_ids:
+    if qrels is None or not of_ids:
         return ranked
     if rules.match.level == "text":
         return _match_texts(ranked, rules, qrels, corpus)
+    if rules.match.level == "id":
+        return _fold_chunks(ranked)
     # without any cut-off, rankings are looked at as deep as they are kept
     deepest = max((m.k for m in of_ids if m.k is not None), default=rules.top_k)
     return _fold(ranked, rules, deepest, corpus)
@@ -84,6 +86,17 @@ def _look_up(metadata: Mapping[str, Any], path: str) -> Any:
     return _look_up(inner, rest) if dot and isinstance(inner, Mapping) else None
 
 
+def _fold_chunks(ranked: Ranked) -> Ranked:
+    """Fold the chunks that we cut ourselves; hits that are documents stay what they are."""
+    documents = {
+        query: {hit.id: hit.document for hit in hits if hit.document is not None}
+        for query, hits in _hits(ranked)
+    }
+    if not any(documents.values()):
+        return ranked
+    return replace(ranked, run=fold(ranked.run, documents), unmatched=ranked.run)
+
+
 def _fold(
     ranked: Ranked, rules: RetrievalMetrics, k: int, corpus: Mapping[str, Document]
 ) -> Ranked:
@@ -115,7 +128,12 @@ def _hits(ranked: Ranked) -> Iterator[tuple[str, list[ScoredDocument]]]:
 def _document_of_hit(
     hit: ScoredDocument, match: Match, corpus: Mapping[str, Document]
 ) -> str | None:
-    """What the retriever says of its hit, else what the corpus says of the document of that id."""
+    """What the retriever says of its hit, else what the corpus says of the document of that id.
+
+    A chunk that we cut ourselves is of the document of its document.
+    """
+    if hit.document is not None:
+        hit = replace(hit, id=hit.document)
     found = document_id(hit, match)
     if found is None and hit.id in corpus:
         return document_id(corpus[hit.id], match)

@@ -171,7 +171,10 @@ def ranked(
 def _outside(rankings: Mapping[str, Sequence[ScoredDocument]], corpus: Sequence[Document]) -> int:
     """How many hits the corpus lacks; a repeated one counts once, as in the run."""
     known = {document.id for document in corpus}
-    return sum(len({hit.id for hit in hits} - known) for hits in rankings.values())
+    return sum(
+        len({hit.id if hit.document is None else hit.document for hit in hits} - known)
+        for hits in rankings.values()
+    )
 
 
 def _never_full(

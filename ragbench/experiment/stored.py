@@ -147,10 +147,11 @@ def _read_outcome(stored: Mapping[str, Any], value: Any) -> Outcome[Any]:
 def _hit(hit: ScoredDocument) -> list[Any]:
     """A hit as a list that ends where nothing more is known of it."""
     score = None if hit.score is None else _number(float(hit.score))
-    parts = [hit.id, score, hit.text, hit.title, dict(hit.metadata) or None]
+    metadata = _plain(dict(hit.metadata)) or None
+    parts = [hit.id, score, hit.text, hit.title, metadata, hit.document]
     while len(parts) > 1 and parts[-1] is None:
         parts.pop()
-    return [*parts[:4], _plain(parts[4])] if len(parts) == 5 else parts
+    return parts
 
 
 def _read_hit(
@@ -159,9 +160,10 @@ def _read_hit(
     text: str | None = None,
     title: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    document: str | None = None,
 ) -> ScoredDocument:
     number = None if score is None else float(score)
-    return ScoredDocument(identifier, number, text, title, metadata or {})
+    return ScoredDocument(identifier, number, text, title, metadata or {}, document)
 
 
 def _number(value: float) -> float | str:

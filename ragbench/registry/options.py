@@ -39,9 +39,12 @@ class Option:
     """Largest allowed value."""
     lt: float | None = None
     """Allowed values lie below this one."""
-    refers_to: Literal["path", "path_or_name", "retriever", "object"] | None = None
-    """`path`: a file or folder relative to the YAML file; `path_or_name`: that, or a built-in
-    name; `retriever`: the name of another one; `object`: `module:name` of Python code."""
+    refers_to: Literal["path", "path_or_name", "folder_or_name", "retriever", "object"] | None = (
+        None
+    )
+    """`path`: a file or folder relative to the YAML file; `path_or_name`: a file, or a built-in
+    name; `folder_or_name`: a folder, or a name on a hub; `retriever`: the name of another one;
+    `object`: `module:name` of Python code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from ragbench.registry import Family
 RERANKERS = Family(
     "reranker",
     "ragbench.rerankers",
-    table={},
-    planned=frozenset({"cross_encoder", "http", "mmr"}),
+    table={"http": "ragbench.rerank.http:HttpReranker"},
+    planned=frozenset({"cross_encoder", "mmr"}),
 )
 
 __all__ = ["RERANKERS"]

@@ -7,13 +7,15 @@ RETRIEVERS = Family(
     "ragbench.retrievers",
     table={
         "bm25": "ragbench.retrieve.bm25:BM25",
+        "fusion": "ragbench.retrieve.fusion:Fusion",
         "haystack": "ragbench.retrieve.haystack:HaystackRetriever",
         "http": "ragbench.retrieve.http:HttpRetriever",
         "langchain": "ragbench.retrieve.langchain:LangchainRetriever",
         "llama_index": "ragbench.retrieve.llama_index:LlamaIndexRetriever",
+        "rm3": "ragbench.retrieve.rm3:RM3",
         "run_file": "ragbench.retrieve.run_file:RunFile",
     },
-    planned=frozenset({"dense", "fusion", "rm3"}),
+    planned=frozenset({"dense"}),
 )
 
 __all__ = ["RETRIEVERS"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.text.analyze import Analyzer
-from ragbench.types import Document, IntArray, Query, ScoredDocument
+from ragbench.types import Document, FloatArray, IntArray, Query, ScoredDocument
 
 if TYPE_CHECKING:
     import bm25s
@@ -60,6 +61,8 @@ class BM25:
         self.k1, self.b, self.variant = k1, b, variant
         self._analyze = Analyzer(stemmer=stemmer, stopwords=stopwords, language=language)
         self._ids: list[str] = []
+        self._corpus: Sequence[Document] = ()
+        self._rows: dict[str, int] = {}
         self._id_order: IntArray = np.empty(0, dtype=np.int64)
         self._index: bm25s.BM25 | None = None
 
@@ -85,7 +88,9 @@ class BM25:
             k1=self.k1, b=self.b, method=self.variant, dtype="float64", auto_compile=False
         )
         self._index.index((terms, vocabulary), show_progress=False)
+        self._corpus = corpus
         self._ids = [document.id for document in corpus]
+        self._rows = {}
         keys = [identifier.encode("utf-8", "surrogateescape") for identifier in self._ids]
         by_id = sorted(range(len(keys)), key=keys.__getitem__)
         self._id_order = np.empty(len(keys), dtype=np.int64)
@@ -97,9 +102,53 @@ class BM25:
         Raises:
             DataError: `index` was not called.
         """
+        index = self._built()
+        return [self._rank(index, query.text, top_k) for query in queries]
+
+    def terms(self, text: str) -> list[str]:
+        """Return the index terms of a text: its words, without stop words, as stems."""
+        return self._analyze(text)
+
+    def term_counts(self, document_id: str) -> Counter[str]:
+        """Return how often each index term occurs in an indexed document.
+
+        Counted anew from its text: few documents are asked for, and an index that kept the counts
+        of all of them would be twice as large.
+
+        Raises:
+            DataError: No such document was indexed.
+        """
+        if not self._rows:
+            self._rows = {identifier: row for row, identifier in enumerate(self._ids)}
+        if document_id not in self._rows:
+            raise DataError(f"bm25: no document {document_id!r}", allowed="an indexed one")
+        return Counter(self._analyze(self._corpus[self._rows[document_id]].full_text))
+
+    def search(self, weights: Mapping[str, float], top_k: int) -> list[ScoredDocument]:
+        """Rank the indexed documents for a query of weighted terms.
+
+        A term of weight w adds w times what it adds to a plain query; unknown terms add nothing.
+
+        Args:
+            weights: Index term, as `terms` returns them -> its weight, above 0.
+            top_k: How many hits are wanted.
+
+        Raises:
+            DataError: `index` was not called.
+        """
+        index = self._built()
+        absent, floor = index.nonoccurrence_array, 0.0
+        scores: FloatArray = np.zeros(len(self._ids))
+        for term, weight in weights.items():
+            for token in index.get_tokens_ids([term]):
+                scores += weight * index.get_scores_from_ids([token])
+                floor += 0.0 if absent is None else weight * float(absent[token])
+        return self._best(scores, floor, top_k)
+
+    def _built(self) -> Any:
         if self._index is None:
             raise DataError("bm25: there is no corpus to search", allowed="call index first")
-        return [self._rank(self._index, query.text, top_k) for query in queries]
+        return self._index
 
     def _rank(self, index: Any, question: str, top_k: int) -> list[ScoredDocument]:
         tokens = index.get_tokens_ids(self._analyze(question))
@@ -109,6 +158,10 @@ class BM25:
         # bm25l and bm25+ give every document something for a term that it lacks
         absent = index.nonoccurrence_array
         floor = 0.0 if absent is None else absent[np.asarray(tokens)].sum()
+        return self._best(scores, floor, top_k)
+
+    def _best(self, scores: FloatArray, floor: float, top_k: int) -> list[ScoredDocument]:
+        """The documents with the highest scores above the floor, ties by id descending."""
         rows = np.flatnonzero(scores > floor)
         if len(rows) > top_k:
             # all that tie with the k-th stay in, so that the id decides among them

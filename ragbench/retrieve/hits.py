@@ -17,7 +17,7 @@ _SHAPES = "ids, (id, score) pairs, documents, or mappings with 'id'"
 
 
 def read_hits(answer: Any, top_k: int) -> Retrieved:
-    """Turn a retriever's answer to one query into `Retrieved`, at most `top_k` long.
+    """Turn a retriever's answer to one query into `Retrieved`, of at most `top_k` documents.
 
     Accepts a list (or any iterable but text) of ids, (id, score) pairs, `Document` and
     `ScoredDocument` objects or mappings with `id` and, where known, `score`, `text`, `title`,
@@ -34,7 +34,28 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
         raise AdapterError(f"found {shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
     hits = [_read_hit(hit, position) for position, hit in enumerate(answer, start=1)]
-    return Retrieved(hits[:top_k], queries)
+    return Retrieved(first_documents(hits, top_k), queries)
+
+
+def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocument]:
+    """Return the hits up to the one that brings the `top_k`-th document.
+
+    Every hit is one document, but for the chunks of a `Chunked` retriever, which say of which
+    document they are.
+
+    Example:
+        >>> hits = [ScoredDocument(f"{d}#{n}", document=d) for d, n in ("a0", "b0", "a1", "c0")]
+        >>> [hit.id for hit in first_documents(hits, 2)]
+        ['a#0', 'b#0']
+    """
+    if all(hit.document is None for hit in hits):
+        return hits[:top_k]
+    seen: set[str] = set()
+    for position, hit in enumerate(hits):
+        seen.add(hit.id if hit.document is None else hit.document)
+        if len(seen) == top_k:
+            return hits[: position + 1]
+    return hits
 
 
 def _read_hit(hit: Any, position: int) -> ScoredDocument:

@@ -9,9 +9,9 @@ import functools
 import re
 import unicodedata
 
-# Scripts that are written without spaces: Thai, Lao, Myanmar, Khmer, kana, Han. Their digits and
-# punctuation are left out of the class.
-_UNSPACED = (
+# Scripts that are written without spaces, as the inside of a class: Thai, Lao, Myanmar, Khmer,
+# kana, Han. Their digits and punctuation are left out.
+UNSPACED = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf\u1000-\u103f\u1050-\u109d"
     "\u1780-\u17d3\u17d7\u17dc\u17dd\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u309f"
     "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -22,8 +22,8 @@ _ASCII_WORD = re.compile(
     r"|[0-9]+(?:[.,][0-9]+)+"  # 3.14, 1,000
     r"|[a-z0-9]+(?:'[a-z0-9]+)*"
 )
-_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]{{2}}")
+_HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
+_UNSPACED_RUN = re.compile(f"[{UNSPACED}]{{2}}")
 # Curly and full-width apostrophes are apostrophes; soft hyphens and joiners are not there at all.
 _CLEAN = {0x2019: "'", 0xFF07: "'", 0x00AD: None, 0x200C: None, 0x200D: None}
 _ELIDING = frozenset({"ca", "fr", "it"})
@@ -95,9 +95,9 @@ def _unicode_word() -> re.Pattern[str]:
         for code in range(0x300, 0x10000)
         if unicodedata.category(chr(code)) in ("Mn", "Mc")
     )
-    letters = rf"[^\W_{_UNSPACED}]+(?:[{marks}]+[^\W_{_UNSPACED}]*)*"
+    letters = rf"[^\W_{UNSPACED}]+(?:[{marks}]+[^\W_{UNSPACED}]*)*"
     return re.compile(
-        rf"[{_UNSPACED}]+"
+        rf"[{UNSPACED}]+"
         r"|(?<!\w)[^\W\d_](?:\.[^\W\d_])+(?!\w)"
         r"|\d+(?:[.,]\d+)+"
         rf"|{letters}(?:'{letters})*"

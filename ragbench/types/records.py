@@ -57,6 +57,8 @@ class ScoredDocument:
     """The title of the hit; None takes the corpus document's."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """What the retriever says about it."""
+    document: str | None = None
+    """The id of the document that it is a chunk of; None where it is a document itself."""
 
 
 @dataclass(frozen=True, slots=True)

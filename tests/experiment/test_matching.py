@@ -323,3 +323,55 @@ def test_the_command_says_how_hits_are_matched(chunked, tmp_path):
     assert "match:document(separator=" in report.read_text()
     saved = next(tmp_path.glob("runs/c/2*/config.yaml"))
     assert ragbench("validate", str(saved), cwd=saved.parent).returncode == 0
+
+
+def chunked_by_us(config, **match):
+    config["generators"] = {"extractive": {"type": "extractive", "sentences": 1}}
+    config["retrievers"] = {
+        "plain": {"type": "bm25"},
+        "whole": {"type": "bm25", "chunk": {"by": "words", "size": 999}},
+        "cut": {"type": "bm25", "chunk": {"by": "words", "size": 4}},
+    }
+    return with_match(config, match or {"level": "id"}, ("recall@2", "mrr", "ndcg@2"))
+
+
+def test_chunks_are_folded_for_scoring_and_given_to_generators(config):
+    experiment = rb.run_experiment(chunked_by_us(config))
+
+    for measure, scores in experiment.per_query["whole"].items():
+        assert scores == pytest.approx(experiment.per_query["plain"][measure], nan_ok=True)
+    assert experiment.summary["warnings"] == []
+    ranking = read_run(experiment.path / "rankings" / "cut.trec").ranking("q1")
+    assert {name for name, _ in ranking} <= set(CORPUS)
+    passages = read_run(experiment.path / "passages" / "cut.trec").ranking("q1")
+    assert all(name.split("#")[0] in CORPUS for name, _ in passages)
+    lines = (experiment.path / "predictions" / "cut--extractive.jsonl").read_text().splitlines()
+    contexts = [each for line in lines for each in json.loads(line)["contexts"]]
+    assert contexts
+    for context in contexts:
+        assert len(context["text"].split()) <= 4
+        assert context["text"] in CORPUS[context["id"].split("#")[0]][1]
+
+
+def test_chunks_of_documents_that_are_folded_themselves(chunked):
+    """A chunk of `d1#1` is of `d1#1`, whose document is `d1`."""
+    for match in (DOCUMENT, SEPARATOR):
+        chunked["retrievers"] = {
+            "plain": {"type": "bm25"},
+            "cut": {"type": "bm25", "chunk": {"by": "words", "size": 999}},
+        }
+        experiment = rb.run_experiment(with_match(chunked, match, ("mrr", "recall@2")))
+
+        for measure, scores in experiment.per_query["cut"].items():
+            assert scores == pytest.approx(experiment.per_query["plain"][measure], nan_ok=True)
+
+
+def test_stored_chunks_are_read_again_and_not_those_of_another_size(config):
+    first = rb.run_experiment(chunked_by_us(config))
+    again = rb.run_experiment(config)
+    config["retrievers"]["cut"]["chunk"]["size"] = 2
+    other = rb.run_experiment(config)
+
+    for name in ("rankings", "passages"):
+        texts = [(run.path / name / "cut.trec").read_text() for run in (first, again, other)]
+        assert texts[0] == texts[1] != texts[2]

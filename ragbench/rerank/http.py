@@ -1,0 +1,122 @@
+"""A reranker behind a URL: `type: http, retriever: bm25`, in the shape of Cohere's and Jina's."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from ragbench.adapters.http import Endpoint, Retries, Timeout, Url
+from ragbench.errors import AdapterError, OptionError
+from ragbench.registry import Option, shown
+from ragbench.types import Query, ScoredDocument
+
+
+class HttpReranker:
+    """Post a question with its passages to a URL, which scores each passage.
+
+    What is sent is `{query, documents, top_n, model}`, what comes back `{results: [{index,
+    relevance_score}]}`: the `/rerank` of Cohere, Jina, vLLM and others. The
+    highest score comes first; equal scores keep the order of the reply. A server that is
+    overloaded or breaks off is asked again within `timeout`; what is then still wrong fails that
+    query alone. A query without hits is not sent.
+    """
+
+    asks_one_by_one = True
+    unseen = True  # what answers there may change without notice
+
+    def __init__(
+        self,
+        *,
+        url: Url,
+        model: Annotated[
+            str | None, Option("The model, where the server has several; left out if null.")
+        ] = None,
+        api_key_env: Annotated[
+            str | None,
+            Option("The environment variable that holds the key; null sends none."),
+        ] = None,
+        timeout: Timeout = 60.0,
+        retries: Retries = 2,
+    ) -> None:
+        """Check the options; nothing is sent before the first question.
+
+        Raises:
+            OptionError: The URL cannot be one, or the variable of the key is not set.
+        """
+        headers = {} if api_key_env is None else {"Authorization": f"Bearer {_key(api_key_env)}"}
+        self._endpoint = Endpoint("http", url, headers, timeout=timeout, retries=retries)
+        self._model = {} if model is None else {"model": model}
+
+    def rerank(
+        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
+    ) -> list[list[ScoredDocument]]:
+        """Post each question with its hits.
+
+        Raises:
+            ChatFailure: The server does not answer, or not with JSON.
+            AdapterError: The JSON is not a score for each of the best passages, or a hit has no
+                text to be scored by.
+        """
+        return [
+            self._order(query, found, top_k) if found else []
+            for query, found in zip(queries, hits, strict=True)
+        ]
+
+    def _order(
+        self, query: Query, hits: Sequence[ScoredDocument], top_k: int
+    ) -> list[ScoredDocument]:
+        wanted = min(top_k, len(hits))
+        reply = self._endpoint.post(
+            {
+                "query": query.text,
+                "documents": [_text(hit) for hit in hits],
+                "top_n": wanted,
+                **self._model,
+            }
+        )
+        scores = _read_scores(reply, len(hits))
+        if len(scores) < wanted:
+            raise AdapterError(f"{len(scores)} results, allowed: {wanted}, as top_n says")
+        best = sorted(scores, key=lambda index: -scores[index])[:top_k]
+        return [replace(hits[index], score=scores[index]) for index in best]
+
+
+def _key(name: str) -> str:
+    key = os.environ.get(name, "").strip()
+    if not key:
+        allowed = "the name of an environment variable that holds the key"
+        raise OptionError("http", "api_key_env", f"{name} (not set)", allowed)
+    return key
+
+
+def _text(hit: ScoredDocument) -> str:
+    """The passage with its title, as retrievers index it."""
+    if hit.text is None:
+        found = f"the hit {hit.id!r} has no text to be scored by"
+        raise AdapterError(f"{found}, allowed: a retriever that returns texts, or a corpus")
+    return f"{hit.title} {hit.text}" if hit.title else hit.text
+
+
+def _read_scores(reply: Any, count: int) -> dict[int, float]:
+    """Index of a passage -> its score, in the order of the reply."""
+    results = reply.get("results") if isinstance(reply, Mapping) else None
+    if not isinstance(results, list):
+        raise AdapterError(f"the reply is {shown(reply)}, allowed: {{results: [...]}}")
+    scores: dict[int, float] = {}
+    for position, result in enumerate(results):
+        place = f"results[{position}]"
+        if not isinstance(result, Mapping):
+            raise AdapterError(f"{place} is {shown(result)}, allowed: {{index, relevance_score}}")
+        index, score = result.get("index"), result.get("relevance_score")
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+            allowed = f"an integer from 0 to {count - 1}"
+            raise AdapterError(f"{place}.index is {shown(index)}, allowed: {allowed}")
+        if index in scores:
+            raise AdapterError(f"{place}.index is {index} again, allowed: each passage once")
+        if isinstance(score, bool) or not isinstance(score, (int, float)) or math.isnan(score):
+            raise AdapterError(f"{place}.relevance_score is {shown(score)}, allowed: a number")
+        scores[index] = float(score)
+    return scores

@@ -1,0 +1,81 @@
+"""Any retriever that indexes, over chunks of the documents: `{type: bm25, chunk: {...}}`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragbench.errors import OptionError
+from ragbench.retrieve.base import Indexing
+from ragbench.retrieve.hits import first_documents, read_hits
+from ragbench.text.chunk import Chunker, Chunking
+from ragbench.types import Document, Query, Retrieved, ScoredDocument
+
+
+def with_chunks(retriever: Any, chunking: Chunking) -> Chunked:
+    """Return the retriever over chunks; it is indexed by the one that is returned.
+
+    Raises:
+        OptionError: It has no `index`, so that nothing could be cut for it.
+        MissingExtra: A tokenizer without transformers.
+        AdapterError: The factory returns something else than a text splitter.
+    """
+    if not isinstance(retriever, Indexing):
+        found = type(retriever).__name__
+        raise OptionError("chunk", "", found, "a retriever that indexes the corpus")
+    return Chunked(retriever, Chunker(chunking))
+
+
+class Chunked:
+    """Ranks chunks; each hit has its text and says of which `document` it is a chunk.
+
+    `top_k` counts documents, so that small chunks are looked at as deep as large ones: the hits
+    are the best chunks, down to the one that brings the last document.
+
+    Attributes:
+        retriever: What ranks the chunks.
+    """
+
+    def __init__(self, retriever: Any, chunker: Chunker) -> None:
+        self.retriever, self._chunker = retriever, chunker
+        self.ranks_by_score = bool(getattr(retriever, "ranks_by_score", False))
+        self.asks_one_by_one = bool(getattr(retriever, "asks_one_by_one", False))
+        self._chunks: dict[str, tuple[Document, str]] = {}
+
+    def index(self, corpus: Sequence[Document]) -> None:
+        """Cut the documents, and let the retriever index the chunks."""
+        chunks = [
+            (chunk, document.id)
+            for document in corpus
+            for chunk in self._chunker.chunks_of(document)
+        ]
+        self._chunks = {chunk.id: (chunk, document) for chunk, document in chunks}
+        self.retriever.index([chunk for chunk, _ in chunks])
+
+    def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
+        """Return for each query the best chunks, of at most `top_k` documents."""
+        found: dict[int, Retrieved] = {}
+        waiting, depth = list(range(len(queries))), top_k
+        while waiting:
+            depth *= 2
+            answers = self.retriever.retrieve([queries[each] for each in waiting], depth)
+            hungry = []
+            for position, answer in zip(waiting, answers, strict=True):
+                read = read_hits(answer, depth)
+                hits = [self._described(hit) for hit in read.documents]
+                found[position] = Retrieved(first_documents(hits, top_k), read.queries)
+                # as many as were asked for, and still of too few documents: there may be more
+                if len(hits) >= depth and len({hit.document for hit in hits}) < top_k:
+                    hungry.append(position)
+            waiting = hungry
+        return [found[position] for position in range(len(queries))]
+
+    def _described(self, hit: ScoredDocument) -> ScoredDocument:
+        """The hit with its text and its document; an id that is no chunk's stays as it is."""
+        if hit.id not in self._chunks:
+            return hit
+        chunk, document = self._chunks[hit.id]
+        return replace(
+            hit, text=chunk.text, title=chunk.title, metadata=chunk.metadata, document=document
+        )

@@ -1,0 +1,161 @@
+"""Several rankings as one: `type: fusion, retrievers: [bm25, dense]`, by ranks or by scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from ragbench.errors import AdapterError, OptionError
+from ragbench.registry import Option
+from ragbench.retrieve.normalize_scores import Normalization, normalized
+from ragbench.types import Query, ScoredDocument
+
+Method = Literal["rrf", "weighted", "combsum", "combmnz"]
+
+
+class Fusion:
+    """Join the rankings of other retrievers into one.
+
+    `rrf` adds 1 / (k + rank); `weighted` and `combsum` add scores, `combmnz` multiplies the sum by
+    the number of rankings that have the document. A ranking that lacks a document adds 0 to it,
+    after `z_score` thus what its own average document gets. Ties go to the larger document id; a
+    repeated hit counts once, at its best rank and score.
+
+    Example:
+        `b` is second in one ranking and first in the other: 1/62 + 1/61.
+
+        >>> fusion = Fusion(retrievers=["bm25", "dense"])
+        >>> hits = [[ScoredDocument(id) for id in ids] for ids in ("ab", "bc")]
+        >>> [fused] = fusion.combine([Query("q", "?")], [hits[:1], hits[1:]], top_k=3)
+        >>> [(hit.id, round(hit.score, 4)) for hit in fused]
+        [('b', 0.0325), ('a', 0.0164), ('c', 0.0161)]
+
+    References:
+        Cormack, Clarke and Buettcher (2009), Reciprocal Rank Fusion Outperforms Condorcet and
+        Individual Rank Learning Methods.
+        Fox and Shaw (1994), Combination of Multiple Searches (CombSUM, CombMNZ).
+    """
+
+    ranks_by_score = True
+    asks_one_by_one = True
+
+    def __init__(
+        self,
+        *,
+        retrievers: Annotated[
+            list[str], Option("Two retrievers or more, by name.", refers_to="retriever")
+        ],
+        method: Annotated[
+            Method, Option("`rrf` reads ranks alone, the others add scores.")
+        ] = "rrf",
+        k: Annotated[int, Option("rrf: how little the first ranks stand out.", ge=0)] = 60,
+        weights: Annotated[
+            list[float] | None,
+            Option("rrf, weighted: a number >= 0 for each retriever; default: equal ones."),
+        ] = None,
+        normalize: Annotated[
+            Normalization | None,
+            Option(
+                "How scores are made comparable, query by query, before they are added; not for "
+                "rrf; default: min_max."
+            ),
+        ] = None,
+        lowest: Annotated[
+            list[float] | None,
+            Option(
+                "theoretical: the lowest score that each retriever can give; 0 (the default) is "
+                "BM25's, -1 that of a cosine."
+            ),
+        ] = None,
+        depth: Annotated[
+            int | None, Option("Hits that are taken from each retriever; default: top_k.", ge=1)
+        ] = None,
+    ) -> None:
+        self.sources: Sequence[str] = list(retrievers)
+        self.depth = depth
+        self.method, self.k = method, k
+        if len(self.sources) < 2:
+            raise OptionError("fusion", "retrievers", retrievers, "two retrievers or more")
+        self._check_use(weights, normalize, lowest)
+        self.normalize: Normalization = normalize or "min_max"
+        count = len(self.sources)
+        self.weights = _numbers("weights", weights, count, 1.0)
+        if min(self.weights) < 0 or not any(self.weights):
+            raise OptionError("fusion", "weights", weights, "numbers >= 0, not all of them 0")
+        self.lowest = _numbers("lowest", lowest, count, 0.0)
+
+    def _check_use(self, weights: object, normalize: Normalization | None, lowest: object) -> None:
+        """Refuse what the method would not read."""
+        if self.method == "rrf" and normalize not in (None, "none"):
+            allowed = "none: rrf reads ranks alone; or method weighted, combsum, combmnz"
+            raise OptionError("fusion", "normalize", normalize, allowed)
+        if self.method in ("combsum", "combmnz") and weights is not None:
+            raise OptionError("fusion", "weights", weights, "no weights; or method weighted, rrf")
+        if normalize != "theoretical" and lowest is not None:
+            raise OptionError("fusion", "lowest", lowest, "left out; or normalize: theoretical")
+
+    def combine(
+        self,
+        queries: Sequence[Query],
+        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
+        top_k: int,
+    ) -> list[list[ScoredDocument]]:
+        """Return for each query the best of all hits.
+
+        Raises:
+            AdapterError: A method that adds scores, and a retriever that gives none.
+        """
+        return [
+            self._fuse([ranking[position] for ranking in rankings], top_k)
+            for position in range(len(queries))
+        ]
+
+    def _fuse(
+        self, rankings: Sequence[Sequence[ScoredDocument]], top_k: int
+    ) -> list[ScoredDocument]:
+        parts: dict[str, list[float]] = {}
+        hits: dict[str, ScoredDocument] = {}
+        for source, ranking in enumerate(rankings):
+            for identifier, part in self._parts(source, ranking).items():
+                parts.setdefault(identifier, []).append(self.weights[source] * part)
+            for hit in ranking:
+                if (known := hits.get(hit.id)) is None or known.text is None:
+                    hits[hit.id] = hit
+        # exactly rounded sums: the order of the retrievers parts no tie
+        scores = {identifier: math.fsum(found) for identifier, found in parts.items()}
+        if self.method == "combmnz":
+            scores = {identifier: s * len(parts[identifier]) for identifier, s in scores.items()}
+        best = sorted(scores, key=lambda each: (scores[each], _as_bytes(each)), reverse=True)
+        return [replace(hits[identifier], score=scores[identifier]) for identifier in best[:top_k]]
+
+    def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:
+        """What one ranking says of each of its documents."""
+        if self.method == "rrf":
+            distinct = dict.fromkeys(hit.id for hit in ranking)
+            return {each: 1 / (self.k + rank) for rank, each in enumerate(distinct, start=1)}
+        scores: dict[str, float] = {}
+        for hit in ranking:
+            if hit.score is None or not math.isfinite(hit.score):
+                found = f"'{self.sources[source]}' gives {hit.id!r} the score {hit.score}"
+                allowed = "numbers; method: rrf reads ranks alone"
+                raise AdapterError(f"fusion: {found}, allowed: {allowed}")
+            scores[hit.id] = max(hit.score, scores.get(hit.id, -math.inf))
+        try:
+            return normalized(scores, self.normalize, self.lowest[source])
+        except OptionError as error:
+            raise AdapterError(f"fusion: retriever '{self.sources[source]}': {error}") from error
+
+
+def _numbers(name: str, values: Sequence[float] | None, count: int, default: float) -> list[float]:
+    """One finite number for each retriever."""
+    if values is None:
+        return [default] * count
+    if len(values) != count or not all(math.isfinite(value) for value in values):
+        raise OptionError("fusion", name, values, f"{count} numbers, one for each retriever")
+    return [float(value) for value in values]
+
+
+def _as_bytes(identifier: str) -> bytes:
+    return identifier.encode("utf-8", "surrogateescape")

@@ -1,0 +1,175 @@
+"""Documents in pieces, for retrievers that index: `chunk: {by: words, size: 200, overlap: 20}`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from ragbench.errors import AdapterError, OptionError
+from ragbench.registry import Option, load_object, shown
+from ragbench.text.spans import Span, sentence_spans, token_spans, tokenizer_spans, word_spans
+from ragbench.types import Document
+
+SEPARATOR = "#"
+"""Stands between a document's id and the number of its chunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunking:
+    """How documents are cut into chunks.
+
+    Raises:
+        OptionError: The overlap is not smaller than the size, or an option that `by` does not
+            read, or that it needs.
+    """
+
+    by: Annotated[
+        Literal["words", "sentences", "tokens", "langchain"],
+        Option(
+            "What is counted: words (what stands between spaces), sentences, tokens, or what a "
+            "LangChain text splitter counts."
+        ),
+    ]
+    size: Annotated[int, Option("How many of them a chunk has; the last one has the rest.", ge=1)]
+    overlap: Annotated[
+        int, Option("How many of them a chunk shares with the one before; less than size.", ge=0)
+    ] = 0
+    tokenizer: Annotated[
+        str | None,
+        Option(
+            "tokens: a model whose tokens are counted, by folder or hub name (extra huggingface); "
+            "default: words and punctuation marks.",
+            refers_to="folder_or_name",
+        ),
+    ] = None
+    factory: Annotated[
+        str | None,
+        Option(
+            "langchain: `module:Name` of what returns a text splitter when it is called with "
+            "chunk_size and chunk_overlap, such as its class.",
+            refers_to="object",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.overlap >= self.size:
+            raise OptionError("chunk", "overlap", self.overlap, f"less than size, {self.size}")
+        if self.tokenizer is not None and self.by != "tokens":
+            raise OptionError("chunk", "tokenizer", self.tokenizer, "left out; or by: tokens")
+        if self.factory is not None and self.by != "langchain":
+            raise OptionError("chunk", "factory", self.factory, "left out; or by: langchain")
+        if self.factory is None and self.by == "langchain":
+            allowed = "module:Name, such as langchain_text_splitters:RecursiveCharacterTextSplitter"
+            raise OptionError("chunk", "factory", None, allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One piece of a text."""
+
+    text: str
+    """The piece, as it stands in the text."""
+    start: int | None
+    """Where it starts in the text, in characters; None where a splitter changed the words."""
+    end: int | None
+    """Where it ends; None likewise."""
+
+
+class Chunker:
+    """Cuts texts into chunks.
+
+    No character but white space between chunks is lost. A chunk is a slice of its text; one that
+    a LangChain splitter returns is looked for in the text, and has no place where it is not there.
+
+    Raises:
+        MissingExtra: A tokenizer without transformers.
+        OptionError: The tokenizer cannot be loaded.
+        AdapterError: The factory returns something else than a text splitter.
+
+    Example:
+        >>> chunker = Chunker(Chunking(by="words", size=3, overlap=1))
+        >>> [chunk.text for chunk in chunker("Io and Europa orbit Jupiter.")]
+        ['Io and Europa', 'Europa orbit Jupiter.']
+        >>> [part.id for part in chunker.chunks_of(Document("d1", "Io and Europa orbit Jupiter."))]
+        ['d1#0', 'd1#1']
+    """
+
+    def __init__(self, chunking: Chunking) -> None:
+        self.chunking = chunking
+        self._cut = self._by_langchain() if chunking.by == "langchain" else self._by_spans()
+
+    def __call__(self, text: str) -> list[Chunk]:
+        """Return the chunks of a text, in order; none for a text without a word."""
+        return self._cut(text)
+
+    def chunks_of(self, document: Document) -> list[Document]:
+        """Return the chunks of a document as documents, `d1#0`, `d1#1`, ...
+
+        Each has the title and the metadata of the document, besides them `chunk_start` and
+        `chunk_end`. A document without text is one chunk, so that its title can be found.
+        """
+        made = []
+        for number, chunk in enumerate(self(document.text) or [Chunk("", 0, 0)]):
+            place = {"chunk_start": chunk.start, "chunk_end": chunk.end}
+            identifier = f"{document.id}{SEPARATOR}{number}"
+            metadata = {**document.metadata, **place}
+            made.append(Document(identifier, chunk.text, document.title, metadata))
+        return made
+
+    def _by_spans(self) -> Callable[[str], list[Chunk]]:
+        """Chunks of so many units, which a function finds in the text."""
+        chunking = self.chunking
+        size, step = chunking.size, chunking.size - chunking.overlap
+        spans_of: Callable[[str], list[Span]] = {
+            "words": word_spans,
+            "sentences": sentence_spans,
+        }.get(chunking.by, token_spans)
+        if chunking.tokenizer is not None:
+            spans_of = tokenizer_spans(chunking.tokenizer)
+
+        def cut(text: str) -> list[Chunk]:
+            spans = spans_of(text)
+            chunks = []
+            # a chunk that would hold nothing but the overlap is none
+            for first in range(0, max(len(spans) - chunking.overlap, min(len(spans), 1)), step):
+                start, end = spans[first][0], spans[min(first + size, len(spans)) - 1][1]
+                chunks.append(Chunk(text[start:end], start, end))
+            return chunks
+
+        return cut
+
+    def _by_langchain(self) -> Callable[[str], list[Chunk]]:
+        """What a LangChain text splitter makes of a text."""
+        chunking = self.chunking
+        owner = f"chunk: factory {chunking.factory}"
+        make = load_object(str(chunking.factory))
+        try:
+            splitter: Any = make(chunk_size=chunking.size, chunk_overlap=chunking.overlap)
+        except Exception as error:  # code of the user's may raise anything
+            raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
+        if not callable(getattr(splitter, "split_text", None)):
+            found = f"returned {shown(splitter)}"
+            raise AdapterError(f"{owner}: {found}, allowed: an object with split_text")
+
+        def cut(text: str) -> list[Chunk]:
+            pieces = list(splitter.split_text(text))
+            if wrong := [piece for piece in pieces if not isinstance(piece, str)]:
+                found = f"split_text returned {shown(wrong[0])}"
+                raise AdapterError(f"{owner}: {found}, allowed: a list of texts")
+            return _placed(pieces, text)
+
+        return cut
+
+
+def _placed(pieces: list[str], text: str) -> list[Chunk]:
+    """The pieces with their places; they may overlap, and each starts after the one before."""
+    chunks, earliest = [], 0
+    for piece in pieces:
+        start = text.find(piece, earliest)
+        if start < 0 or not piece:
+            chunks.append(Chunk(piece, None, None))
+            continue
+        chunks.append(Chunk(piece, start, start + len(piece)))
+        earliest = start + 1
+    return chunks

@@ -1,0 +1,112 @@
+"""`type: huggingface` on folders, through the datasets package itself."""
+
+import json
+import sys
+
+import pytest
+
+from ragbench.data.huggingface import HuggingFace
+from ragbench.data.records import Records
+from ragbench.errors import DataError, MissingExtra, OptionError
+
+RAGBENCH = {
+    "id": "7",
+    "question": "Which moon is hot?",
+    "documents": ["Io is hot.", "Europa is cold."],
+    "response": "Io.",
+    "generation_model_name": "gpt-3.5-turbo",
+    "documents_sentences": [[["0a", "Io is hot."]], [["1a", "Europa is cold."]]],
+    "adherence_score": True,
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder in the hub's layout: a file a split."""
+    pytest.importorskip("datasets.load", reason="needs the package datasets")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    made = tmp_path / "moons"
+    made.mkdir()
+    for split in ("train", "test"):
+        write(made / f"{split}.jsonl", [RAGBENCH | {"id": f"{split}-{n}"} for n in range(4)])
+    return made
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_the_columns_of_ragbench_are_known(folder):
+    collection = HuggingFace(path=str(folder)).load()
+
+    assert [query.id for query in collection.queries] == [f"test-{n}" for n in range(4)]
+    answered = collection.given["given"][0]
+    assert answered.answer == "Io."
+    assert [passage.text for passage in answered.contexts] == RAGBENCH["documents"]
+    assert collection.queries[0].metadata["adherence_score"] is True
+
+
+def test_it_reads_as_records_do(folder):
+    ours, theirs = HuggingFace(path=str(folder)), Records(path=folder / "test.jsonl")
+
+    assert ours.load().fingerprints == theirs.load().fingerprints
+    assert ours.preview(2) == theirs.preview(2)
+
+
+def test_columns_can_be_named(folder):
+    columns = {"system": "generation_model_name", "answer": None, "reference": "response"}
+    collection = HuggingFace(path=str(folder), split="train", columns=columns).load()
+
+    assert list(collection.given) == ["gpt-3.5-turbo"]
+    assert collection.answers["train-0"] == ["Io."]
+
+
+def test_parquet(folder):
+    import pyarrow
+    import pyarrow.parquet
+
+    for path in folder.glob("*.jsonl"):
+        path.unlink()
+    table = pyarrow.Table.from_pylist([{"question": "?", "reference": "!", "id": "q"}])
+    pyarrow.parquet.write_table(table, folder / "test.parquet")
+
+    assert HuggingFace(path=str(folder)).load().answers == {"q": ["!"]}
+
+
+def test_a_random_split_of_the_only_one(folder):
+    with pytest.raises(DataError, match="there are splits already: train, test"):
+        HuggingFace(path=str(folder), split={"test": 0.5, "seed": 1}).load()
+    (folder / "test.jsonl").unlink()
+
+    assert len(HuggingFace(path=str(folder), split={"test": 0.5, "seed": 1}).load().queries) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split": "dev"}, "split: no split 'dev'; allowed: train, test"),
+        ({"columns": {"question": "frage"}}, "no column 'frage'"),
+        ({"subset": "covidqa"}, "cannot be loaded: ValueError"),
+    ],
+)
+def test_mistakes_name_the_data_set(folder, options, message):
+    with pytest.raises(DataError, match=f"moons.*{message}"):
+        HuggingFace(path=str(folder), **options).load()
+
+
+def test_a_wrong_row_has_its_number(folder):
+    write(folder / "test.jsonl", [RAGBENCH, RAGBENCH | {"question": " ", "id": "8"}])
+
+    with pytest.raises(DataError, match=r"moons: test row 2: no question in column 'question'"):
+        HuggingFace(path=str(folder)).load()
+
+
+def test_options_are_checked_without_the_package():
+    with pytest.raises(OptionError, match="did you mean 'question'"):
+        HuggingFace(path="x", columns={"questio": "q"})
+
+
+def test_the_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingExtra, match=r"datasets: pip install 'ragbench\[huggingface\]'"):
+        HuggingFace(path="x").load()

@@ -1,0 +1,150 @@
+"""Fusion against ranx, against hand-worked sums, and as a function of any rankings."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import AdapterError, OptionError
+from ragbench.retrieve.base import Combining
+from ragbench.retrieve.fusion import Fusion
+from ragbench.types import Query, ScoredDocument
+from tests.strategies import rankings
+
+RANX = json.loads(Path(__file__).with_name("ranx_fusion.json").read_text())
+METHODS = [
+    *(
+        {"method": method, "normalize": how}
+        for method in ("weighted", "combsum", "combmnz")
+        for how in ("min_max", "z_score", "none")
+    ),
+    {"method": "rrf"},
+]
+
+
+def fuse(*ranked, top_k=100, **options):
+    """Fuse one query's rankings; each is {id: score} or a text of ids."""
+    fusion = Fusion(retrievers=[f"r{n}" for n in range(len(ranked))], **options)
+    hits = [
+        [[ScoredDocument(*hit) for hit in (r.items() if isinstance(r, dict) else zip(r))]]
+        for r in ranked
+    ]
+    [fused] = fusion.combine([Query("q", "?")], hits, top_k)
+    return {hit.id: hit.score for hit in fused}
+
+
+@pytest.mark.parametrize(
+    "case", RANX["cases"], ids=lambda c: f"{c['case']}-{c['method']}-{c['normalize']}"
+)
+def test_agrees_with_ranx(case):
+    options = {key: case[key] for key in ("method", "k", "weights", "normalize") if key in case}
+
+    assert fuse(*case["rankings"], **options) == pytest.approx(case["fused"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param(
+            {}, {"b": 1 / 62 + 1 / 61, "a": 1 / 61, "c": 1 / 62}, id="rrf: 1/(60+2) + 1/(60+1)"
+        ),
+        pytest.param({"k": 0}, {"b": 1.5, "a": 1.0, "c": 0.5}, id="rrf, k 0: 1/2 + 1/1"),
+        pytest.param(
+            {"weights": [3, 1]}, {"a": 3 / 61, "b": 3 / 62 + 1 / 61, "c": 1 / 62}, id="3/62 + 1/61"
+        ),
+        pytest.param(
+            {"method": "combsum", "normalize": "none"}, {"b": 11, "a": 4, "c": 7}, id="2 + 9"
+        ),
+        pytest.param(
+            {"method": "combmnz", "normalize": "none"}, {"b": 22, "a": 4, "c": 7}, id="(2 + 9) * 2"
+        ),
+        pytest.param(
+            {"method": "combsum"}, {"b": 1.0, "a": 1.0, "c": 0.0}, id="min_max: 0 + 1, 1, 0"
+        ),
+        pytest.param(
+            {"method": "weighted", "normalize": "theoretical", "weights": [1, 10]},
+            {"b": 0.5 + 10, "a": 1, "c": 10 * 7 / 9},
+            id="theoretical: 2/4 + 10 * 9/9",
+        ),
+        pytest.param(
+            {"method": "combsum", "normalize": "theoretical", "lowest": [0, -1]},
+            {"b": 0.5 + 1, "a": 1, "c": 8 / 10},
+            id="theoretical from -1: (7 + 1) / (9 + 1)",
+        ),
+        pytest.param(
+            {"method": "combsum", "normalize": "z_score"}, {"b": 0.0, "a": 1, "c": -1}, id="-1 + 1"
+        ),
+    ],
+)
+def test_hand_worked(options, expected):
+    found = fuse({"a": 4.0, "b": 2.0}, {"b": 9.0, "c": 7.0}, **options)
+
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.lists(rankings(), min_size=2, max_size=4), st.sampled_from(METHODS), st.integers(1, 8))
+def test_any_rankings(ranked, options, top_k):
+    """Falling scores, ties by id descending, every document once, and a cut that is a head."""
+    ranked = [dict(sorted(r.items(), key=lambda hit: -hit[1])) for r in ranked]
+    full = fuse(*ranked, **options)
+
+    assert set(full) == {document for ranking in ranked for document in ranking}
+    order = sorted(full, key=lambda each: (full[each], each.encode()), reverse=True)
+    assert list(full) == order
+    assert list(fuse(*ranked, top_k=top_k, **options)) == order[:top_k]
+    assert fuse(*reversed(ranked), **options) == full, "exactly: the order parts no tie"
+
+
+def test_a_repeated_hit_counts_once_at_its_best():
+    hits = [ScoredDocument("a", 1.0), ScoredDocument("a", 3.0), ScoredDocument("b", 2.0)]
+
+    def scores(**options):
+        fusion = Fusion(retrievers=["x", "y"], **options)
+        [fused] = fusion.combine([Query("q", "?")], [[hits], [[]]], 9)
+        return {hit.id: hit.score for hit in fused}
+
+    assert scores() == {"a": 1 / 61, "b": 1 / 62}
+    assert scores(method="combsum", normalize="none") == {"a": 3.0, "b": 2.0}
+
+
+def test_a_hit_keeps_the_text_that_some_retriever_brought():
+    fusion = Fusion(retrievers=["x", "y"], depth=7)
+    bare, full = [ScoredDocument("a")], [ScoredDocument("a", 1.0, "text", "title", {"p": 3})]
+
+    [[hit]] = fusion.combine([Query("q", "?")], [[bare], [full]], 9)
+
+    assert (hit.text, hit.title, hit.metadata) == ("text", "title", {"p": 3})
+    assert isinstance(fusion, Combining)
+    assert (fusion.sources, fusion.depth) == (["x", "y"], 7)
+
+
+@pytest.mark.parametrize("score", [None, math.inf])
+def test_scores_that_cannot_be_added_name_the_retriever(score):
+    with pytest.raises(AdapterError, match=r"'r1' gives 'b' the score .*rrf reads ranks alone"):
+        fuse({"a": 1.0}, {"b": score}, method="combsum")
+
+
+def test_a_score_below_the_lowest_names_the_retriever():
+    with pytest.raises(AdapterError, match=r"'r1': lowest: found 0.0, allowed: at most -0.5"):
+        fuse({"a": 1.0}, {"b": -0.5}, method="weighted", normalize="theoretical")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"retrievers": ["a"]}, "retrievers: found .*two retrievers or more"),
+        ({"normalize": "min_max"}, "normalize: found 'min_max', allowed: none: rrf reads ranks"),
+        ({"method": "combsum", "weights": [1, 2]}, "weights: found .*no weights; or method"),
+        ({"weights": [1]}, "weights: found .*2 numbers, one for each retriever"),
+        ({"weights": [1, math.nan]}, "weights: found .*2 numbers"),
+        ({"weights": [1, -1]}, "weights: found .*numbers >= 0"),
+        ({"weights": [0, 0]}, "weights: found .*not all of them 0"),
+        ({"method": "combsum", "lowest": [0, -1]}, "lowest: found .*normalize: theoretical"),
+    ],
+)
+def test_bad_options_say_what_is_allowed(options, message):
+    with pytest.raises(OptionError, match=f"fusion: {message}"):
+        Fusion(**({"retrievers": ["a", "b"]} | options))
