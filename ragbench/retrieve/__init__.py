@@ -7,11 +7,11 @@ RETRIEVERS = Family(
     "ragbench.retrievers",
     table={
         "bm25": "ragbench.retrieve.bm25:BM25",
+        "dense": "ragbench.retrieve.dense:Dense",
         "run_file": "ragbench.retrieve.run_file:RunFile",
     },
     planned=frozenset(
         {
-            "dense",
             "fusion",
             "haystack",
             "http",
