@@ -5,8 +5,11 @@ from ragbench.registry import Family
 RERANKERS = Family(
     "reranker",
     "ragbench.rerankers",
-    table={},
-    planned=frozenset({"cross_encoder", "http", "mmr"}),
+    table={
+        "cross_encoder": "ragbench.rerank.cross_encoder:CrossEncoder",
+        "mmr": "ragbench.rerank.mmr:MMR",
+    },
+    planned=frozenset({"http"}),
 )
 
 __all__ = ["RERANKERS"]

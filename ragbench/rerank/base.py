@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from ragbench.types import Query, ScoredDocument
+from ragbench.errors import AdapterError
+from ragbench.types import Document, Query, ScoredDocument
 
 
 class Reranker(Protocol):
@@ -27,3 +28,31 @@ class Reranker(Protocol):
             top_k: How many are wanted.
         """
         ...
+
+
+@runtime_checkable
+class Loading(Protocol):
+    """A reranker that needs a model: what is in the way should end the run, not fail a query."""
+
+    def load(self) -> None:
+        """Get ready; called once, before any `rerank`, which loads by itself where it was not."""
+        ...
+
+
+def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[str]:
+    """Return title and text of each hit, as retrievers index documents.
+
+    Raises:
+        AdapterError: A hit has no text: neither its retriever nor the corpus has one.
+
+    Example:
+        >>> hit_texts(Query("q", "?"), [ScoredDocument("d", 1.0, "text", "Title")], "mmr")
+        ['Title text']
+    """
+    for hit in hits:
+        if hit.text is None:
+            raise AdapterError(
+                f"{owner}: hit '{hit.id}' of query '{query.id}' has no text, allowed: hits of the "
+                "corpus, or with texts of their own"
+            )
+    return [Document(hit.id, hit.text or "", hit.title or "").full_text for hit in hits]
