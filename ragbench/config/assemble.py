@@ -12,7 +12,12 @@ from typing import Any
 
 from ragbench.config.blocks import check_block
 from ragbench.config.check import check_options
-from ragbench.config.components import Checked, check_component, retriever_family
+from ragbench.config.components import (
+    Checked,
+    check_component,
+    resolve_options,
+    retriever_family,
+)
 from ragbench.config.datasets import check_dataset_options
 from ragbench.config.interpolate import interpolate
 from ragbench.config.load import decode, read_yaml
@@ -21,6 +26,7 @@ from ragbench.config.problems import Place, Report
 from ragbench.config.references import Context, check_reference, report_cycles
 from ragbench.config.schema import (
     BLOCKS,
+    BudgetLimits,
     Component,
     Executor,
     ExperimentConfig,
@@ -151,9 +157,9 @@ class _Assembly:
         from ragbench.data import LOADERS
         from ragbench.generate import GENERATORS
 
-        top = check_options(
-            self.tree, declared_options(Top), self.report, others=BLOCKS, planned=Top.planned
-        )
+        declared = declared_options(Top)
+        top = check_options(self.tree, declared, self.report, others=BLOCKS, planned=Top.planned)
+        resolve_options(self.tree, declared, top, self.context)
         name = self._name(top.get("name"))
         dataset = self._dataset(LOADERS)
         retrievers = self._components("retrievers", retriever_family)
@@ -164,6 +170,7 @@ class _Assembly:
         self._require_a_system(LOADERS)
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = self._statistics()
+        budget = self._block("budget", BudgetLimits)
         executor = self._block("executor", Executor)
         is_complete = top.keys() >= declared_options(Top).keys()  # else it was unreadable
         if self.report or not is_complete or dataset is None or not dataset.component:
@@ -177,7 +184,9 @@ class _Assembly:
             "metrics": metrics.written,
             "statistics": statistics[1],
             "max_failed": self._as_written("max_failed", top["max_failed"]),
+            "budget": budget[1],
             "executor": executor[1],
+            **{key: self._as_written(key, top[key]) for key in ("cache", "cache_also")},
             "output": self._as_written("output", top["output"]),
         }
         return ExperimentConfig(
@@ -189,7 +198,10 @@ class _Assembly:
             metrics=metrics.metrics,
             statistics=Statistics(**statistics[0]),
             max_failed=top["max_failed"],
+            budget=BudgetLimits(**budget[0]),
             executor=Executor(**executor[0]),
+            cache=top["cache"],
+            cache_also=tuple(map(Path, top["cache_also"] or ())),
             output=top["output"],
             path=self.path,
             resolved={key: value for key, value in resolved.items() if value not in ({}, None)},

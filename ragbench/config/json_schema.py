@@ -9,6 +9,7 @@ from ragbench.config.check import adapter
 from ragbench.config.components import common_keys
 from ragbench.config.schema import (
     BLOCKS,
+    BudgetLimits,
     Executor,
     JudgeCommon,
     Match,
@@ -63,6 +64,7 @@ def config_schema() -> Schema:
         "generators": _mapping("generator"),
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
+        "budget": _object(declared_options(BudgetLimits).values()),
         "executor": _object(declared_options(Executor).values()),
     }
     for block, description in BLOCKS.items():

@@ -39,6 +39,34 @@ class Loading(Protocol):
         ...
 
 
+class Reranked:
+    """A reranker as a retriever over the one whose hits it orders: `ragbench.retrieve.Combining`.
+
+    Args:
+        reranker: What orders.
+        retriever: Name of the retriever that finds.
+        depth: How many of its hits are ordered.
+    """
+
+    def __init__(self, reranker: Reranker, retriever: str, depth: int | None) -> None:
+        self.reranker, self.sources, self.depth = reranker, (retriever,), depth
+        self.asks_one_by_one = bool(getattr(reranker, "asks_one_by_one", False))
+
+    def combine(
+        self,
+        queries: Sequence[Query],
+        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
+        top_k: int,
+    ) -> Sequence[Sequence[ScoredDocument]]:
+        """Order the hits of the one source."""
+        return self.reranker.rerank(queries, rankings[0], top_k)
+
+    def load(self) -> None:
+        """Let the reranker get ready, where it has to."""
+        if isinstance(self.reranker, Loading):
+            self.reranker.load()
+
+
 def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[str]:
     """Return title and text of each hit, as retrievers index documents.
 

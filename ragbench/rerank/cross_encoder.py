@@ -24,6 +24,8 @@ class CrossEncoder:
         Nogueira and Cho (2019), Passage Re-ranking with BERT.
     """
 
+    packages = ("transformers", "torch")
+
     def __init__(
         self,
         *,

@@ -43,6 +43,8 @@ class MMR:
         Documents and Producing Summaries.
     """
 
+    packages = ("sentence-transformers", "transformers", "torch")
+
     def __init__(
         self,
         *,

@@ -47,6 +47,7 @@ class Dense:
     """
 
     ranks_by_score = True
+    packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
 
     def __init__(
         self,
