@@ -22,6 +22,9 @@ from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError, NotBuiltYet, OptionError
 from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options, load_object
 
+_OF_MODELS = ("config.json", "modules.json")
+"""What a folder with a model holds."""
+
 
 @dataclass
 class Checked:
@@ -194,9 +197,10 @@ def resolve_options(
         if value is None or key not in values:
             continue
         if option.option.refers_to == "path_or_name":
-            # what is no file there is left to the component, which knows its names
-            if (file := context.base / str(value.value)).is_file():
-                values[key] = str(file.absolute())
+            # what is no file or model there is left to the component, which knows its names
+            place = context.base / str(value.value)
+            if any((place / name).is_file() for name in ("", *_OF_MODELS)):
+                values[key] = str(place.absolute())
         elif option.option.refers_to == "object":
             _check_object(value, context)
         elif option.option.refers_to != "path":

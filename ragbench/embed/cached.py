@@ -123,8 +123,9 @@ def open_embedder(
     device: Device = "auto",
     batch_tokens: int | None = None,
     cache: bool = True,
+    folder: Path | None = None,
 ) -> CachedEmbedder:
-    """Load a model, with the cache of this working directory before it.
+    """Load a model, with a cache of vectors before it.
 
     Args:
         owner: How messages name the component that needs it: `retriever 'dense'`.
@@ -133,7 +134,8 @@ def open_embedder(
         document_prompt: What the model gets in front of a document, likewise.
         device: Where to compute.
         batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
-        cache: Whether vectors are kept in `.ragbench`, or where `RAGBENCH_CACHE` says.
+        cache: Whether vectors are kept.
+        folder: Where; None is `.ragbench` here, or where `RAGBENCH_CACHE` says.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.
@@ -148,4 +150,5 @@ def open_embedder(
     prompts = {
         role: embedder.prompts[role] if prompt is None else prompt for role, prompt in given.items()
     }
-    return CachedEmbedder(embedder, cache_folder() / FILE_NAME if cache else None, prompts)
+    path = (folder or cache_folder()) / FILE_NAME if cache else None
+    return CachedEmbedder(embedder, path, prompts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -37,6 +38,9 @@ class MMR:
     Similarities are cosines of the model's vectors, read from the cache where the model has
     encoded a text before. The score of a hit is its marginal relevance when it was taken; the
     order is the ranking.
+
+    Attributes:
+        cache_folder: Where vectors are kept; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
 
     References:
         Carbonell and Goldstein (1998), The Use of MMR, Diversity-Based Reranking for Reordering
@@ -77,6 +81,7 @@ class MMR:
         find_checkpoint("mmr", model)
         given = lambda_mult if mmr_threshold is None else mmr_threshold
         self.lambda_mult = DEFAULT_LAMBDA if given is None else given
+        self.cache_folder: Path | None = None
         self._by_scores = relevance == "scores"
         self._open: Callable[[], CachedEmbedder] = lambda: open_embedder(
             "reranker 'mmr'",
@@ -86,6 +91,7 @@ class MMR:
             device=device,
             batch_tokens=batch_tokens,
             cache=cache,
+            folder=self.cache_folder,
         )
         self._embedder: CachedEmbedder | None = None
 

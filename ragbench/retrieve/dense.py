@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ragbench.embed.base import Advance, tell_nobody
@@ -40,6 +41,7 @@ class Dense:
 
     Attributes:
         advance: Is told while `index` runs how many further documents are done.
+        cache_folder: Where vectors are kept; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
@@ -84,7 +86,8 @@ class Dense:
             raise OptionError("dense", "normalize", normalize, allowed)
         if index == "exact" and probes is not None:
             raise OptionError("dense", "probes", probes, "null with index exact, or index: faiss")
-        self.model, self.advance = model, tell_nobody
+        self.advance: Advance = tell_nobody
+        self.cache_folder: Path | None = None
         self._normalize = similarity == "cosine" if normalize is None else normalize
         self._kind, self._probes = index, probes or DEFAULT_PROBES
         self._open: Callable[[], CachedEmbedder] = lambda: open_embedder(
@@ -95,6 +98,7 @@ class Dense:
             device=device,
             batch_tokens=batch_tokens,
             cache=cache,
+            folder=self.cache_folder,
         )
         self._embedder: CachedEmbedder | None = None
         self._index: Index | None = None

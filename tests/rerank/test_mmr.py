@@ -111,7 +111,8 @@ def test_the_blogs_example_by_the_rule_of_its_authors():
     """Hit rate, MRR and MMR, third question: N1, then N2 with 0.10 before N4 with 0.
 
     The blog prints N1, N4, N2: it takes the largest similarity to what is NOT selected yet, and
-    0.5 * 0.5 - 0.5 * 0.5 as -0.1. Carbonell and Goldstein take it to what is selected.
+    0.5 * 0.5 - 0.5 * 0.5 as -0.1. Carbonell and Goldstein take it to what is selected. (Where the
+    blog's table is not quoted here, a number that gives the same values stands in.)
     """
     relevance = {"N1": 0.8, "N2": 0.7, "N4": 0.5}
     to_n1 = {"N1": 1.0, "N2": 0.5, "N4": 0.5}
