@@ -102,6 +102,8 @@ def score_candidates(vectors: Vectors, query: Vectors, rows: IntArray) -> FloatA
 
     Equal vectors have equal similarities, so that the document id decides between them.
     """
-    if len(rows) == len(vectors):
-        return dot_products(vectors, query)
-    return dot_products(vectors[rows], query)
+    found = np.empty(len(rows), dtype=np.float64)
+    for start in range(0, len(rows), _BLOCK):  # where all tie, all are candidates
+        part = slice(start, start + _BLOCK)
+        found[part] = dot_products(vectors[rows[part]], query)
+    return found

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.embed.cache import DamagedVectors, EmbeddingCache, vector_key
@@ -19,6 +19,8 @@ FLOATS = st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=5)
 
 
 @given(PARTS, PARTS)
+@example(("m", "ab", "c"), ("m", "a", "bc"))
+@example(("ma", "", "c"), ("m", "a", "c"))
 def test_keys_are_equal_only_where_all_three_parts_are(one, other):
     assert (vector_key(*one) == vector_key(*other)) == (one == other)
 

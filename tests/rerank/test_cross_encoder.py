@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.pairs import PairScorer
 from ragbench.errors import AdapterError, OptionError
+from ragbench.rerank.base import Reranked
 from ragbench.rerank.cross_encoder import CrossEncoder
 from ragbench.types import Query, ScoredDocument
 from tests.models import build_tiny_cross_encoder
@@ -100,7 +101,7 @@ def test_what_is_no_cross_encoder_is_refused(tiny_bert, tiny_cross_encoder, tmp_
     AutoModel.from_pretrained(tiny_cross_encoder).save_pretrained(headless)
     AutoTokenizer.from_pretrained(tiny_cross_encoder).save_pretrained(headless)
     with pytest.raises(OptionError, match=r"without the weights .*classifier"):
-        CrossEncoder(model=headless).load()
+        Reranked(CrossEncoder(model=headless), "bm25", 5).load()
 
     with pytest.raises(OptionError, match=r"cross_encoder: model: found '\./nowhere'"):
         CrossEncoder(model="./nowhere")

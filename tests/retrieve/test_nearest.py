@@ -81,6 +81,14 @@ def test_equals_brute_force_over_many_blocks(width):
     assert [row for row, _ in found[0]] != rough, "else the test tests nothing"
 
 
+def test_candidates_may_come_in_any_order():
+    vectors = np.array([[1], [2], [3]], dtype=np.float32)
+
+    scores = score_candidates(vectors, vectors[0], np.array([2, 0, 1]))
+
+    assert scores.tolist() == [3.0, 1.0, 2.0]
+
+
 def test_few_candidates_are_looked_at_twice():
     generator = np.random.default_rng(7)
     vectors = generator.standard_normal((50_000, 64)).astype(np.float32)
