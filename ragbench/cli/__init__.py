@@ -17,11 +17,13 @@ from ragbench.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_INTERRUPTED, Rag
 
 _COMMANDS = {
     "run": "Run an experiment and print its tables.",
+    "plan": "Say what a run would do and cost; send nothing.",
     "validate": "Check a config, and say how its data are read.",
     "init": "Write a config to start from.",
     "score": "Score run files as trec_eval does, or predictions against references.",
     "calibrate": "Compare a judge with people: draw a sheet, then certify against its labels.",
     "list": "List components, measures, metrics and rubrics.",
+    "cache": "Show or prune what is stored between runs.",
     "rubric": "Print the exact prompts that a rubric sends.",
     "schema": "Print the JSON Schema of configs.",
 }

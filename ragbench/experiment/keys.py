@@ -111,12 +111,19 @@ def code_of(cls: Any) -> str:
             continue
         source = inspect.getsourcefile(base)
         pieces.append(Path(source).read_bytes() if source else base.__module__)
-    for package in getattr(cls, "packages", ()):
+    return fingerprint([*pieces, *versions_of(tuple(getattr(cls, "packages", ())))])
+
+
+@functools.lru_cache(maxsize=256)
+def versions_of(packages: tuple[str, ...]) -> list[str]:
+    """Return each distribution with its version, or that it is missing."""
+    found = []
+    for package in packages:
         try:
-            pieces.append(f"{package} {metadata.version(package)}")
+            found.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
-            pieces.append(f"{package} is missing")
-    return fingerprint(pieces)
+            found.append(f"{package} is missing")
+    return found
 
 
 def _content(name: str, value: Any, component: Component, hidden: Mapping[str, str]) -> Any:

@@ -133,8 +133,7 @@ class _Runner:
         for retriever, generator in plan.pairs:
             outcomes = self.stages.retrieved(retriever, plan.config.metrics.retrieval.top_k)
             answers = self._answers(retriever, outcomes, generator, rows)
-            asked = [outcome or Outcome(None) for outcome in answers.outcomes]
-            self._judge_rows(Answers(answers.name, asked), rows)
+            self._judge_rows(answers, rows)
         for name in plan.given:
             given = plan.collection.given[name]
             self._judge_rows(given_answers(name, plan.queries, given), rows)

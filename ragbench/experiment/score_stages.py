@@ -10,7 +10,7 @@ from typing import Any
 from ragbench import __version__
 from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.generation import Answers
-from ragbench.experiment.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
+from ragbench.experiment.keys import KEY_DIGITS, STAGE_VERSIONS, code_of, versions_of
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.ranking_scores import Gold, ScoredRanking, score_ranking
 from ragbench.experiment.retrieval import Ranked
@@ -31,7 +31,7 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Verdict
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
-"""Packages whose version may move what a metric gives."""
+"""Distributions whose version may move what a metric gives."""
 
 _BLOCK = 64  # items
 
@@ -61,6 +61,8 @@ class Scores:
         missing = [name for name in plan.measures if name not in shelf]
         title = f"score {ranking.name}"
         self.stages.work[title] = Work(len(plan.measures), len(plan.measures) - len(missing))
+        if missing and self.stages.dry:
+            return ScoredRanking()
         if missing:
             with self.stages.timed(title, len(missing), "measures") as stage:
                 found = score_ranking(ranking, gold, missing, rules)
@@ -88,6 +90,8 @@ class Scores:
         missing = [m for m, key in zip(plan.metrics, keys, strict=True) if key not in shelf]
         title = f"score {answers.name}"
         self.stages.work[title] = Work(len(keys), len(keys) - len(missing))
+        if missing and self.stages.dry:
+            return []
         if missing:
             scorer = self._scorer(tuple(missing))
             with self.stages.timed(title, scorer.steps(len(texts)), "scores") as stage:
@@ -139,7 +143,7 @@ class Scores:
         title = f"judge {system} ({name})"
         stored = sum(len(verdicts) for verdicts in found)
         self.stages.work.setdefault(title, Work(len(items) * len(judge.rubrics), stored))
-        todo = _grouped(rows, judge.rubrics, found)
+        todo = [] if self.stages.dry else _grouped(rows, judge.rubrics, found)
         if todo:
             with self.stages.timed(title, sum(len(group) for _, group in todo)) as stage:
                 for rubrics, group in todo:
@@ -289,18 +293,8 @@ def _metric_key(metric: Metric) -> str:
     """A metric with its options, the content of the files they name, and the code behind it."""
     facts = metric.declaration.facts
     known = facts(metric.options) if callable(facts) else facts
-    return fingerprint_json(
-        [metric.canonical, metric.declaration.version, dict(known), code_of_libraries()]
-    )
-
-
-def code_of_libraries() -> str:
-    """Return a hash of the versions of the packages that metrics rest on."""
-    return code_of(_Libraries)
-
-
-class _Libraries:
-    packages = _LIBRARIES
+    definition = (metric.canonical, metric.declaration.version, dict(known))
+    return fingerprint_json([*definition, versions_of(_LIBRARIES)])
 
 
 def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:

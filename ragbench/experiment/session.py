@@ -59,9 +59,16 @@ def run_in(folder: Path) -> Iterator[Session]:
         stream.close()
 
 
-def _token(state: Path) -> str:
+def token_in(folder: Path) -> str | None:
+    """Return the token of a run that was not finished in a folder; None where there is none."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(json.loads(state.read_text(encoding="utf-8"))["token"])
+        return str(json.loads((folder / _STATE).read_text(encoding="utf-8"))["token"])
+    return None
+
+
+def _token(state: Path) -> str:
+    if (kept := token_in(state.parent)) is not None:
+        return kept
     token = secrets.token_hex(8)
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     write_atomically(state, json.dumps({"token": token, "started": started}) + "\n")

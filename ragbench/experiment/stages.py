@@ -35,7 +35,11 @@ from ragbench.secrets import redact
 from ragbench.signature import fingerprint
 from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument
 
+PENDING: Outcome[Any] = Outcome(None)
+"""The outcome of an item that is not made yet: neither a value nor a cause."""
+
 _ROUNDS = 10
+_UNKNOWN = "not known yet"  # the key of an item that depends on one that is not made yet
 
 Value = TypeVar("Value")
 Hits = list[list[ScoredDocument]]
@@ -69,6 +73,8 @@ class Stages:
     progress: Progress
     budget: Budget = field(default_factory=Budget)
     retry_failed: bool = False
+    dry: bool = False
+    """Whether nothing is made: what is missing is counted and stays None."""
     work: dict[str, Work] = field(default_factory=dict)
     """Stage -> how much of it was made."""
     _ready: set[str] = field(default_factory=set)
@@ -101,14 +107,14 @@ class Stages:
         plan, retriever = self.plan, self.plan.retrievers[name]
         sources = list(getattr(retriever, "sources", ()))
         failed, rankings = self._hits_of(sources, getattr(retriever, "depth", None) or top_k, top_k)
-        if sources:
-            per_query = [[source[row] for source in rankings] for row in range(len(plan.queries))]
-            keys = [
-                None if row in failed else hits_key(query, hits)
-                for row, (query, hits) in enumerate(zip(plan.queries, per_query, strict=True))
-            ]
-        else:
-            keys = [query_key(query) for query in plan.queries]
+        keys: list[str | None] = [
+            _key_of(failed.get(row))
+            if row in failed
+            else hits_key(query, [source[row] for source in rankings])
+            if sources
+            else query_key(query)
+            for row, query in enumerate(plan.queries)
+        ]
         shelf = self.shelves.shelf("retrieve", name, self._retriever_key(name, top_k))
         title = f"retrieve {name}"
 
@@ -130,7 +136,7 @@ class Stages:
                 )
 
         found = self.fill(title, shelf, keys, read_retrieved, self._write_retrieved, make)
-        return [failed[row] if row in failed else found[row] for row in range(len(keys))]
+        return [failed.get(row) or found[row] or PENDING for row in range(len(keys))]
 
     def _calls(self, noun: str, name: str) -> Calls:
         calls = calls_of(noun, name, self.plan.components.get(name))
@@ -154,7 +160,7 @@ class Stages:
     def _hits_of(
         self, sources: Sequence[str], depth: int, top_k: int
     ) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
-        """The first hits of each source with their texts; queries that failed at one of them."""
+        """The first hits of each source with their texts; the outcomes of rows that lack one."""
         corpus, rankings = self.plan.corpus, list[Hits]()
         failed: dict[int, Outcome[Retrieved]] = {}
         for source in sources:
@@ -209,12 +215,12 @@ class Stages:
             generator: The generator's name.
             passages: What it gets; None for a query whose retrieval failed.
             retrieved: The outcomes of retrieval, for the cause of such a failure.
-            rows: Only these are asked; the others are None where nothing is stored.
+            rows: Only these are asked; the others are pending where nothing is stored.
         """
         plan, component = self.plan, self.plan.components.get(generator)
         keys = [
-            None if documents is None else passages_key(query, documents)
-            for query, documents in zip(plan.queries, passages, strict=True)
+            _key_of(outcome) if documents is None else passages_key(query, documents)
+            for query, documents, outcome in zip(plan.queries, passages, retrieved, strict=True)
         ]
         key = component_key(
             component,
@@ -244,10 +250,8 @@ class Stages:
         shelf = self.shelves.shelf("generate", generator, key)
         found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, rows)
         return [
-            Outcome(None, retrieved[row].cause, retrieved[row].detail)
-            if key is None
-            else found[row]
-            for row, key in enumerate(keys)
+            Outcome(None, asked.cause, asked.detail) if key is None else outcome or PENDING
+            for key, asked, outcome in zip(keys, retrieved, found, strict=True)
         ]
 
     def fill(
@@ -286,7 +290,7 @@ class Stages:
         if rows is not None:
             chosen = set(rows)
             missing = [row for row in missing if row in chosen]
-        if missing:
+        if missing and not self.dry:
 
             def keep(row: int, value: Value) -> None:
                 stored = write(value)
@@ -313,6 +317,11 @@ class Stages:
         if "detail" in stored:
             stored["detail"] = redact(stored["detail"], self.plan.config.environment)
         return stored
+
+
+def _key_of(outcome: Outcome[Any] | None) -> str | None:
+    """The key of an item whose source has no value: none where it failed."""
+    return _UNKNOWN if outcome == PENDING else None
 
 
 def _failed(stored: Mapping[str, Any]) -> bool:

@@ -38,7 +38,7 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Retriev
         target,
         options,
         owner,
-        methods=("retrieve",),
+        methods=("retrieve", "combine"),
         wrap=CallableRetriever,
         arguments="(question, top_k)",
     )

@@ -94,7 +94,7 @@ class ModelJudge:
         prices: Callable[[], Prices] = Prices.load,
     ) -> None:
         self.bench, self.asking = bench, asking
-        self._connect, self._limits, self._prices = connect, limits or Limits(), prices
+        self._connect, self._limits, self.load_prices = connect, limits or Limits(), prices
         self._replies: Replies | None = None
         self._budget: Budget | None = None
         self._engine: ChatEngine | None = None
@@ -149,7 +149,7 @@ class ModelJudge:
                     self._connect(self._replies),
                     limits=self._limits,
                     replies=self._replies,
-                    prices=self._prices(),
+                    prices=self.load_prices(),
                     budget=self._budget,
                 )
             return self._engine

@@ -1,0 +1,121 @@
+"""`ragbench cache`: what is stored between runs, and its care."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ragbench.experiment.upkeep import Stored
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_AGE = {"h": 1 / 24, "d": 1.0, "w": 7.0}
+
+
+@click.group(name="cache", invoke_without_command=True)
+@click.option(
+    "--path",
+    type=click.Path(path_type=Path),
+    help="The cache folder; default: what RAGBENCH_CACHE says, or .ragbench.",
+)
+@click.pass_context
+def command(ctx: click.Context, path: Path | None) -> None:
+    """Show the size of what is stored between runs, or take care of it.
+
+    Everything in it can be made again; replies of models cost money again.
+    """
+    from ragbench.experiment.judging import cache_folder
+
+    ctx.obj = path or cache_folder()
+    if ctx.invoked_subcommand is None:
+        _show(ctx.obj)
+
+
+def _show(folder: Path) -> None:
+    from ragbench.experiment.upkeep import KINDS, stored_in
+
+    found = stored_in(folder)
+    click.echo(f"{folder}: {_size(sum(each.size for each in found))} in {len(found)} files")
+    for kind in KINDS:
+        own = [each for each in found if each.kind == kind]
+        if own:
+            click.echo(f"  {kind:<10}{_size(sum(e.size for e in own)):>10}  {len(own)} files")
+
+
+@command.command(name="prune")
+@click.option("--older-than", metavar="AGE", help="Not of use for so long: 12h, 30d, 8w.")
+@click.option("--max-size", metavar="SIZE", help="Keep the newest so much: 500M, 2G.")
+@click.pass_obj
+def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
+    """Remove what was not of use for long, or the oldest above a size; replies stay."""
+    from ragbench.experiment.upkeep import remove, stored_in, to_prune
+
+    if older_than is None and max_size is None:
+        raise click.UsageError("say what goes: --older-than AGE, --max-size SIZE, or both")
+    days = None if older_than is None else _days(older_than)
+    keep = None if max_size is None else _bytes(max_size)
+    gone = to_prune(stored_in(folder), older_than_days=days, keep_bytes=keep)
+    _removed(gone, remove(gone))
+
+
+@command.command(name="verify")
+@click.pass_context
+def verify_command(ctx: click.Context) -> None:
+    """Check every checksum; damaged items are made again by the next run that needs them."""
+    from ragbench.errors import EXIT_BAD_INPUT
+    from ragbench.experiment.upkeep import stored_in, verify
+
+    found = stored_in(ctx.obj)
+    total = 0
+    for each in found:
+        damaged = verify(each)
+        total += damaged
+        if damaged:
+            click.echo(f"{each.path}: {damaged} damaged items ({each.kind} of {each.of})")
+    click.echo(f"{len(found)} files, {total} damaged items")
+    ctx.exit(EXIT_BAD_INPUT if total else 0)
+
+
+@command.command(name="clear")
+@click.option("--replies", is_flag=True, help="Also the replies of models, which were paid for.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def clear(folder: Path, replies: bool, yes: bool) -> None:
+    """Remove all that stages have stored."""
+    from ragbench.experiment.upkeep import remove, stored_in
+
+    gone = [each for each in stored_in(folder) if replies or each.kind != "replies"]
+    if gone and not yes:
+        click.confirm(f"Remove {len(gone)} files from {folder}?", abort=True, err=True)
+    _removed(gone, remove(gone))
+
+
+def _removed(gone: list[Stored], freed: int) -> None:
+    click.echo(f"removed {len(gone)} files, {_size(freed)}")
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+def _days(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text.strip().lower())
+    if match is None:
+        raise click.BadParameter(
+            f"found {text!r}, allowed: 12h, 30d, 8w", param_hint="--older-than"
+        )
+    return float(match[1]) * _AGE[match[2]]
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)b?", text.strip().lower())
+    if match is None:
+        raise click.BadParameter(f"found {text!r}, allowed: 500M, 2G", param_hint="--max-size")
+    return int(float(match[1]) * _UNITS[match[2]])

@@ -1,0 +1,118 @@
+"""`ragbench plan CONFIG`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ragbench.experiment.forecast import Forecast, Node
+    from ragbench.experiment.plan import Plan
+
+_SDS = (0.15, 0.3)  # of paired differences, from close systems to different ones
+_ONE = {"queries": "query", "measures": "measure", "metrics": "metric", "verdicts": "verdict"}
+_NAMES = 44  # columns of the tree
+
+
+@click.command(name="plan")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="A seeded sample of N queries."
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only these systems.")
+@click.option("--no-judge", is_flag=True, help="Ask no judge.")
+@click.option("--retry-failed", is_flag=True, help="Count what failed before as to do.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def command(
+    config: Path,
+    limit: int | None,
+    only: tuple[str, ...],
+    no_judge: bool,
+    retry_failed: bool,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Print what `ragbench run CONFIG` would do, and what it may cost; nothing is sent.
+
+    The stages form a tree: each one reads the one above it. What is stored is not done again.
+    """
+    from ragbench.config import load_config
+    from ragbench.data.run_folder import to_json
+    from ragbench.experiment.choices import Choices
+    from ragbench.experiment.forecast import forecast
+    from ragbench.experiment.judging import readiness
+    from ragbench.experiment.load import load_collection
+    from ragbench.experiment.plan import LiveComponents, make_plan
+
+    checked = load_config(config, overrides=overrides)
+    choices = Choices(limit=limit, only=only, judge=not no_judge)
+    plan = make_plan(checked, load_collection(checked), choices, LiveComponents())
+    found = forecast(plan, retry_failed=retry_failed)
+    if as_json:
+        click.echo(to_json(found.to_dict()), nl=False)
+        return
+    click.echo(f"{checked.name}: {len(plan.queries)} queries; nothing is sent")
+    for line in (*_tree(found.nodes), *_cost(found), *_power(plan)):
+        click.echo(line)
+    for warning in plan.warnings:
+        click.echo(f"warning: {warning}")
+    for name, judge in plan.judges.items():
+        if (note := readiness(name, judge)) is not None:
+            click.echo(f"note: {note}")
+
+
+def _tree(nodes: Sequence[Node], indent: str = "") -> Iterator[str]:
+    for node in nodes:
+        name = f"{indent}{node.name}"
+        yield f"{name:<{_NAMES}} {_state(node)}"
+        yield from _tree(node.after, f"{indent}  ")
+
+
+def _state(node: Node) -> str:
+    left = node.items - node.stored
+    if not left:
+        return "stored"
+    unit = _ONE.get(node.unit, node.unit) if node.items == 1 else node.unit
+    of = f"{left:,} of {node.items:,}" if node.stored else f"{node.items:,}"
+    calls = "" if node.cost is None else f", {_range(node.cost.calls)} calls"
+    return f"{of} {unit} to do{calls}"
+
+
+def _cost(found: Forecast) -> Iterator[str]:
+    if not found.asks_models:
+        yield "models: none is asked"
+        return
+    cost = found.cost
+    usd = "of unknown price" if cost.usd is None else f"{_range(cost.usd, '.2g')} USD"
+    yield f"models: {_range(cost.calls)} calls, {_range(cost.tokens)} tokens, {usd}"
+    budget = found.plan.config.budget
+    if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd:
+        yield f"budget: {budget.usd:g} USD may not be enough"
+    if budget.tokens is not None and cost.tokens[1] > budget.tokens:
+        yield f"budget: {budget.tokens:,} tokens may not be enough"
+
+
+def _range(numbers: tuple[float, float], form: str = ",.0f") -> str:
+    low, high = (format(number, form) for number in numbers)
+    return low if low == high else f"{low} to {high}"
+
+
+def _power(plan: Plan) -> Iterator[str]:
+    """What the number of queries can tell, of systems that are alike and of others."""
+    from ragbench.stats import minimum_detectable_difference
+
+    n = len(plan.queries)
+    if n < 2:
+        yield "detects: nothing: a comparison needs two queries"
+        return
+    low, high = (minimum_detectable_difference(sd, n) for sd in _SDS)
+    yield (
+        f"detects: differences of {low:.2g} to {high:.2g} between two systems with power 0.8 "
+        f"(where they differ by {_SDS[0]:g} to {_SDS[1]:g} from query to query)"
+    )

@@ -1,0 +1,201 @@
+"""What a run would do: its stages, what is stored of them, and what the rest will cost.
+
+Walks the same stages as a run, with the same keys, and makes nothing. What depends on something
+that is not made yet cannot be looked up: it counts as to do, and its cost is that of the queries
+whose texts are known, or of passages from the corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.schema import DEFAULT_PASSAGES
+from ragbench.experiment.components import PlannedJudge
+from ragbench.experiment.generation import Answers, given_answers, passages_of
+from ragbench.experiment.judging import cache_folder
+from ragbench.experiment.matching import match_hits
+from ragbench.experiment.plan import Plan
+from ragbench.experiment.progress import Silent
+from ragbench.experiment.retrieval import ranked
+from ragbench.experiment.score_stages import Scores
+from ragbench.experiment.scoring import judged_items
+from ragbench.experiment.session import token_in
+from ragbench.experiment.shelf import Shelves
+from ragbench.experiment.stages import PENDING, Stages, Work
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.model_judge import ModelJudge
+from ragbench.score.judge.rehearsal import Estimate, rehearse
+
+
+@dataclass(slots=True)
+class Node:
+    """One stage of the graph."""
+
+    name: str
+    """`retrieve bm25`, `judge bm25/gpt (openai)`."""
+    items: int
+    """Items that it has."""
+    stored: int
+    """Items that are stored."""
+    unit: str = "queries"
+    """What the items are."""
+    cost: Estimate | None = None
+    """What the calls for the others will take; None for a stage that asks no model of ours."""
+    after: list[Node] = field(default_factory=list)
+    """The stages that read it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        return {
+            "stage": self.name,
+            "items": self.items,
+            "stored": self.stored,
+            "unit": self.unit,
+            **({} if self.cost is None else {"cost": self.cost.to_dict()}),
+            "after": [node.to_dict() for node in self.after],
+        }
+
+
+@dataclass(slots=True)
+class Forecast:
+    """What a run would do."""
+
+    plan: Plan
+    nodes: list[Node]
+    """The stages that read the data set, each with those that read it."""
+
+    @property
+    def cost(self) -> Estimate:
+        """What all calls together will take."""
+        total = Estimate()
+        for node in self._every(self.nodes):
+            total = total + (node.cost or Estimate())
+        return total
+
+    @property
+    def asks_models(self) -> bool:
+        """Whether any stage asks models."""
+        return any(node.cost is not None for node in self._every(self.nodes))
+
+    def _every(self, nodes: Sequence[Node]) -> list[Node]:
+        return [found for node in nodes for found in (node, *self._every(node.after))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        return {
+            "schema": "ragbench.plan/1",
+            "name": self.plan.config.name,
+            "queries": len(self.plan.queries),
+            "stages": [node.to_dict() for node in self.nodes],
+            "cost": self.cost.to_dict(),
+            "warnings": list(self.plan.warnings),
+        }
+
+
+def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
+    """Look up what is stored and estimate the rest; nothing is made, sent or written."""
+    config = plan.config
+    token = token_in(Path(config.output) / config.name) or "none"
+    cache = cache_folder(config.cache)
+    with closing(Shelves(cache, config.cache_also)) as shelves:
+        stages = Stages(plan, shelves, token, Silent(), retry_failed=retry_failed, dry=True)
+        return Forecast(plan, _Walk(stages).nodes())
+
+
+class _Walk:
+    """Goes through the stages as the runner does."""
+
+    def __init__(self, stages: Stages) -> None:
+        self.stages, self.plan = stages, stages.plan
+        self.scores = Scores(stages)
+
+    def nodes(self) -> list[Node]:
+        plan = self.plan
+        found = [self._retriever(name) for name in plan.systems]
+        readers = {source for name in plan.systems for source in self._sources(name)}
+        found = [
+            *(self._node(f"retrieve {name}") for name in sorted(readers - {*plan.systems})),
+            *found,
+        ]
+        for name in plan.given:
+            answers = given_answers(name, plan.queries, plan.collection.given[name])
+            found += self._scored(answers, DEFAULT_PASSAGES)
+        return found
+
+    def _sources(self, name: str) -> list[str]:
+        return list(getattr(self.plan.retrievers[name], "sources", ()))
+
+    def _retriever(self, name: str) -> Node:
+        plan, rules = self.plan, self.plan.config.metrics.retrieval
+        outcomes = self.stages.retrieved(name, rules.top_k)
+        node = self._node(f"retrieve {name}")
+        if PENDING not in outcomes:
+            known = None if rules.match.level == "text" else plan.collection.documents
+            run = ranked(name, plan.retrievers[name], plan.queries, outcomes, known)
+            self.scores.of_ranking(match_hits(run, rules, plan.measures, plan.qrels, plan.corpus))
+        if plan.measures:
+            node.after.append(self._node(f"score {name}", len(plan.measures), "measures"))
+        for retriever, generator in plan.pairs:
+            if retriever == name:
+                component = plan.components.get(generator)
+                passages = DEFAULT_PASSAGES if component is None else component.passages
+                system = f"{name}/{generator}"
+                contexts = passages_of(outcomes, plan.corpus, passages)
+                answers = Answers(
+                    system, self.stages.generated(system, generator, contexts, outcomes)
+                )
+                pair = self._node(f"generate {system}")
+                pair.after = self._scored(answers, passages)
+                node.after.append(pair)
+        return node
+
+    def _scored(self, answers: Answers, passages: int) -> list[Node]:
+        plan, found = self.plan, []
+        if plan.metrics:
+            if PENDING not in answers.outcomes:
+                self.scores.of_answers(answers)
+            found.append(self._node(f"score {answers.name}", len(plan.metrics), "metrics"))
+        items = judged_items(answers, plan.queries, plan.collection.answers)
+        for row, outcome in enumerate(answers.outcomes):
+            if outcome == PENDING:
+                items[row] = self._imagined(row, passages)
+        for name, judge in plan.judges.items():
+            node = self._judge(answers, items, name, judge)
+            found.append(node)
+        return found
+
+    def _judge(
+        self, answers: Answers, items: Sequence[Item], name: str, judge: PlannedJudge
+    ) -> Node:
+        verdicts = self.scores.verdicts(answers.name, items, name, judge, range(len(items)))
+        count = len(items) * len(judge.rubrics)
+        node = self._node(f"judge {answers.name} ({name})", count, "verdicts")
+        if isinstance(judge.judge, ModelJudge):
+            todo = [item for item, had in zip(items, verdicts, strict=True) if not had]
+            partly = [item for item, had in zip(items, verdicts, strict=True) if had]
+            node.cost = rehearse(judge.judge, todo, judge.rubrics)
+            lacking = [
+                rubric
+                for rubric in judge.rubrics
+                if any(had and rubric.name not in had for had in verdicts)
+            ]
+            node.cost = node.cost + rehearse(judge.judge, partly, lacking)
+        return node
+
+    def _imagined(self, row: int, passages: int) -> Item:
+        """An item that is like those to come: the gold answer, and passages of the corpus."""
+        query = self.plan.queries[row]
+        gold = list(self.plan.collection.answers.get(query.id, ()))
+        corpus = self.plan.collection.documents or []
+        start = (row * passages) % max(len(corpus), 1)
+        texts = [document.full_text for document in corpus[start : start + passages]]
+        answer = gold[0] if gold else query.text
+        return Item(query.text, answer, texts, gold, query.id)
+
+    def _node(self, title: str, items: int | None = None, unit: str = "queries") -> Node:
+        work = self.stages.work.get(title) or Work(items or 0, 0)
+        return Node(title, work.items, work.stored, unit)

@@ -1,0 +1,120 @@
+"""Budgets of a run: never exceeded by more than a call, a fair sample, a run that can go on."""
+
+import json
+
+import pytest
+
+from ragbench.experiment.choices import Choices
+from ragbench.experiment.runner import run_experiment
+from ragbench.testing import ChatServer
+from tests.experiment.test_stages import contents
+from tests.score.judge.scripted import Script
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.005)
+
+
+@pytest.fixture
+def server():
+    with ChatServer(Script(), model="m", latency_s=0.002) as server:
+        yield server
+
+
+@pytest.fixture
+def many(config, data):
+    """Sixty questions, so that a budget ends in the middle."""
+    queries = [{"_id": f"q{i}", "text": f"Which moon has volcano {i}?"} for i in range(60)]
+    (data / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    (data / "answers.jsonl").unlink()
+    lines = [f"q{i}\td1\t1" for i in range(60)]
+    (data / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines, ""]))
+    return config
+
+
+def judged(config, server, **budget):
+    judge = {
+        "type": "openai",
+        "model": "m",
+        "base_url": server.url,
+        "rubrics": ["answer_relevancy"],
+        "concurrency": 32,
+        "max_tokens": 50,
+    }
+    metrics = {"generation": [], "judge": judge}
+    return {**config, "metrics": metrics, **({"budget": budget} if budget else {})}
+
+
+def scored(experiment, system):
+    rows = (experiment.path / "judgements" / f"{system}--extractive.jsonl").read_text()
+    rows = [json.loads(line) for line in rows.splitlines()]
+    return {row["query_id"] for row in rows if row["status"] == "scored"}
+
+
+def test_tokens_are_not_exceeded_and_what_is_left_out_is_said(many, server):
+    whole = run_experiment(judged(many, server), choices=Choices(limit=5))
+    usage = whole.summary["systems"][-1]["judging"]["openai"]["tokens"]
+    a_call = (usage["input"] + usage["output"]) / 5
+    limit = round(40 * a_call)
+
+    experiment = run_experiment(judged({**many, "seed": 5}, server, tokens=limit))
+
+    budget = experiment.summary["budget"]
+    assert experiment.exit_code == 3
+    assert 0.3 * limit < budget["spent"]["tokens"] <= limit
+    assert budget["reached"]
+    left = sum(budget["missing"].values())
+    assert budget["to_finish"]["tokens"] == pytest.approx(left * a_call, rel=0.2)
+    assert experiment.summary["warnings"][0].startswith(
+        f"the budget was reached: {left} items are left out"
+    )
+    both = [scored(experiment, system) for system in ("bm25", "exact")]
+    assert all(both), "the systems go through the rounds together"
+    score = experiment.summary["systems"][-1]["scores"]["answer_relevancy"]
+    assert score["failed"]["over_budget"] == 60 - score["n"]
+
+
+def test_a_larger_budget_goes_on_and_ends_as_a_run_without_one(many, server):
+    part = run_experiment(judged(many, server, tokens=20_000))
+    asked = server.counters.requests
+    assert part.summary["budget"]["reached"]
+
+    rest = run_experiment(judged(many, server, tokens=10_000_000))
+    assert not rest.summary["budget"]["reached"]
+    assert rest.exit_code == 0
+    assert server.counters.most_asked == 1, "nothing that was paid for is asked again"
+    assert server.counters.requests > asked
+
+    whole = run_experiment(judged(many, server))
+    found, expected = contents(rest), contents(whole)
+    found["summary"].pop("budget")
+    assert found == expected
+
+
+def test_minutes(many, server):
+    experiment = run_experiment(judged(many, server, minutes=1e-9))
+
+    assert server.counters.requests == 0
+    assert experiment.exit_code == 3
+    assert "retrieve bm25" in experiment.summary["budget"]["missing"]
+    again = run_experiment(judged(many, server, minutes=60))
+    assert again.exit_code == 0
+
+
+def test_minutes_end_an_offline_judge_too(many):
+    metrics = {"generation": [], "judge": {"type": "lexical", "rubrics": ["faithfulness"]}}
+    run_experiment({**many, "metrics": {"generation": []}}, choices=Choices(judge=False))
+
+    experiment = run_experiment({**many, "metrics": metrics, "budget": {"minutes": 1e-9}})
+
+    missing = experiment.summary["budget"]["missing"]
+    assert missing["judge bm25/extractive (lexical)"] == 60
+
+
+def test_money_needs_a_price(many, server):
+    from ragbench.errors import OptionError
+
+    with pytest.raises(OptionError, match="whose price is not known"):
+        run_experiment(judged(many, server, usd=1.0))

@@ -1,0 +1,337 @@
+"""Stages: what changed is made again and nothing else; failures stay until they are asked for."""
+
+import json
+
+import pytest
+import yaml
+
+from ragbench.errors import DataError
+from ragbench.experiment.choices import Choices
+from ragbench.experiment.runner import run_experiment
+from ragbench.experiment.shelf import DamagedItems
+from ragbench.types import Retrieved
+from tests.experiment.moons import QUERIES, write_jsonl
+
+
+def work(experiment):
+    """Stage -> how many of its items were made."""
+    manifest = json.loads((experiment.path / "manifest.json").read_text())
+    made = {name: w["items"] - w["stored"] for name, w in manifest["work"].items()}
+    return {name: count for name, count in made.items() if count}
+
+
+def contents(experiment):
+    """Everything in the run folder but names, times and what they are made of."""
+    summary = json.loads(json.dumps(experiment.summary))
+    summary.pop("run_id")
+    for system in summary["systems"]:
+        system.pop("latency_ms")
+    found = {"summary": summary}
+    for name in ("per_query.csv", "unscored.jsonl", "comparisons.json"):
+        found[name] = (experiment.path / name).read_text()
+    for folder in ("rankings", "judgements"):
+        for file in sorted(experiment.path.glob(f"{folder}/*")):
+            found[file.name] = file.read_text()
+    for file in sorted(experiment.path.glob("predictions/*")):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        found[f"predictions {file.name}"] = [
+            {key: value for key, value in row.items() if key != "latency_ms"} for row in rows
+        ]
+    return found
+
+
+def test_a_second_run_makes_nothing_and_says_the_same(config):
+    first = run_experiment(config)
+    second = run_experiment(config)
+
+    assert sum(work(first).values()) > 0
+    assert work(second) == {}
+    assert contents(first) == contents(second)
+    assert first.path != second.path
+
+
+N = len(QUERIES)
+PAIRS = {"bm25/extractive", "exact/extractive"}
+
+
+def of_pairs(*stages):
+    return {stage.replace("*", pair) for stage in stages for pair in PAIRS}
+
+
+@pytest.mark.parametrize(
+    ("change", "made"),
+    [
+        ({"metrics.retrieval.measures": ["ndcg@10", "mrr"]}, {"score bm25", "score exact"}),
+        ({"metrics.retrieval.measures": ["ndcg@5"]}, {"score bm25", "score exact"}),
+        ({"metrics.retrieval.missing": "skip"}, {"score bm25", "score exact"}),
+        ({"metrics.generation": ["rouge1(stemmer=true)", "bleu"]}, of_pairs("score *")),
+        ({"metrics.judge.threshold": 0.5}, of_pairs("judge * (lexical)")),
+        ({"metrics.judge.rubrics": ["faithfulness", "refusal"]}, of_pairs("judge * (lexical)")),
+        ({"statistics.resamples": 500}, set()),
+        ({"max_failed": 0.5}, None),
+        (
+            {"generators.extractive.sentences": 2},
+            of_pairs("generate *", "score *", "judge * (lexical)"),
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_a_change_makes_its_stage_again_and_what_reads_it(config, change, made):
+    config = {
+        **config,
+        "metrics": {
+            "retrieval": {"measures": ["ndcg@10"], "top_k": 10},
+            "generation": ["rouge1", "bleu"],
+            "judge": {"type": "lexical", "rubrics": ["faithfulness"]},
+        },
+    }
+    run_experiment(config)
+
+    again = work(run_experiment(config, overrides=change))
+
+    assert set(again) == (set() if made is None else made | {"compare"})
+
+
+def test_a_changed_retriever_leaves_the_other_one_alone(config):
+    run_experiment(config)
+
+    again = work(run_experiment(config, overrides={"retrievers.exact.b": 0.1}))
+
+    assert {"index exact", "retrieve exact", "score exact"} <= set(again)
+    assert not [name for name in again if "bm25" in name]
+
+
+def test_one_metric_of_several_is_computed(config):
+    config = {**config, "metrics": {"generation": ["rouge1", "bleu", "chrf"]}}
+    run_experiment(config)
+
+    names = ["rouge1", "bleu(smooth=floor)", "chrf"]
+    again = work(run_experiment({**config, "metrics": {"generation": names}}))
+
+    assert again == {"score bm25/extractive": 1, "score exact/extractive": 1, "compare": 1}
+
+
+def test_one_rubric_of_several_is_judged(config, tmp_path):
+    rubrics = ["faithfulness", "answer_relevancy"]
+    config = {**config, "metrics": {"judge": {"type": "lexical", "rubrics": rubrics}}}
+    run_experiment(config)
+
+    config["metrics"]["judge"]["rubrics"] = [*rubrics, "correctness"]
+    again = work(run_experiment(config))
+
+    assert set(again) == {
+        "judge bm25/extractive (lexical)",
+        "judge exact/extractive (lexical)",
+        "compare",
+    }
+
+
+def test_a_changed_corpus_is_searched_again_and_only_what_changed_is_answered(config, data):
+    run_experiment(config)
+    rows = [json.loads(line) for line in (data / "corpus.jsonl").read_text().splitlines()]
+    write_jsonl(data / "corpus.jsonl", [*rows, {"_id": "zz", "title": "", "text": "unrelated"}])
+
+    again = work(run_experiment(config))
+
+    assert again["retrieve bm25"] == N
+    assert not any(name.startswith("generate") for name in again), "the passages are the same"
+
+
+def test_a_sample_is_part_of_the_whole(config):
+    run_experiment(config, choices=Choices(limit=2))
+
+    assert work(run_experiment(config))["retrieve bm25"] == N - 2
+
+
+class Flaky:
+    """Fails for some queries, and counts."""
+
+    def __init__(self, refuses=()):
+        self.refuses, self.asked = set(refuses), []
+
+    def retrieve(self, queries, top_k):
+        self.asked += [query.id for query in queries]
+        if self.refuses & {query.id for query in queries}:
+            raise RuntimeError("gone")
+        return [["d1"] for _ in queries]
+
+
+def test_live_objects_are_asked_again_by_each_run(config):
+    for _ in range(2):
+        mine = Flaky()
+        run_experiment({**config, "retrievers": {}}, retrievers={"mine": mine})
+        assert len(mine.asked) == N
+
+
+MINE = """
+import json, os
+from pathlib import Path
+
+LOG = Path(os.environ["MINE_LOG"])
+
+def search(question, top_k):
+    with LOG.open("a") as log:
+        log.write(question + "\\n")
+    if os.environ.get("MINE_FAILS") and question.startswith(os.environ["MINE_FAILS"]):
+        raise RuntimeError("no answer from sk-planted-0123")
+    return ["d1", "d2"]
+
+def rerank(question, hits):
+    return hits[::-1]
+"""
+
+
+@pytest.fixture
+def mine(config, tmp_path, monkeypatch):
+    """A retriever of the user's own with a version; what it was asked is in a file."""
+    (tmp_path / "mine_search.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("MINE_LOG", str(tmp_path / "asked.txt"))
+    entry = {"type": "python:mine_search:search", "version": "v1"}
+    config = {**config, "retrievers": {"mine": entry}, "generators": {}}
+
+    def asked():
+        log = tmp_path / "asked.txt"
+        lines = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return lines
+
+    return config, asked
+
+
+def test_a_version_vouches_for_what_we_cannot_see(mine):
+    config, asked = mine
+    run_experiment(config)
+    assert len(asked()) == N
+    run_experiment(config)
+    assert asked() == []
+    run_experiment(config, overrides={"retrievers.mine.version": "v2"})
+    assert len(asked()) == N
+
+
+def test_failures_are_kept_until_they_are_asked_for(mine, monkeypatch):
+    config, asked = mine
+    bad = next(iter(QUERIES.values()))
+    monkeypatch.setenv("MINE_FAILS", bad)
+    failing = run_experiment(config)
+    asked()
+    monkeypatch.delenv("MINE_FAILS")
+
+    kept = run_experiment(config)
+    assert asked() == []
+    assert contents(kept) == contents(failing)
+    assert kept.exit_code == 3
+
+    mended = run_experiment(config, choices=Choices(retry_failed=True))
+    assert asked() == [bad]
+    assert mended.exit_code == 0
+    assert work(mended)["retrieve mine"] == 1
+
+
+def test_no_secret_is_stored(mine, tmp_path, monkeypatch):
+    config, _ = mine
+    monkeypatch.setenv("MINE_FAILS", next(iter(QUERIES.values())))
+    monkeypatch.setenv("PLANTED_KEY", "sk-planted-0123")
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    config["retrievers"]["mine"]["version"] = "${PLANTED_KEY}"
+    path = tmp_path / "exp.yaml"
+    path.write_text(yaml.safe_dump(config))
+
+    experiment = run_experiment(path)
+
+    files = [p for p in tmp_path.rglob("*") if p.is_file() and p.name != "mine_search.py"]
+    assert any("stages" in p.parts for p in files)
+    assert [p for p in files if b"sk-planted" in p.read_bytes()] == []
+    assert "${PLANTED_KEY}" in (experiment.path / "unscored.jsonl").read_text()
+
+
+def test_damage_is_made_again_with_a_warning(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    first = run_experiment(config)
+    for path in (tmp_path / "cache" / "stages").rglob("*.jsonl"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+
+    with pytest.warns(DamagedItems):
+        second = run_experiment(config)
+
+    assert contents(first) == contents(second)
+    assert work(second)
+
+
+class Backwards:
+    """A retriever over others: their hits joined, from the back."""
+
+    sources, depth = ("bm25", "exact"), 3
+
+    def __init__(self):
+        self.seen = []
+
+    def combine(self, queries, rankings, top_k):
+        self.seen.append([[len(hits) for hits in source] for source in rankings])
+        assert all(hit.text for source in rankings for hits in source for hit in hits)
+        joined = [[*a, *b] for a, b in zip(*rankings, strict=True)]
+        return [Retrieved(list(dict.fromkeys(h[::-1])), ["formulated"]) for h in joined]
+
+
+def test_a_retriever_over_others_reads_their_rankings(config):
+    mine = Backwards()
+
+    experiment = run_experiment(config, retrievers={"mine": mine})
+
+    assert [s["name"] for s in experiment.summary["systems"] if not s["generator"]] == [
+        "bm25",
+        "exact",
+        "mine",
+    ]
+    assert max(n for seen in mine.seen for source in seen for n in source) <= 3
+
+
+def test_a_source_that_nobody_asked_to_see_is_no_system(config):
+    experiment = run_experiment(
+        config, retrievers={"mine": Backwards()}, choices=Choices(only=("mine",))
+    )
+
+    assert [system["name"] for system in experiment.summary["systems"]] == [
+        "mine",
+        "mine/extractive",
+    ]
+    assert "retrieve bm25" in work(experiment)
+
+
+def test_a_reranker_of_the_users_own(mine, tmp_path):
+    config, _ = mine
+    reranked = {"type": "python:mine_search:rerank", "retriever": "mine", "version": "1"}
+    config["retrievers"]["reranked"] = reranked
+
+    experiment = run_experiment(config)
+
+    first = (experiment.path / "rankings" / "mine.trec").read_text().splitlines()[:2]
+    second = (experiment.path / "rankings" / "reranked.trec").read_text().splitlines()[:2]
+    assert [line.split()[2] for line in first] == ["d1", "d2"]
+    assert [line.split()[2] for line in second] == ["d2", "d1"]
+
+
+def test_a_query_that_failed_at_the_source_fails_at_the_reranker(mine, monkeypatch):
+    config, _ = mine
+    monkeypatch.setenv("MINE_FAILS", next(iter(QUERIES.values())))
+    config["retrievers"]["reranked"] = {
+        "type": "python:mine_search:rerank",
+        "retriever": "mine",
+        "depth": 1,
+    }
+
+    experiment = run_experiment(config)
+
+    lines = (experiment.path / "unscored.jsonl").read_text().splitlines()
+    failed = [json.loads(line) for line in lines]
+    causes = {(row["system"], row["cause"]) for row in failed if row["status"] == "failed"}
+    assert causes == {("mine", "error"), ("reranked", "error")}
+
+
+def test_two_runs_at_once_are_refused(config, tmp_path):
+    from ragbench.experiment.session import run_in
+
+    with run_in(tmp_path / "runs" / "moons"), pytest.raises(DataError, match="another run"):
+        run_experiment(config)
