@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writing, and a `latest` pointer.
+"""Files that are whole or absent: atomic writing, a `latest` pointer, the folder of the caches.
 
 Temporary names start with a dot and end in `.tmp`, lie beside the final name, and are renamed
 when their content is on disk; a kill at any moment leaves no half-written file under a final
@@ -13,6 +13,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """Return where what was paid for is kept: `.ragbench` here, or where `RAGBENCH_CACHE` says."""
+    return Path(os.environ.get("RAGBENCH_CACHE") or ".ragbench")
 
 
 def temporary_beside(path: Path) -> Path:

@@ -92,3 +92,21 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> str:
     from tests.models import build_tiny_bert
 
     return build_tiny_bert(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_embedder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny model of sentence-transformers with random weights."""
+    pytest.importorskip("sentence_transformers")
+    from tests.models import build_tiny_embedder
+
+    return build_tiny_embedder(tmp_path_factory.mktemp("models") / "embedder")
+
+
+@pytest.fixture(scope="session")
+def tiny_cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny cross-encoder with random weights."""
+    pytest.importorskip("sentence_transformers")
+    from tests.models import build_tiny_cross_encoder
+
+    return build_tiny_cross_encoder(tmp_path_factory.mktemp("models") / "pairs")

@@ -11,6 +11,9 @@ from ragbench.config.tree import Item
 from ragbench.errors import DataError
 from ragbench.registry import DeclaredOption, load_object
 
+_OF_MODELS = ("config.json", "modules.json")
+"""What a folder with a model holds."""
+
 
 def resolve_options(
     item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
@@ -23,8 +26,8 @@ def resolve_options(
         if option.option.refers_to in ("path_or_name", "folder_or_name"):
             # what is not there is left to the component, which knows its names
             path = context.base / str(value.value)
-            is_name = option.option.refers_to == "path_or_name"
-            if path.is_file() if is_name else path.is_dir():
+            is_folder = option.option.refers_to == "folder_or_name" and path.is_dir()
+            if is_folder or any((path / name).is_file() for name in ("", *_OF_MODELS)):
                 values[key] = str(path.absolute())
         elif option.option.refers_to == "object":
             _check_object(value, context)

@@ -1,4 +1,4 @@
-"""What an embedder is: texts in, one vector of length 1 for each out."""
+"""What an embedder is: texts in, one vector for each out."""
 
 from __future__ import annotations
 
@@ -22,18 +22,35 @@ def tell_nobody(n: int) -> None:
     """Be told, and do nothing."""
 
 
+def as_unicode(text: str) -> str:
+    r"""Return the text as Unicode: half of a surrogate pair would stop a tokeniser.
+
+    Example:
+        >>> as_unicode("cat \ud800")
+        'cat ?'
+    """
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 class Embedder(Protocol):
-    """Turns texts into vectors whose dot product is their cosine."""
+    """Turns texts into vectors: of length 1, so that a dot product is a cosine, or as they are."""
 
     identity: str
     """What the vectors depend on, for signatures: a hub name, or a hash of a folder's content."""
+    revision: str
+    """Which state of a hub name that is; empty for a folder."""
     prompts: Mapping[str, str]
     """What the model wants in front of a text, by its role: `query`, `document`."""
 
     def encode(
-        self, texts: Sequence[str], *, prompt: str = "", advance: Advance = tell_nobody
+        self,
+        texts: Sequence[str],
+        *,
+        prompt: str = "",
+        normalize: bool = True,
+        advance: Advance = tell_nobody,
     ) -> Vectors:
-        """Return a row of length 1 for each text, in their order."""
+        """Return a row for each text, in their order, of length 1 if so wanted."""
         ...
 
     def count_truncated(self, texts: Sequence[str], *, prompt: str = "") -> int:

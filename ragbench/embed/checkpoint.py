@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ragbench.embed.base import Device
 from ragbench.errors import DataError, MissingExtra, OptionError
@@ -108,7 +108,7 @@ def find_checkpoint(owner: str, model: str) -> Checkpoint:
     return Checkpoint(owner, model, None)
 
 
-def choose_device(owner: str, device: Device) -> str:
+def choose_device(owner: str, device: Device) -> Literal["cpu", "cuda"]:
     """Return where to compute: `cpu` or `cuda`.
 
     Raises:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragbench.embed.base import Advance, Device, tell_nobody
+from ragbench.embed.base import Advance, Device, as_unicode, tell_nobody
 from ragbench.embed.batches import bucketed
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
 
@@ -55,14 +56,21 @@ class SentenceTransformerEmbedder:
         self.prompts: Mapping[str, str] = {
             role: prompts.get(role) or "" for role in ("query", "document")
         }
+        # None for a folder: there the identity says it all
+        self.revision: str = getattr(self._model[0].auto_model.config, "_commit_hash", None) or ""
         self.limit: int | None = self._model.max_seq_length
         self._batch_tokens = batch_tokens or _BATCH_TOKENS[chosen]
         self._lock = threading.Lock()
 
     def encode(
-        self, texts: Sequence[str], *, prompt: str = "", advance: Advance = tell_nobody
+        self,
+        texts: Sequence[str],
+        *,
+        prompt: str = "",
+        normalize: bool = True,
+        advance: Advance = tell_nobody,
     ) -> Vectors:
-        """Return a row of length 1 for each text, in their order; equal texts are computed once."""
+        """Return a row for each text, in their order; equal texts are computed once."""
         import numpy as np
 
         distinct = list(dict.fromkeys(texts))
@@ -72,10 +80,10 @@ class SentenceTransformerEmbedder:
             rows: dict[str, Any] = {}
             for batch in bucketed(read, self._batch_tokens):
                 vectors = self._model.encode(
-                    [_clean(distinct[position]) for position in batch],
+                    [as_unicode(distinct[position]) for position in batch],
                     prompt=prompt,  # given, if empty: else a default of the model's would join in
                     batch_size=len(batch),
-                    normalize_embeddings=True,
+                    normalize_embeddings=normalize,
                     show_progress_bar=False,
                 )
                 rows.update((distinct[p], row) for p, row in zip(batch, vectors, strict=True))
@@ -94,9 +102,34 @@ class SentenceTransformerEmbedder:
         if not texts:
             return []
         found = self._model.tokenizer(
-            [_clean(prompt + text) for text in texts], truncation=False, verbose=False
+            [as_unicode(prompt + text) for text in texts], truncation=False, verbose=False
         )
         return [len(ids) for ids in found["input_ids"]]
+
+
+def shared_embedder(
+    owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
+) -> SentenceTransformerEmbedder:
+    """Return a model that stays loaded: whoever asks for it next gets the same one.
+
+    Raises:
+        MissingExtra: sentence-transformers is not installed.
+        OptionError: There is no such model or device.
+        DataError: The hub cannot be reached.
+    """
+    need_packages(owner, EXTRA, PACKAGES)
+    identity = check_model(owner, model).identity
+    return _embedder(model, identity, choose_device(owner, device), batch_tokens)
+
+
+@functools.lru_cache(maxsize=2)
+def _embedder(
+    model: str,
+    identity: str,  # so that a folder whose content has changed is loaded again
+    device: Device,
+    batch_tokens: int | None,
+) -> SentenceTransformerEmbedder:
+    return SentenceTransformerEmbedder(model, device=device, batch_tokens=batch_tokens)
 
 
 def check_model(owner: str, model: str) -> Checkpoint:
@@ -128,8 +161,3 @@ def _load(checkpoint: Checkpoint, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
     return checkpoint.load(lambda name, where: SentenceTransformer(name, device=device, **where))
-
-
-def _clean(text: str) -> str:
-    """The text as Unicode: half of a surrogate pair would stop the tokeniser."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ragbench.embed.base import Device
+from ragbench.embed.base import Device, as_unicode
 from ragbench.embed.batches import bucketed
 from ragbench.embed.checkpoint import Checkpoint, choose_device
 from ragbench.embed.layers import count_layers, keep_layers, token_limit
@@ -92,8 +92,7 @@ class TokenEncoder:
         """Cut texts into tokens, and those that are too long to what the model can read."""
         if not texts:
             return []
-        # what is no Unicode text (half of a surrogate pair) would stop the tokeniser
-        clean = [text.strip().encode("utf-8", "replace").decode("utf-8") for text in texts]
+        clean = [as_unicode(text.strip()) for text in texts]
         with self._lock:
             found = self._ids(clean)
             long = [row for row, ids in enumerate(found) if self._too_long(ids)]

@@ -17,9 +17,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from ragbench.database import open_database, open_shared
 from ragbench.errors import DataError, OptionError
 from ragbench.llm.base import ChatReply, ChatRequest
-from ragbench.llm.replies_file import checksum, open_replies, open_shared
+from ragbench.llm.replies_file import REPLIES, checksum
 from ragbench.llm.replies_writer import Row, Writer
 
 
@@ -76,8 +77,8 @@ class Replies:
     ) -> None:
         self.path, self.replay = Path(path), replay
         self._lock = threading.Lock()
-        self._readers = [open_shared(self.path) if replay else open_replies(self.path)]
-        self._readers += [open_shared(Path(other)) for other in also]
+        self._readers = [(open_shared if replay else open_database)(self.path, REPLIES)]
+        self._readers += [open_shared(Path(other), REPLIES) for other in also]
         self._writer = None if replay else Writer(self.path)
 
     def get(self, key: str) -> ChatReply | None:

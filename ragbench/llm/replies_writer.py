@@ -9,8 +9,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragbench.database import open_database, unusable
 from ragbench.errors import DataError
-from ragbench.llm.replies_file import checksum, open_replies, unusable
+from ragbench.llm.replies_file import REPLIES, checksum
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Writer:
     def _run(self) -> None:
         # its own connection: commits wait for the disk, and readers must not wait for them
         try:
-            file = open_replies(self._path)
+            file = open_database(self._path, REPLIES)
         except DataError as error:
             while (job := self._jobs.get()) is not None:
                 job[1].set_exception(error)
@@ -107,7 +108,7 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> No
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         for _, future in batch:
-            future.set_exception(unusable(path, error))
+            future.set_exception(unusable(path, REPLIES, error))
         return
     for (_, future), earlier in zip(batch, before, strict=True):
         future.set_result(earlier)

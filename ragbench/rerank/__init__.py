@@ -5,8 +5,11 @@ from ragbench.registry import Family
 RERANKERS = Family(
     "reranker",
     "ragbench.rerankers",
-    table={"http": "ragbench.rerank.http:HttpReranker"},
-    planned=frozenset({"cross_encoder", "mmr"}),
+    table={
+        "cross_encoder": "ragbench.rerank.cross_encoder:CrossEncoder",
+        "http": "ragbench.rerank.http:HttpReranker",
+        "mmr": "ragbench.rerank.mmr:MMR",
+    },
 )
 
 __all__ = ["RERANKERS"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from ragbench.types import Query, ScoredDocument
+from ragbench.errors import AdapterError
+from ragbench.types import Document, Query, ScoredDocument
 
 
 class Reranker(Protocol):
@@ -26,6 +27,15 @@ class Reranker(Protocol):
                 the first retriever has them.
             top_k: How many are wanted.
         """
+        ...
+
+
+@runtime_checkable
+class Loading(Protocol):
+    """A reranker that needs a model: what is in the way should end the run, not fail a query."""
+
+    def load(self) -> None:
+        """Get ready; called once, before any `rerank`, which loads by itself where it was not."""
         ...
 
 
@@ -50,3 +60,27 @@ class Reranked:
     ) -> Sequence[Sequence[ScoredDocument]]:
         """Order the hits of the one source."""
         return self.reranker.rerank(queries, rankings[0], top_k)
+
+    def load(self) -> None:
+        """Let the reranker get ready, where it has to."""
+        if isinstance(self.reranker, Loading):
+            self.reranker.load()
+
+
+def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[str]:
+    """Return title and text of each hit, as retrievers index documents.
+
+    Raises:
+        AdapterError: A hit has no text: neither its retriever nor the corpus has one.
+
+    Example:
+        >>> hit_texts(Query("q", "?"), [ScoredDocument("d", 1.0, "text", "Title")], "mmr")
+        ['Title text']
+    """
+    for hit in hits:
+        if hit.text is None:
+            raise AdapterError(
+                f"{owner}: hit '{hit.id}' of query '{query.id}' has no text, allowed: hits of the "
+                "corpus, or with texts of their own"
+            )
+    return [Document(hit.id, hit.text or "", hit.title or "").full_text for hit in hits]

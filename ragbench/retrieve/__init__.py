@@ -7,6 +7,7 @@ RETRIEVERS = Family(
     "ragbench.retrievers",
     table={
         "bm25": "ragbench.retrieve.bm25:BM25",
+        "dense": "ragbench.retrieve.dense:Dense",
         "fusion": "ragbench.retrieve.fusion:Fusion",
         "haystack": "ragbench.retrieve.haystack:HaystackRetriever",
         "http": "ragbench.retrieve.http:HttpRetriever",
@@ -15,7 +16,6 @@ RETRIEVERS = Family(
         "rm3": "ragbench.retrieve.rm3:RM3",
         "run_file": "ragbench.retrieve.run_file:RunFile",
     },
-    planned=frozenset({"dense"}),
 )
 
 __all__ = ["RETRIEVERS"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ragbench.errors import DataError
 from ragbench.registry import Option
+from ragbench.retrieve.order import best_rows, id_ranks
 from ragbench.text.analyze import Analyzer
 from ragbench.types import Document, FloatArray, IntArray, Query, ScoredDocument
 
@@ -63,7 +64,7 @@ class BM25:
         self._ids: list[str] = []
         self._corpus: Sequence[Document] = ()
         self._rows: dict[str, int] = {}
-        self._id_order: IntArray = np.empty(0, dtype=np.int64)
+        self._id_ranks: IntArray = np.empty(0, dtype=np.int64)
         self._index: bm25s.BM25 | None = None
 
     def index(self, corpus: Sequence[Document]) -> None:
@@ -91,10 +92,7 @@ class BM25:
         self._corpus = corpus
         self._ids = [document.id for document in corpus]
         self._rows = {}
-        keys = [identifier.encode("utf-8", "surrogateescape") for identifier in self._ids]
-        by_id = sorted(range(len(keys)), key=keys.__getitem__)
-        self._id_order = np.empty(len(keys), dtype=np.int64)
-        self._id_order[by_id] = np.arange(len(keys))
+        self._id_ranks = id_ranks(self._ids)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Rank the indexed documents for each query.
@@ -167,5 +165,5 @@ class BM25:
             # all that tie with the k-th stay in, so that the id decides among them
             kth = np.partition(scores[rows], -top_k)[-top_k]
             rows = rows[scores[rows] >= kth]
-        best = rows[np.lexsort((-self._id_order[rows], -scores[rows]))][:top_k]
+        best = rows[best_rows(rows, scores[rows], self._id_ranks, top_k)]
         return [ScoredDocument(self._ids[row], float(scores[row])) for row in best]

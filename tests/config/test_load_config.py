@@ -86,6 +86,22 @@ def test_paths_are_relative_to_the_file(here):
     assert config.resolved["dataset"]["path"] == "../data"
 
 
+def test_a_model_is_a_folder_relative_to_the_file_or_a_name(here):
+    (here / "configs" / "org" / "name").mkdir(parents=True)  # a folder that holds no model
+    (here / "models" / "mini").mkdir(parents=True)
+    (here / "models" / "mini" / "config.json").write_text("{}")
+    (here / "configs" / "c.yaml").write_text(
+        "dataset: {type: beir, path: ../data}\nretrievers:\n"
+        "  a: {type: dense, model: ../models/mini}\n  b: {type: dense, model: org/name}\n",
+        encoding="utf-8",
+    )
+
+    retrievers = load_config("configs/c.yaml").retrievers
+
+    assert Path(retrievers["a"].options["model"]).samefile(here / "models" / "mini")
+    assert retrievers["b"].options["model"] == "org/name"
+
+
 def test_a_tilde_is_the_home_folder(here, load, monkeypatch):
     (here / "home" / "corpus").mkdir(parents=True)
     for variable in ("HOME", "USERPROFILE"):

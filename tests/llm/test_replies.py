@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.database import open_database
 from ragbench.errors import DataError, OptionError
 from ragbench.llm import (
     ChatReply,
@@ -26,7 +27,7 @@ from ragbench.llm import (
     Usage,
 )
 from ragbench.llm.replies import request_key
-from ragbench.llm.replies_file import open_replies
+from ragbench.llm.replies_file import REPLIES
 from ragbench.testing import ChatServer
 from tests.llm.conftest import GOOD, asking
 
@@ -361,7 +362,7 @@ def test_many_threads_open_fresh_files_at_once(tmp_path):
         for i in range(40):
             together.wait()
             try:
-                open_replies(tmp_path / f"{i}.sqlite").close()
+                open_database(tmp_path / f"{i}.sqlite", REPLIES).close()
             except DataError as error:
                 errors.append(error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,8 @@ from ragbench.embed.sentence_transformers import (
     DEFAULT_MODEL,
     EXTRA,
     PACKAGES,
-    SentenceTransformerEmbedder,
     check_model,
+    shared_embedder,
 )
 from ragbench.registry import Option
 from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric
@@ -49,8 +48,7 @@ class SemanticSimilarity:
             DataError: The hub cannot be reached.
         """
         need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
-        identity = check_model(_OWNER, model).identity
-        self._embedder = _embedder(model, identity, device, batch_tokens)
+        self._embedder = shared_embedder(_OWNER, model, device=device, batch_tokens=batch_tokens)
         self.limit = self._embedder.limit
         self._prompt = prompt
         self._gold: dict[str, Vectors] = {}
@@ -115,19 +113,6 @@ class _MetricScorer:
     ) -> list[Column]:
         values = self._scorer.score_rows(rows, advance)
         return [Column(values) for _ in metrics]
-
-
-@functools.lru_cache(maxsize=2)
-def _embedder(
-    model: str,
-    identity: str,  # so that a folder whose content has changed is loaded again
-    device: Device,
-    batch_tokens: int | None,
-) -> SentenceTransformerEmbedder:
-    """A model that stays loaded from call to call."""
-    return SentenceTransformerEmbedder(
-        model, owner=_OWNER, device=device, batch_tokens=batch_tokens
-    )
 
 
 def _check(options: Options) -> None:

@@ -1,0 +1,154 @@
+"""An embedder with a cache before it: only what is new is encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragbench.embed.base import Advance, Device, Embedder, tell_nobody
+from ragbench.embed.cache import FILE_NAME, EmbeddingCache, vector_key
+from ragbench.embed.similarity import normalize_rows
+from ragbench.errors import DataError
+from ragbench.files import cache_folder
+
+if TYPE_CHECKING:
+    from ragbench.embed.base import Vectors
+
+_AT_ONCE = 512  # texts between two writes: what a kill may cost
+
+
+class CachedEmbedder:
+    """An embedder that reads what it has encoded before.
+
+    A vector is kept as the model gives it, before its length becomes 1, so that everything that
+    uses the model shares it. A text that is encoded beside others than before may differ in the
+    last digits, as in any batch.
+    """
+
+    def __init__(
+        self, embedder: Embedder, path: Path | None, prompts: Mapping[str, str] | None = None
+    ) -> None:
+        """Put a file of vectors before an embedder.
+
+        Args:
+            embedder: What encodes.
+            path: The file; None encodes everything.
+            prompts: What is put in front of a text, by its role; None is what the model wants.
+        """
+        self._embedder, self._path = embedder, path
+        self.identity, self.revision = embedder.identity, embedder.revision
+        self.prompts = embedder.prompts if prompts is None else prompts
+        self.encoded = 0
+        """How many texts the model has encoded so far; one that is there twice counts once."""
+        self.reused = 0
+        """How many texts were in the file."""
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        prompt: str = "",
+        normalize: bool = True,
+        advance: Advance = tell_nobody,
+    ) -> Vectors:
+        """Return a row for each text, in their order, of length 1 if so wanted.
+
+        Raises:
+            DataError: The model gives a vector that is no number, or the file cannot be used.
+        """
+        import numpy as np
+
+        model = f"{self.identity}@{self.revision}"
+        keys = [vector_key(model, prompt, text) for text in texts]
+        distinct = dict(zip(keys, texts, strict=True))
+        rows = {key: row for row, key in enumerate(distinct)}
+        vectors = np.empty((0, 0), dtype=np.float32)
+        for key, vector in self._vectors(distinct, prompt, advance):
+            if not len(vectors):  # only now is their width known
+                vectors = np.empty((len(rows), len(vector)), dtype=np.float32)
+            vectors[rows[key]] = vector
+        advance(len(texts) - len(rows))  # the repeated ones
+        if normalize:
+            normalize_rows(vectors)
+        return vectors if len(rows) == len(texts) else vectors[[rows[key] for key in keys]]
+
+    def count_truncated(self, texts: Sequence[str], *, prompt: str = "") -> int:
+        """Return how many of the texts are longer than the model can read."""
+        return self._embedder.count_truncated(texts, prompt=prompt)
+
+    def _vectors(
+        self, texts: Mapping[bytes, str], prompt: str, advance: Advance
+    ) -> Iterator[tuple[bytes, Vectors]]:
+        """The vectors under their keys: first those of the file, then the new ones."""
+        missing = dict(texts)
+        # opened for each call, so that nobody has to close it
+        with nullcontext() if self._path is None else EmbeddingCache(self._path) as cache:
+            for key, vector in cache.find(list(texts)) if cache is not None else ():
+                del missing[key]
+                yield key, vector
+            self.reused += len(texts) - len(missing)
+            advance(len(texts) - len(missing))
+            keys = list(missing)
+            for start in range(0, len(keys), _AT_ONCE):
+                part = keys[start : start + _AT_ONCE]
+                vectors = self._encode([missing[key] for key in part], prompt, advance)
+                new = dict(zip(part, vectors, strict=True))
+                if cache is not None:
+                    cache.store(new)
+                yield from new.items()
+
+    def _encode(self, texts: Sequence[str], prompt: str, advance: Advance) -> Vectors:
+        import numpy as np
+
+        vectors = self._embedder.encode(texts, prompt=prompt, normalize=False, advance=advance)
+        self.encoded += len(texts)
+        broken = ~np.isfinite(vectors).all(axis=1)
+        if broken.any():
+            text = texts[int(broken.argmax())]
+            raise DataError(
+                f"model {self.identity}: the vector of {text[:60]!r} is not finite",
+                allowed="a model whose weights are whole",
+            )
+        return vectors
+
+
+def open_embedder(
+    owner: str,
+    model: str,
+    *,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+    device: Device = "auto",
+    batch_tokens: int | None = None,
+    cache: bool = True,
+    folder: Path | None = None,
+) -> CachedEmbedder:
+    """Load a model, with a cache of vectors before it.
+
+    Args:
+        owner: How messages name the component that needs it: `retriever 'dense'`.
+        model: A folder, or a name on the Hugging Face hub.
+        query_prompt: What the model gets in front of a query; None is what it names itself.
+        document_prompt: What the model gets in front of a document, likewise.
+        device: Where to compute.
+        batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
+        cache: Whether vectors are kept.
+        folder: Where; None is `.ragbench` here, or where `RAGBENCH_CACHE` says.
+
+    Raises:
+        MissingExtra: sentence-transformers is not installed.
+        OptionError: There is no such model or device.
+        DataError: The hub cannot be reached.
+    """
+    # imported here: the cache itself must not need the extra
+    from ragbench.embed.sentence_transformers import shared_embedder
+
+    embedder = shared_embedder(owner, model, device=device, batch_tokens=batch_tokens)
+    given = {"query": query_prompt, "document": document_prompt}
+    prompts = {
+        role: embedder.prompts[role] if prompt is None else prompt for role, prompt in given.items()
+    }
+    path = (folder or cache_folder()) / FILE_NAME if cache else None
+    return CachedEmbedder(embedder, path, prompts)

@@ -1,0 +1,70 @@
+"""A model that reads query and document at once: `type: cross_encoder`, on transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.options import BatchTokens, ComputeDevice, Model
+from ragbench.embed.pairs import PairScorer, shared_pair_scorer
+from ragbench.rerank.base import hit_texts
+from ragbench.types import Query, ScoredDocument
+
+DEFAULT_MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
+
+
+class CrossEncoder:
+    """Order hits by the score that a cross-encoder gives the query with each of them.
+
+    The score is the model's own number, on no scale; hits with equal scores stay as they were.
+    A document is its title and its text; a pair that is too long for the model is cut.
+
+    References:
+        Nogueira and Cho (2019), Passage Re-ranking with BERT.
+    """
+
+    packages = ("transformers", "torch")
+
+    def __init__(
+        self,
+        *,
+        model: Model = DEFAULT_MODEL,
+        device: ComputeDevice = "auto",
+        batch_tokens: BatchTokens = None,
+    ) -> None:
+        find_checkpoint("cross_encoder", model)
+        self._open: Callable[[], PairScorer] = lambda: shared_pair_scorer(
+            "reranker 'cross_encoder'", model, device=device, batch_tokens=batch_tokens
+        )
+        self._scorer: PairScorer | None = None
+
+    def load(self) -> None:
+        """Load the model.
+
+        Raises:
+            MissingExtra: sentence-transformers is not installed.
+            OptionError: There is no such model or device, or it is no cross-encoder.
+            DataError: The hub cannot be reached.
+        """
+        self._scorer = self._open()
+
+    def rerank(
+        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
+    ) -> list[list[ScoredDocument]]:
+        """Return for each query, in order, at most `top_k` of its hits, best first.
+
+        Raises:
+            AdapterError: A hit has no text.
+        """
+        asked = list(zip(queries, hits, strict=True))
+        pairs = [
+            (query.text, text)
+            for query, found in asked
+            for text in hit_texts(query, found, "cross_encoder")
+        ]
+        if self._scorer is None:
+            self.load()
+        scores = iter((self._scorer or self._open()).score(pairs))
+        scored = [[replace(hit, score=next(scores)) for hit in found] for _, found in asked]
+        return [sorted(found, key=lambda hit: -(hit.score or 0.0))[:top_k] for found in scored]

@@ -1,0 +1,207 @@
+"""Relevant, but not alike: maximal marginal relevance, `type: mmr`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+
+from ragbench.embed.cached import CachedEmbedder, open_embedder
+from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.options import (
+    BatchTokens,
+    ComputeDevice,
+    DocumentPrompt,
+    KeepVectors,
+    Model,
+    QueryPrompt,
+)
+from ragbench.embed.sentence_transformers import DEFAULT_MODEL
+from ragbench.embed.similarity import dot_products
+from ragbench.errors import AdapterError, OptionError
+from ragbench.registry import Option
+from ragbench.rerank.base import hit_texts
+from ragbench.types import FloatArray, Query, ScoredDocument
+
+if TYPE_CHECKING:
+    from ragbench.embed.base import Vectors
+
+DEFAULT_LAMBDA = 0.5
+
+
+class MMR:
+    """Take hits one by one: the most relevant that is least like those already taken.
+
+    Similarities are cosines of the model's vectors, read from the cache where the model has
+    encoded a text before. The score of a hit is its marginal relevance when it was taken; the
+    order is the ranking.
+
+    Attributes:
+        cache_folder: Where vectors are kept; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
+
+    References:
+        Carbonell and Goldstein (1998), The Use of MMR, Diversity-Based Reranking for Reordering
+        Documents and Producing Summaries.
+    """
+
+    packages = ("sentence-transformers", "transformers", "torch")
+
+    def __init__(
+        self,
+        *,
+        lambda_mult: Annotated[
+            float | None,
+            Option(
+                "Weight of relevance: 1 ranks by relevance alone, 0 by unlikeness alone; null is "
+                f"{DEFAULT_LAMBDA}.",
+                ge=0,
+                le=1,
+            ),
+        ] = None,
+        mmr_threshold: Annotated[
+            float | None, Option("Another name of lambda_mult.", ge=0, le=1)
+        ] = None,
+        relevance: Annotated[
+            Literal["similarity", "scores"],
+            Option("similarity: to the query; scores: the retriever's, put to 0..1 by query."),
+        ] = "similarity",
+        model: Model = DEFAULT_MODEL,
+        query_prompt: QueryPrompt = None,
+        document_prompt: DocumentPrompt = None,
+        device: ComputeDevice = "auto",
+        batch_tokens: BatchTokens = None,
+        cache: KeepVectors = True,
+    ) -> None:
+        if lambda_mult is not None and mmr_threshold is not None:
+            allowed = "one of lambda_mult and mmr_threshold: they are two names of one number"
+            raise OptionError("mmr", "mmr_threshold", mmr_threshold, allowed)
+        find_checkpoint("mmr", model)
+        given = lambda_mult if mmr_threshold is None else mmr_threshold
+        self.lambda_mult = DEFAULT_LAMBDA if given is None else given
+        self.cache_folder: Path | None = None
+        self._by_scores = relevance == "scores"
+        self._open: Callable[[], CachedEmbedder] = lambda: open_embedder(
+            "reranker 'mmr'",
+            model,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
+            device=device,
+            batch_tokens=batch_tokens,
+            cache=cache,
+            folder=self.cache_folder,
+        )
+        self._embedder: CachedEmbedder | None = None
+
+    @property
+    def encoded(self) -> int:
+        """How many texts the model has encoded so far; the others were in the cache."""
+        return 0 if self._embedder is None else self._embedder.encoded
+
+    def load(self) -> None:
+        """Load the model.
+
+        Raises:
+            MissingExtra: sentence-transformers is not installed.
+            OptionError: There is no such model or device.
+            DataError: The hub cannot be reached.
+        """
+        self._embedder = self._open()
+
+    def rerank(
+        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
+    ) -> list[list[ScoredDocument]]:
+        """Return for each query, in order, at most `top_k` of its hits, best first.
+
+        Raises:
+            AdapterError: A hit has no text; or no score, where that is the relevance.
+        """
+        asked = list(zip(queries, hits, strict=True))
+        texts = [text for query, found in asked for text in hit_texts(query, found, "mmr")]
+        scores = [_scaled_scores(*each) if self._by_scores else None for each in asked]
+        if self._embedder is None:
+            self.load()
+        embedder = self._embedder or self._open()
+        vectors = embedder.encode(texts, prompt=embedder.prompts["document"])
+        wanted = [] if self._by_scores else [query.text for query in queries]
+        questions = embedder.encode(wanted, prompt=embedder.prompts["query"])
+        rankings, start = [], 0
+        for position, (_, found) in enumerate(asked):
+            mine = vectors[start : start + len(found)]
+            start += len(found)
+            relevance = scores[position]
+            if relevance is None:
+                relevance = dot_products(mine, questions[position])
+            taken = marginal_relevance(relevance, _likeness(mine), self.lambda_mult, top_k)
+            rankings.append([replace(found[row], score=value) for row, value in taken])
+        return rankings
+
+
+def _likeness(vectors: Vectors) -> Callable[[int], FloatArray]:
+    """How similar every row is to one of them."""
+    return lambda row: dot_products(vectors, vectors[row])
+
+
+def marginal_relevance(
+    relevance: FloatArray,
+    similarity: Callable[[int], FloatArray],
+    lambda_mult: float,
+    top_k: int,
+) -> list[tuple[int, float]]:
+    """Take items one by one by maximal marginal relevance.
+
+    The next one has the largest lambda * relevance - (1 - lambda) * (its largest similarity to
+    an item taken before); before the first, that similarity is 0. The first of equals is taken.
+    It costs one call of `similarity` for each item taken.
+
+    Args:
+        relevance: How relevant each of n items is.
+        similarity: Gets an item, returns how similar all n are to it.
+        lambda_mult: Weight of relevance, from 0 to 1.
+        top_k: How many are wanted.
+
+    Returns:
+        The items in the order they were taken, each with its value then.
+
+    Example:
+        The second item is as good as a copy of the first: 0.5 * 0.9 - 0.5 * 1.0.
+
+        >>> alike = np.array([[1.0, 1.0, 0.1], [1.0, 1.0, 0.1], [0.1, 0.1, 1.0]])
+        >>> taken = marginal_relevance(np.array([0.9, 0.9, 0.5]), alike.__getitem__, 0.5, top_k=3)
+        >>> [(item, round(value, 2)) for item, value in taken]
+        [(0, 0.45), (2, 0.2), (1, -0.05)]
+
+    References:
+        Carbonell and Goldstein (1998), 2.
+    """
+    left = np.ones(len(relevance), dtype=bool)
+    nearest = np.zeros(len(relevance))
+    taken: list[tuple[int, float]] = []
+    while len(taken) < min(top_k, len(relevance)):
+        value = lambda_mult * relevance - (1 - lambda_mult) * nearest
+        best = int(np.argmax(np.where(left, value, -np.inf)))
+        likeness = similarity(best)
+        # a similarity may be negative, so that the first one replaces the 0
+        nearest = np.maximum(nearest, likeness) if taken else likeness
+        left[best] = False
+        taken.append((best, float(value[best])))
+    return taken
+
+
+def _scaled_scores(query: Query, hits: Sequence[ScoredDocument]) -> FloatArray:
+    """The hits' scores from 0 for the lowest to 1 for the highest, as similarities lie; 1 if equal.
+
+    Raises:
+        AdapterError: A hit has no finite score.
+    """
+    for hit in hits:
+        if hit.score is None or not np.isfinite(hit.score):
+            raise AdapterError(
+                f"mmr: hit '{hit.id}' of query '{query.id}' has the score {hit.score}, allowed "
+                "with relevance scores: a number"
+            )
+    scores = np.array([hit.score for hit in hits], dtype=np.float64)
+    low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
+    return (scores - low) / (high - low) if high > low else np.ones(len(hits))

@@ -1,0 +1,167 @@
+"""Nearest neighbours of sentence embeddings: `type: dense`, on sentence-transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ragbench.embed.base import Advance, tell_nobody
+from ragbench.embed.cached import CachedEmbedder, open_embedder
+from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.options import (
+    BatchTokens,
+    ComputeDevice,
+    DocumentPrompt,
+    KeepVectors,
+    Model,
+    QueryPrompt,
+)
+from ragbench.embed.sentence_transformers import DEFAULT_MODEL
+from ragbench.errors import DataError, OptionError
+from ragbench.registry import Option
+from ragbench.retrieve.faiss_index import DEFAULT_PROBES, InvertedFile, check_faiss
+from ragbench.retrieve.nearest import Exact, Index, score_candidates
+from ragbench.retrieve.order import best_rows, id_ranks
+from ragbench.types import Document, IntArray, Query, ScoredDocument
+
+if TYPE_CHECKING:
+    from ragbench.embed.base import Vectors
+
+_OWNER = "retriever 'dense'"
+
+
+class Dense:
+    """Rank documents by the similarity of their vectors to the query's.
+
+    A document is its title and its text, cut where the model can read no further. Every document
+    has a similarity, so that a query always gets top_k of them; ties go to the larger document id.
+    What was encoded once, with whatever retriever, is read from the cache: how long a query takes
+    then says nothing about the model. Search looks at every vector; `faiss` looks at some of them.
+
+    Attributes:
+        advance: Is told while `index` runs how many further documents are done.
+        cache_folder: Where vectors are kept; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
+
+    References:
+        Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
+        BERT-Networks.
+    """
+
+    ranks_by_score = True
+    packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
+
+    def __init__(
+        self,
+        *,
+        model: Model = DEFAULT_MODEL,
+        query_prompt: QueryPrompt = None,
+        document_prompt: DocumentPrompt = None,
+        similarity: Annotated[
+            Literal["cosine", "dot"], Option("How a query and a document are compared.")
+        ] = "cosine",
+        normalize: Annotated[
+            bool | None,
+            Option("Whether vectors get the length 1 first; null: for cosine, not for dot."),
+        ] = None,
+        index: Annotated[
+            Literal["exact", "faiss"],
+            Option("exact looks at every vector; faiss is faster in millions and misses some."),
+        ] = "exact",
+        probes: Annotated[
+            int | None,
+            Option(
+                f"faiss: lists of vectors that are searched; null is {DEFAULT_PROBES}. More find "
+                "more.",
+                ge=1,
+            ),
+        ] = None,
+        device: ComputeDevice = "auto",
+        batch_tokens: BatchTokens = None,
+        cache: KeepVectors = True,
+    ) -> None:
+        find_checkpoint("dense", model)
+        if similarity == "cosine" and normalize is False:
+            allowed = "true or null with similarity cosine; similarity: dot takes false"
+            raise OptionError("dense", "normalize", normalize, allowed)
+        if index == "exact" and probes is not None:
+            raise OptionError("dense", "probes", probes, "null with index exact, or index: faiss")
+        self.advance: Advance = tell_nobody
+        self.cache_folder: Path | None = None
+        self._normalize = similarity == "cosine" if normalize is None else normalize
+        self._kind, self._probes = index, probes or DEFAULT_PROBES
+        self._open: Callable[[], CachedEmbedder] = lambda: open_embedder(
+            _OWNER,
+            model,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
+            device=device,
+            batch_tokens=batch_tokens,
+            cache=cache,
+            folder=self.cache_folder,
+        )
+        self._embedder: CachedEmbedder | None = None
+        self._index: Index | None = None
+
+    @property
+    def encoded(self) -> int:
+        """How many texts the model has encoded so far; the others were in the cache."""
+        return 0 if self._embedder is None else self._embedder.encoded
+
+    def index(self, corpus: Sequence[Document]) -> None:
+        """Encode the documents, as far as the cache lacks them.
+
+        Raises:
+            MissingExtra: sentence-transformers or faiss is not installed.
+            OptionError: There is no such model or device.
+            DataError: There is no document, the hub cannot be reached, or the cache not be used.
+        """
+        if not corpus:
+            raise DataError("dense: there is no document", allowed="a corpus with text")
+        if self._kind == "faiss":
+            check_faiss(_OWNER)
+        self._embedder = self._open()
+        texts = [document.full_text for document in corpus]
+        self._vectors = self._encode(self._embedder, texts, "document", self.advance)
+        self._ids = [document.id for document in corpus]
+        self._id_ranks = id_ranks(self._ids)
+        self._index = (
+            Exact(self._vectors)
+            if self._kind == "exact"
+            else InvertedFile(self._vectors, self._probes, _OWNER)
+        )
+
+    def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
+        """Rank the indexed documents for each query.
+
+        Raises:
+            DataError: `index` was not called.
+        """
+        if self._index is None or self._embedder is None:
+            raise DataError("dense: there is no corpus to search", allowed="call index first")
+        if not queries:
+            return []
+        vectors = self._encode(self._embedder, [query.text for query in queries], "query")
+        found = self._index.candidates(vectors, top_k)
+        return [
+            self._rank(vector, rows, top_k) for vector, rows in zip(vectors, found, strict=True)
+        ]
+
+    def _rank(self, query: Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
+        scores = score_candidates(self._vectors, query, rows)
+        best = best_rows(rows, scores, self._id_ranks, top_k)
+        return [
+            ScoredDocument(self._ids[row], float(score))
+            for row, score in zip(rows[best], scores[best], strict=True)
+        ]
+
+    def _encode(
+        self,
+        embedder: CachedEmbedder,
+        texts: Sequence[str],
+        role: Literal["query", "document"],
+        advance: Advance = tell_nobody,
+    ) -> Vectors:
+        return embedder.encode(
+            texts, prompt=embedder.prompts[role], normalize=self._normalize, advance=advance
+        )

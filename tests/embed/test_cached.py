@@ -1,0 +1,115 @@
+"""What is encoded, what is read: counted on a real model, and on one whose vectors are known."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.embed.base import tell_nobody
+from ragbench.embed.cached import CachedEmbedder, open_embedder
+from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
+from ragbench.errors import DataError
+from tests.models import build_tiny_embedder
+
+TEXTS = st.lists(st.text("ab", max_size=3), max_size=8)
+
+
+class Lengths:
+    """A model whose vector of a text is its length, prompt included, and 1."""
+
+    identity, revision = "lengths", ""
+
+    def __init__(self):
+        self.prompts = {"query": "", "document": ""}
+        self.asked = []
+
+    def encode(self, texts, *, prompt="", normalize=True, advance=tell_nobody):
+        assert not normalize, "kept as the model gives them"
+        self.asked += [prompt + text for text in texts]
+        advance(len(texts))
+        return np.array([[len(prompt + text), 1] for text in texts], dtype=np.float32)
+
+
+@settings(max_examples=25)  # each makes a file
+@given(TEXTS, TEXTS, st.sampled_from(["", "a"]))
+def test_each_text_is_encoded_once_whoever_asks(tmp_path_factory, before, texts, prompt):
+    path = tmp_path_factory.mktemp("cache") / "e.sqlite"
+    model = Lengths()
+    CachedEmbedder(model, path).encode(before, prompt=prompt)
+    second, told = CachedEmbedder(model, path), []
+
+    found = second.encode(texts, prompt=prompt, normalize=False, advance=told.append)
+
+    assert [row.tolist() for row in found] == [[len(prompt + text), 1] for text in texts]
+    assert second.encoded == len(set(texts) - set(before))
+    assert second.reused == len(set(texts) & set(before))
+    assert sorted(model.asked) == sorted(prompt + text for text in {*before, *texts})
+    assert sum(told) == len(texts)
+
+
+def test_another_prompt_or_model_is_encoded_anew(tmp_path):
+    path, model, other = tmp_path / "e.sqlite", Lengths(), Lengths()
+    other.revision = "newer"
+    CachedEmbedder(model, path).encode(["text"])
+    CachedEmbedder(model, path).encode(["text"], prompt="query: ")
+    CachedEmbedder(other, path).encode(["text"])
+
+    assert model.asked == ["text", "query: text"]
+    assert other.asked == ["text"]
+
+
+def test_lengths_become_1_and_zeros_stay(tmp_path):
+    class Zeros(Lengths):
+        def encode(self, texts, **options):
+            return super().encode(texts, **options) * [[text != "0"] for text in texts]
+
+    found = CachedEmbedder(Zeros(), None).encode(["xxx", "0"])
+
+    assert found == pytest.approx(np.array([[3 / 10**0.5, 1 / 10**0.5], [0, 0]]), abs=1e-7)
+
+
+def test_a_vector_that_is_no_number_is_an_error_and_is_not_kept(tmp_path):
+    class Broken(Lengths):
+        def encode(self, texts, **options):
+            return super().encode(texts, **options) / np.float32(0)
+
+    path = tmp_path / "e.sqlite"
+    with np.errstate(divide="ignore"), pytest.raises(DataError, match="'bad' is not finite"):
+        CachedEmbedder(Broken(), path).encode(["bad"])
+    model = Lengths()
+    CachedEmbedder(model, path).encode(["bad"])
+    assert model.asked == ["bad"]
+
+
+def test_agrees_with_the_model_itself(tiny_embedder, tmp_path, monkeypatch):
+    """Texts of all lengths, one twice, one empty, one beyond the limit, one no Unicode."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path))
+    texts = ["the cat sat", "a dog", "", "the cat sat", "mat " * 900, "cat \ud800"]
+    expected = SentenceTransformerEmbedder(tiny_embedder, device="cpu").encode(texts)
+
+    first = open_embedder("test", tiny_embedder, device="cpu")
+    np.testing.assert_allclose(first.encode(texts), expected, atol=1e-6)
+    again = open_embedder("test", tiny_embedder, device="cpu")
+    np.testing.assert_array_equal(again.encode(texts), first.encode(texts))
+
+    assert (first.encoded, again.encoded, again.reused) == (5, 0, 5)
+    assert (tmp_path / "embeddings.sqlite").is_file()
+
+
+def test_a_model_that_changes_in_its_folder_is_encoded_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    folder = build_tiny_embedder(tmp_path / "model", seed=1)
+    old = open_embedder("test", folder, device="cpu").encode(["cat"])
+    build_tiny_embedder(tmp_path / "model", seed=2)
+
+    embedder = open_embedder("test", folder, device="cpu")
+
+    assert np.abs(embedder.encode(["cat"]) - old).max() > 1e-3
+    assert embedder.encoded == 1
+
+
+def test_without_a_cache_nothing_is_written(tiny_embedder, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path))
+    open_embedder("test", tiny_embedder, device="cpu", cache=False).encode(["cat"])
+
+    assert list(tmp_path.iterdir()) == []

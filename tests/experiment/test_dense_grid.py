@@ -1,0 +1,64 @@
+"""configs/dense.yaml as it stands, on models that are here: what it ranks, what it encodes."""
+
+import pytest
+
+from ragbench import run_experiment
+from ragbench.data.trec_files import read_run
+from ragbench.embed.cache import FILE_NAME, EmbeddingCache
+from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """How many texts models have encoded so far."""
+    texts, encode = [], SentenceTransformerEmbedder.encode
+
+    def watched(self, asked, **options):
+        texts.extend(asked)
+        return encode(self, asked, **options)
+
+    monkeypatch.setattr(SentenceTransformerEmbedder, "encode", watched)
+    return lambda: len(texts)
+
+
+@pytest.fixture
+def run(repository, minilm, tiny_cross_encoder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
+    models = {
+        "retrievers.dense.model": minilm,
+        "retrievers.diverse.model": minilm,
+        "retrievers.reranked.model": tiny_cross_encoder,
+        "statistics.resamples": 100,
+    }
+    return lambda more=None: run_experiment(
+        repository / "configs" / "dense.yaml", overrides={**models, **(more or {})}
+    )
+
+
+def test_a_grid_runs_and_a_further_retriever_encodes_nothing(run, encoded, minilm, tmp_path):
+    first = run()
+    scores = {s["name"]: s["scores"]["ndcg@10"]["mean"] for s in first.summary["systems"]}
+
+    assert scores["dense"] > scores["bm25"] > 0.55
+    assert scores["reranked"] < scores["bm25"], "random weights"
+    assert scores["diverse"] == pytest.approx(scores["dense"], rel=0.2)
+    assert_same_documents(first.path, "bm25", "reranked")
+    assert_same_documents(first.path, "dense", "diverse")
+
+    before = encoded()
+    with EmbeddingCache(tmp_path / ".ragbench" / FILE_NAME) as cache:
+        assert len(cache) == before
+    again = run({"retrievers.dot": {"type": "dense", "model": minilm, "similarity": "dot"}})
+    assert encoded() == before
+    assert [s["name"] for s in again.summary["systems"]][-1] == "dot"
+
+
+def assert_same_documents(folder, first_stage, reranked):
+    """The reranker orders the first 20 hits of the retriever, and nothing else."""
+    first, second = (
+        read_run(folder / "rankings" / f"{name}.trec").to_dict() for name in (first_stage, reranked)
+    )
+    for query, scores in second.items():
+        best = sorted(first[query], key=lambda doc: (first[query][doc], doc), reverse=True)
+        assert set(scores) == set(best[:20])
