@@ -35,6 +35,8 @@ class ScoreSummary:
     """How the values became one number."""
     signature: str
     """What the number depends on."""
+    range: tuple[float, float] = (0.0, 1.0)
+    """The smallest and the largest possible value of one query; infinite where unbounded."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mapping of `summary.json`; null where there is no number."""
@@ -47,6 +49,7 @@ class ScoreSummary:
             "bounds": _pair(self.bounds),
             "direction": self.direction,
             "aggregate": self.aggregate,
+            "range": _pair(self.range),
             "signature": self.signature,
         }
 
@@ -78,6 +81,7 @@ def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
         direction=column.direction,
         aggregate=column.aggregate,
         signature=str(column.signature),
+        range=(column.low, column.high),
     )
 
 

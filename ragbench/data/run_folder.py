@@ -30,9 +30,14 @@ def to_json(value: Any) -> str:
     return f"{_dump(value, indent=1)}\n"
 
 
+def to_json_line(value: Any) -> str:
+    """Write a value as JSON on one line, without its end; NaN is a mistake here and raises."""
+    return _dump(value)
+
+
 def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     """Write one JSON object a line; NaN is a mistake here and raises."""
-    return "".join(f"{_dump(row)}\n" for row in rows)
+    return "".join(f"{to_json_line(row)}\n" for row in rows)
 
 
 def _dump(value: Any, indent: int | None = None) -> str:
