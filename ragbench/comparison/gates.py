@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ragbench.comparison.paired import Method
-from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
+from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
 from ragbench.stats import (
     DifferenceInterval,

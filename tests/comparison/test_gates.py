@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 
 from ragbench.comparison.gates import decide_drop, decide_queries_worse
 from ragbench.comparison.paired import Method
-from ragbench.comparison.pairs import PairedScores
+from ragbench.comparison.paired_scores import PairedScores
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause
