@@ -29,6 +29,8 @@ class PairedScores:
     """Of what it is tested against."""
     query_ids: Sequence[str]
     """The queries, one for each row."""
+    clusters: Sequence[str] | None = None
+    """Queries with equal labels belong together; None where each stands for itself."""
 
     @property
     def sign(self) -> int:
