@@ -51,7 +51,7 @@ class _LazyGroup(click.Group):
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done; 1 a gate failed; 2 bad usage, config or data; 3 incomplete; "
-    "70 internal error; 130 interrupted.",
+    "4 undecided (--strict); 70 internal error; 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="ragbench", message="%(prog)s %(version)s")
 def group() -> None:

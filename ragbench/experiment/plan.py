@@ -15,9 +15,11 @@ from ragbench.experiment.choices import Choices, narrow, sample
 from ragbench.experiment.components import PlannedJudge, build_generator, build_retriever
 from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import choose_answer_scores, choose_measures
+from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
 from ragbench.experiment.stale import check_judgements
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Indexing
+from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Qrels, Query
@@ -63,6 +65,13 @@ class Plan:
     """The retriever that others are compared with."""
     warnings: list[str]
     """What the reader must know before believing the numbers."""
+    gate_files: GateFiles
+    """What the gates refer to."""
+
+    @property
+    def systems(self) -> list[str]:
+        """The names of all systems: retrievers, pairs, and what the records came with."""
+        return [*self.retrievers, *(f"{r}/{g}" for r, g in self.pairs), *self.given]
 
     def judge_score(self, rubric: str, judge: str) -> str:
         """Return the name of a judge's score: with the judge where the config has several.
@@ -84,6 +93,7 @@ def make_plan(
         AdapterError: A component cannot be made.
     """
     _check_live_names(config, live)
+    gate_files = read_gate_files(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     retrievers = [*config.retrievers, *live.retrievers]
     pairs = _pairs(config, retrievers, live)
@@ -117,7 +127,7 @@ def make_plan(
     for noun, components in (("retriever", built), ("generator", generators)):
         for name, component in components.items():
             warnings += check_coverage(f"{noun} '{name}'", component, collection.queries, queries)
-    return Plan(
+    plan = Plan(
         config=config,
         collection=collection,
         queries=queries,
@@ -133,7 +143,29 @@ def make_plan(
         skipped_judges=skipped,
         baseline=_baseline(config, list(collection.given), retrievers, given),
         warnings=warnings,
+        gate_files=gate_files,
     )
+    if choices.judge and not choices.only:
+        check_gate_names(config.gates, _scores(plan), plan.systems)
+    return plan
+
+
+def _scores(plan: Plan) -> list[str]:
+    """The names of all scores, those of skipped judges included."""
+    skipped = {name: (plan.config.metrics.judges or {})[name] for name in plan.skipped_judges}
+    rubrics = {
+        **{name: judge.rubrics for name, judge in plan.judges.items()},
+        **{name: [load_rubric(each) for each in block.rubrics] for name, block in skipped.items()},
+    }
+    return [
+        *plan.measures,
+        *(metric.name for metric in plan.metrics),
+        *(
+            plan.judge_score(each.name, judge)
+            for judge, each_of in rubrics.items()
+            for each in each_of
+        ),
+    ]
 
 
 def _reads_ids(measures: Sequence[str]) -> bool:

@@ -160,7 +160,7 @@ class Layout:
     subject: str
     """Data set, counts and baseline in one line."""
     headlines: tuple[str, ...]
-    """The results in words, one sentence for each section; the first is the result."""
+    """The results in words, one sentence for each section; where there are gates, these first."""
     gates: tuple[Gate, ...]
     """Undecided ones first."""
     sections: tuple[Section, ...]
