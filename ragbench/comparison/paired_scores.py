@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.comparison.comparable import meet
+from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.systems import SystemScores
 from ragbench.score.base import ScoreColumn
 from ragbench.stats import paired_differences
 from ragbench.types import Cause, FloatArray
@@ -69,6 +72,26 @@ class PairedScores:
         )
         d: FloatArray = self.sign * (b - a)
         return np.where(self.failed, d, self.differences())
+
+
+Scored = tuple[ScoredSystems, SystemScores, str]
+"""Where a score is from: all systems, the one in question, and the name of its score."""
+
+
+def pair_scores(now: Scored, before: Scored) -> PairedScores:
+    """Put a score of two systems, from wherever they are, over the same queries in one order.
+
+    Raises:
+        DataError: They may not be compared: signatures or query sets differ; says how.
+    """
+    (run, system, name), (base, other, theirs) = now, before
+    met = meet(
+        replace(base, systems={name: replace(other, columns={name: other.columns[theirs]})}),
+        [replace(run, systems={name: replace(system, columns={name: system.columns[name]})})],
+        measures=[name],
+    )
+    old, new = (source.systems[name].columns[name] for source in met.sources)
+    return PairedScores(new, old, met.sources[1].query_ids)
 
 
 def worst_queries(pairs: PairedScores) -> list[dict[str, Any]]:

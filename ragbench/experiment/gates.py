@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragbench.comparison.comparable import meet
 from ragbench.comparison.gates import GateVerdict, decide_drop, decide_queries_worse
 from ragbench.comparison.limits import decide_cost, decide_failed, decide_kappa, decide_score
 from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores
+from ragbench.comparison.paired_scores import pair_scores
 from ragbench.comparison.scored import ScoredSystems
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.config.gate_block import COSTS, Gate
@@ -166,7 +165,8 @@ def _decide_system(
         itself = f"{system.name} is the baseline; against: names something else"
         return GateVerdict("undecided", lacks if gate.file is not None else itself)
     try:
-        pairs = _paired(system, score, other, run.scored, base)
+        theirs = str(find_score(score, list(other.columns)))
+        pairs = pair_scores((run.scored, system, score), (base, other, theirs))
     except DataError as error:
         if run.is_sample:
             n, total = len(run.scored.query_ids), run.n_queries
@@ -189,30 +189,6 @@ def _reference(
     if gate.against is not None:
         return run.scored, having.get(gate.against)
     return run.scored, baseline_of(system, having, run.scored.baseline)
-
-
-def _paired(
-    system: SystemScores,
-    score: str,
-    other: SystemScores,
-    scored: ScoredSystems,
-    base: ScoredSystems,
-) -> PairedScores:
-    """Put both columns into one order.
-
-    Raises:
-        DataError: They may not be compared; says what differs.
-    """
-    theirs = str(find_score(score, list(other.columns)))
-    column = other.columns[theirs]
-    met = meet(
-        replace(base, systems={system.name: replace(other, columns={score: column})}),
-        [replace(scored, systems={system.name: system})],
-        measures=[score],
-    )
-    before, now = met.sources
-    [old], [new] = before.systems.values(), now.systems.values()
-    return PairedScores(new.columns[score], old.columns[score], now.query_ids)
 
 
 def _cost(measure: str, system: str, summary: Json) -> float | None:
