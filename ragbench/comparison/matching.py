@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from ragbench.comparison.scored import ScoredSystems
 from ragbench.comparison.systems import SystemScores
@@ -61,20 +61,34 @@ def choose_measures(
             listed = "; ".join(f"{', '.join(s.columns)} of {s.name} in {of}" for of, s in pairs)
             raise DataError(f"no measure in common: {listed}", allowed="-m with a common measure")
         return tuple(shared)
-    return tuple(dict.fromkeys(_find(name, having, shared) for name in asked))
+    return tuple(dict.fromkeys(find_measure(name, shared, having) for name in asked))
 
 
-def _find(name: str, having: Mapping[str, int], shared: Sequence[str]) -> str:
+def find_measure(name: str, shared: Sequence[str], having: Collection[str] = ()) -> str:
+    """Find a measure among those that are shared, however it is spelt.
+
+    Args:
+        name: As the user wrote it.
+        shared: Measures that more than one system has.
+        having: Measures that any system has.
+
+    Raises:
+        DataError: Only one side has it.
+        OptionError: Nobody has it.
+
+    Example:
+        >>> find_measure("nDCG@10", ["map", "ndcg@10"])
+        'ndcg@10'
+    """
     if name in shared:
         return name
     known = {_canonical(each): each for each in shared}
-    if _canonical(name) in known:
-        return known[_canonical(name)]
+    if (canonical := _canonical(name)) in known:
+        return known[canonical]
+    listed = ", ".join(shared) or "none is common"
     if name in having:
-        raise DataError(
-            f"only one side has '{name}'", allowed=f"a common measure: {', '.join(shared)}"
-        )
-    raise OptionError("measure", "", name, ", ".join(shared) or "none", nearest(name, shared))
+        raise DataError(f"only one side has '{name}'", allowed=listed)
+    raise OptionError("measure", "", name, listed, nearest(name, shared))
 
 
 def _canonical(name: str) -> str:
