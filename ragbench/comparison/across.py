@@ -12,7 +12,6 @@ from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.summary import summarize
 from ragbench.comparison.superiority import better_than
 from ragbench.comparison.systems import SystemScores
-from ragbench.errors import DataError
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
 
@@ -41,17 +40,30 @@ def rows_of(met: Met) -> list[Row]:
         for place, name in enumerate(names)
         if name is not None
     ]
-    found = [each for each in found if any(name in met.measures for name in each[2].columns)]
+    having = [tuple(name for name in met.measures if name in each[2].columns) for each in found]
+    # those with the same measures stand together, so that the letters of a table have no gaps
+    kinds = [names for names in dict.fromkeys(having) if names]
+    found = [f for kind in kinds for f, names in zip(found, having, strict=True) if names == kind]
     names = [system.name for _, _, system in found]
-    labels: list[str] = []
-    for _, place, system in found:
-        of_source = f"{system.name} ({met.sources[place].source})"
-        label = system.name if names.count(system.name) == 1 else of_source
-        labels.append(label if label not in labels else f"{label} #{place + 1}")
+    tails = _short_names([source.source for source in met.sources])
+    labels = [
+        system.name if names.count(system.name) == 1 else f"{system.name} ({tails[place]})"
+        for _, place, system in found
+    ]
     return [
         Row(_letter(i), label, place, group, system)
         for i, (label, (group, place, system)) in enumerate(zip(labels, found, strict=True))
     ]
+
+
+def _short_names(sources: Sequence[str]) -> list[str]:
+    """Cut paths to as many of their last parts as tell them apart; number what is the same."""
+    parts = [source.replace("\\", "/").rstrip("/").split("/") for source in sources]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{source} #{place}" for place, source in enumerate(sources, start=1)]
 
 
 def _letter(i: int) -> str:
@@ -72,14 +84,8 @@ def compare_met(met: Met, method: Method) -> dict[str, Any]:
 
     Returns:
         The mapping of `comparisons.json`, with `sources`, `systems` and their scores.
-
-    Raises:
-        DataError: There are not two systems.
     """
     rows = rows_of(met)
-    if len(rows) < 2:
-        name = rows[0].label if rows else "nothing"
-        raise DataError(f"only {name} to compare", allowed="a second run, or a run of two systems")
     systems = [_relabelled(row, met) for row in rows]
     several = len(met.sources) > 1
     found = compare_systems(systems, "0" if several else met.sources[0].baseline, method)

@@ -104,7 +104,10 @@ def decide_all(
         Entries like those of `gates` in `summary.json`.
     """
     for condition, measure in conditions:
-        for system, base, pairs in pairs_of(comparison, met, measure):
+        pairs_found = list(pairs_of(comparison, met, measure))
+        if not pairs_found:
+            yield undecided(condition, f"no two systems are compared by {measure}")
+        for system, base, pairs in pairs_found:
             found = decide_drop(pairs, condition.max_drop, method)
             yield {
                 "gate": condition.text,

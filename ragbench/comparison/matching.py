@@ -21,7 +21,14 @@ def match_systems(
     """
     matches = [_matches(base, run) for run in runs]
     wanted = [name for name in base.systems if any(name in found for found in matches)]
+    order = list(in_order([base, *runs])[0].systems)
+    wanted.sort(key=lambda name: order.index(name) if name in order else len(order))
     return {name: (name, *(found.get(name) for found in matches)) for name in wanted}
+
+
+def in_order(sources: Sequence[ScoredSystems]) -> list[ScoredSystems]:
+    """Put runs first: they have the order of their config, where baseline files are sorted."""
+    return sorted(sources, key=lambda source: not source.facts)
 
 
 def _matches(base: ScoredSystems, run: ScoredSystems) -> dict[str, str]:
@@ -39,12 +46,12 @@ def _matches(base: ScoredSystems, run: ScoredSystems) -> dict[str, str]:
 
 
 def choose_measures(
-    pairs: Sequence[tuple[str, SystemScores]], asked: Sequence[str] | None
+    pairs: Sequence[tuple[ScoredSystems, SystemScores]], asked: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the measures to compare: those asked for, or all that more than one system has.
 
     Args:
-        pairs: Where a system comes from, and the system, for all that are compared.
+        pairs: The source of a system, and the system, for all that are compared.
         asked: Names as the user wrote them; another spelling of a measure finds it too.
 
     Raises:
@@ -52,13 +59,15 @@ def choose_measures(
         DataError: No measure in common.
     """
     having: dict[str, int] = {}
-    for _, system in pairs:
+    for _, system in sorted(pairs, key=lambda pair: not pair[0].facts):  # see `in_order`
         for name in system.columns:
             having[name] = having.get(name, 0) + 1
     shared = [name for name, count in having.items() if count > 1]
     if not asked:
         if not shared:
-            listed = "; ".join(f"{', '.join(s.columns)} of {s.name} in {of}" for of, s in pairs)
+            listed = "; ".join(
+                f"{', '.join(s.columns)} of {s.name} in {of.source}" for of, s in pairs
+            )
             raise DataError(f"no measure in common: {listed}", allowed="-m with a common measure")
         return tuple(shared)
     return tuple(dict.fromkeys(find_measure(name, shared, having) for name in asked))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -18,6 +18,7 @@ from ragbench.comparison.read_scored import DEFAULT_MEASURES, Source, needs_qrel
 from ragbench.comparison.scored import ScoredSystems
 from ragbench.data.trec_files import read_qrels
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED
+from ragbench.report.comparison.base import lay_out_comparison
 from ragbench.report.comparison.table import render_table
 from ragbench.types import Qrels
 
@@ -25,11 +26,11 @@ MOVED = 5
 """How many queries of each comparison are shown."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """What a comparison found; `print` shows it as tables."""
 
-    found: Mapping[str, Any] = field(repr=False)
+    found: Mapping[str, Any]
     """The mapping of `ragbench.comparison/1`."""
 
     @property
@@ -59,6 +60,9 @@ class Comparison:
 
     def __str__(self) -> str:
         return render_table(self.found)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {lay_out_comparison(self.found).subject}>"
 
 
 def compare(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragbench.report.comparison.base import DIFFERENCE_HEADS, Block, Cell, lay_out_comparison
-from ragbench.report.comparison.table import moved_cells, moved_head, rankings_of
+from ragbench.report.comparison.table import has_moved, moved_cells, moved_head, rankings_of
 from ragbench.report.digits import printable
 from ragbench.report.markdown import escape, table_lines
 
@@ -26,7 +26,7 @@ def render_markdown(comparison: Json) -> str:
     if page.differences:
         rows = [[escape(cell) for cell in row] for row in page.differences]
         blocks.append(table_lines(DIFFERENCE_HEADS, rows, numbers=True))
-    for moved in comparison.get("moved") or ():
+    for moved in filter(has_moved, comparison.get("moved") or ()):
         blocks += _moved(moved)
     blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
     blocks.append([f"- note: {escape(note)}" for note in page.notes])

@@ -47,7 +47,7 @@ def render_table(comparison: Json, *, width: int = 100) -> str:
         lines += ["", *_scores(block, width), *block.counts]
     if page.differences:
         lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *page.differences, strict=True)))]
-    for moved in comparison.get("moved") or ():
+    for moved in filter(has_moved, comparison.get("moved") or ()):
         lines += ["", *_moved(moved, width)]
     lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
     lines += [f"note: {note}" for note in page.notes]
@@ -71,6 +71,11 @@ def _column(cells: Sequence[Cell]) -> list[str]:
         f"{value:{longest}} {cell.interval}".rstrip()
         for value, cell in zip(values, cells, strict=True)
     ]
+
+
+def has_moved(moved: Json) -> bool:
+    """Whether there is anything to show of a comparison."""
+    return bool(moved["queries"])
 
 
 def moved_head(moved: Json) -> str:
@@ -108,7 +113,7 @@ def _moved(moved: Json, width: int) -> list[str]:
     queries = moved["queries"]
     heads = ("query", printable(moved["baseline"]), printable(moved["system"]), "difference")
     rows = draw(list(zip(heads, *map(moved_cells, queries), strict=True)))
-    lines = [moved_head(moved), *rows[: 1 if queries else 0]]
+    lines = [moved_head(moved), rows[0]]
     half = (width - 8) // 2
     for line, query in zip(rows[1:], queries, strict=True):
         lines.append(line)
