@@ -1,4 +1,4 @@
-"""Rule G: whether a system has become worse by more than a margin, and what 10 queries cannot say.
+"""Rule G: whether a system has become worse by more than a margin, and what few queries cannot say.
 
 `decide_drop` is `max_drop`, `decide_queries_worse` is `max_queries_worse`.
 """
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ragbench.comparison.paired import Method
-from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
+from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
 from ragbench.stats import (
     DifferenceInterval,
@@ -26,6 +26,9 @@ Verdict = Literal["pass", "fail", "undecided"]
 """What a gate says."""
 Decide = Literal["interval", "mean"]
 """`interval`: of all such queries; `mean`: of exactly these."""
+
+ENOUGH_CLUSTERS = 10
+"""Fewer say too little of how clusters differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ def decide_drop(
     interval that comparisons print: pass where L > -max_drop, fail where U < -max_drop, else
     undecided, with the queries that it would take. No difference on any query passes. Queries that
     failed count at their worst and at their best: a verdict that they could turn is undecided.
+    Clusters, where there are any, are the unit; fewer than 10 are undecided.
 
     Args:
         pairs: The two columns.
@@ -75,13 +79,12 @@ def decide_drop(
         'fail'
     """
     d = pairs.differences()
-    scored = d[~np.isnan(d)]
     n_failed = int(pairs.failed.sum())
-    if not len(scored):
+    if np.isnan(d).all():
         open_pairs = f"; {n_failed} failed" if n_failed else ""
         return GateVerdict("undecided", f"no query has a score in both{open_pairs}", {"n": 0})
     rule = _by_mean if decide == "mean" else _by_interval
-    found = rule(scored, pairs, max_drop, method)
+    found = rule(d, pairs, max_drop, method)
     facts = {**found.facts, "n_failed": n_failed, "worst_queries": worst_queries(pairs)}
     if n_failed and found.verdict != "undecided":
         turned = _turned_by_failures(found.verdict, pairs, max_drop, method, decide)
@@ -130,17 +133,22 @@ def decide_queries_worse(pairs: PairedScores, max_queries: int, by: float = 0.0)
 def _by_interval(
     d: FloatArray, pairs: PairedScores, max_drop: float, method: Method
 ) -> GateVerdict:
-    """Rule G on differences of which up is better."""
+    """Rule G on differences of which up is better, NaN where there is none."""
+    kept = ~np.isnan(d)
     found = difference_interval(
-        d,
+        d[kept],
         range=pairs.range,
         confidence=method.confidence,
+        clusters=None if pairs.clusters is None else np.asarray(pairs.clusters)[kept],
         resamples=method.resamples,
         seed=method.seed,
     )
     facts = _facts(found, pairs.sign)
     if found.n_changed == 0:
-        return GateVerdict("pass", _identical(found.n, max_drop, pairs.range, method), facts)
+        return GateVerdict("pass", _identical(found, max_drop, pairs.range, method), facts)
+    if found.n_clusters is not None and found.n_clusters < ENOUGH_CLUSTERS:
+        few = f"{found.n_clusters} clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
+        return GateVerdict("undecided", few, facts)
     if math.isnan(found.lower):
         few = f"only {found.n_changed} of {found.n} queries changed, and the score has no bound"
         return GateVerdict("undecided", few, facts)
@@ -150,12 +158,14 @@ def _by_interval(
     if found.upper < -max_drop:
         return GateVerdict("fail", f"{interval}: a drop by more than {max_drop:g}", facts)
     needed = _needed(found, max_drop, method.confidence)
-    why = f"{interval} holds a drop by {max_drop:g}; {_shown_needed(needed)}"
+    unit = "queries" if found.n_clusters is None else "clusters"
+    why = f"{interval} holds a drop by {max_drop:g}; {_shown_needed(needed, unit)}"
     return GateVerdict("undecided", why, {**facts, "queries_needed": needed})
 
 
 def _by_mean(d: FloatArray, pairs: PairedScores, max_drop: float, method: Method) -> GateVerdict:
     """The mean of exactly these queries, which needs no interval."""
+    d = d[~np.isnan(d)]
     mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
     facts = {"difference": pairs.sign * mean + 0.0, "n": len(d), "n_changed": n_changed}
     why = f"{pairs.sign * mean + 0.0:+.4g} over these {len(d)} queries"
@@ -172,8 +182,7 @@ def _turned_by_failures(
     ends: tuple[Literal["worst", "best"], ...] = ("worst", "best")
     for end in ends:
         d = pairs.with_failed(end)
-        d = d[~np.isnan(d)]
-        if not np.isfinite(d).all() or rule(d, pairs, max_drop, method).verdict != verdict:
+        if np.isinf(d).any() or rule(d, pairs, max_drop, method).verdict != verdict:
             return f"{int(pairs.failed.sum())} queries failed, which could turn {verdict}"
     return ""
 
@@ -186,20 +195,24 @@ def _facts(found: DifferenceInterval, sign: int) -> dict[str, Any]:
         "n": found.n,
         "n_changed": found.n_changed,
         "rule": found.rule,
+        **({} if found.n_clusters is None else {"n_clusters": found.n_clusters}),
     }
 
 
-def _identical(n: int, max_drop: float, score_range: tuple[float, float], method: Method) -> str:
+def _identical(
+    found: DifferenceInterval, max_drop: float, score_range: tuple[float, float], method: Method
+) -> str:
     """Say that nothing changed, and where n is small, how little that excludes."""
-    why = f"identical on all {n} queries" if n > 1 else "identical on the only query"
-    # with so many unchanged queries, changes in a larger share of all would have shown
+    n, unit = found.n_units, "queries" if found.n_clusters is None else "clusters"
+    why = f"identical on all {found.n} queries" if found.n > 1 else "identical on the only query"
+    # with so many unchanged ones, changes in a larger share of all would have shown
     limit = -math.log((1 - method.confidence) / 2)
     if n * max_drop >= limit * (score_range[1] - score_range[0]):
         return why
     share = limit / n
     if share >= 1:
         return f"{why}, too few to exclude changes in others"
-    return f"{why}; excludes changes in more than {share:.2g} of all queries"
+    return f"{why}; excludes changes in more than {share:.2g} of all {unit}"
 
 
 def _needed(found: DifferenceInterval, max_drop: float, confidence: float) -> dict[str, int | None]:
@@ -207,15 +220,15 @@ def _needed(found: DifferenceInterval, max_drop: float, confidence: float) -> di
     return {
         "equal": queries_needed(max_drop, found.sd, confidence=confidence),
         "as_observed": queries_needed(
-            distance, found.sd, n_observed=found.n, confidence=confidence
+            distance, found.sd, n_observed=found.n_units, confidence=confidence
         ),
     }
 
 
-def _shown_needed(needed: Mapping[str, int | None]) -> str:
+def _shown_needed(needed: Mapping[str, int | None], unit: str) -> str:
     counts = {truth: "no number of" if n is None else str(n) for truth, n in needed.items()}
     return (
-        f"to decide (power 0.8): {counts['equal']} queries if the systems are equal, "
+        f"to decide (power 0.8): {counts['equal']} {unit} if the systems are equal, "
         f"{counts['as_observed']} if the difference is as observed"
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.gates import Decide, GateVerdict, Verdict
-from ragbench.comparison.pairs import at_least
+from ragbench.comparison.paired_scores import at_least
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause

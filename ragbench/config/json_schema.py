@@ -7,6 +7,7 @@ from typing import Any
 
 from ragbench.config.check import adapter
 from ragbench.config.components import common_keys
+from ragbench.config.gate_block import Gate
 from ragbench.config.schema import (
     BLOCKS,
     Executor,
@@ -57,6 +58,7 @@ def config_schema() -> Schema:
         "generators": _mapping("generator"),
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
+        "gates": {"type": "array", "items": _object(declared_options(Gate).values())},
         "executor": _object(declared_options(Executor).values()),
     }
     for block, description in BLOCKS.items():

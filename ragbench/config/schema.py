@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
+from ragbench.config.gate_block import Gate
 from ragbench.config.problems import Place
 from ragbench.registry import Option
 from ragbench.score.retrieval.match_texts import DEFAULT_OVERLAP
@@ -32,7 +33,7 @@ PYTHON_TIMEOUT = 60.0
 class Top:
     """A ragbench experiment: data, systems, what to score, and how to compare."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"apps", "budget", "cache", "controls", "gates"})
+    planned: ClassVar[frozenset[str]] = frozenset({"apps", "budget", "cache", "controls"})
 
     def __init__(
         self,
@@ -55,9 +56,10 @@ BLOCKS: Mapping[str, str] = {
     "generators": "Systems that answer from passages, by name; crossed with the retrievers.",
     "metrics": "What is scored; a block left out gets all that the data allow.",
     "statistics": "How intervals and tests are made.",
+    "gates": "Conditions that a run has to meet.",
     "executor": "What runs the stages.",
 }
-"""The top-level keys that hold mappings; the other ones are declared by `Top`."""
+"""The top-level keys that hold mappings, `gates` a list; the other ones are declared by `Top`."""
 
 
 class Common:
@@ -283,6 +285,8 @@ class ExperimentConfig:
     """What is scored."""
     statistics: Statistics = field(default_factory=Statistics)
     """How intervals and tests are made."""
+    gates: tuple[Gate, ...] = ()
+    """Conditions that the run has to meet."""
     max_failed: float = 0.0
     """Share of failed items above which a run is incomplete."""
     executor: Executor = field(default_factory=Executor)

@@ -75,7 +75,12 @@ def run_experiment(
     if isinstance(source, ExperimentConfig):
         config = source
     else:
-        config = load_config(source, overrides=overrides or {}, live_retrievers=live.retrievers)
+        config = load_config(
+            source,
+            overrides=overrides or {},
+            live_retrievers=live.retrievers,
+            live_generators=live.generators,
+        )
     progress = progress or Silent()
     started = time.time()
     with progress.stage("load", 1, "data sets") as stage:

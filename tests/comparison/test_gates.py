@@ -1,6 +1,7 @@
 """Rule G against scipy's intervals and power, hand-worked verdicts, and what must hold of any."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy import stats as scipy_stats
 
 from ragbench.comparison.gates import decide_drop, decide_queries_worse
 from ragbench.comparison.paired import Method
-from ragbench.comparison.pairs import PairedScores
+from ragbench.comparison.paired_scores import PairedScores
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause
@@ -118,6 +119,32 @@ def test_identical_passes_and_says_what_it_excludes(n, max_drop, says):
     assert says in found.why
     assert found.facts["n_changed"] == 0
     assert ("excludes changes" in found.why) == (n == 100)
+
+
+def test_clusters_are_the_unit():
+    """Copies of 12 queries are 12 units: the interval is that of the 12, not of the 120."""
+    random = np.random.default_rng(2)
+    base = random.random(12)
+    system = np.clip(base + random.normal(0, 0.05, 12), 0, 1)
+    few = paired(system, base)
+    ids = [str(row) for row in range(120)]
+    many = PairedScores(column(np.repeat(system, 10)), column(np.repeat(base, 10)), ids)
+    clustered = replace(many, clusters=[str(row // 10) for row in range(120)])
+
+    copied, alone = decide_drop(clustered, 0.2, FAST), decide_drop(few, 0.2, FAST)
+
+    assert copied.facts["interval"] == pytest.approx(alone.facts["interval"])
+    assert copied.facts["n_clusters"] == 12
+    assert decide_drop(many, 0.2, FAST).facts["interval"] != copied.facts["interval"]
+
+
+def test_fewer_than_ten_clusters_are_undecided():
+    base = np.full(200, 0.5)
+    pairs = replace(paired(base + 0.05 + NOISE, base), clusters=[str(i % 9) for i in range(200)])
+
+    found = decide_drop(pairs, 0.1, FAST)
+
+    assert (found.verdict, found.why[:10]) == ("undecided", "9 clusters")
 
 
 def test_ten_queries_decide_nothing():

@@ -204,7 +204,6 @@ def _marks(text):
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("gates: []\n", "gates"),
         ("apps: {}\n", "apps"),
         ("budget: {usd: 1}\n", "budget"),
         ("executor: {type: ray}\n", "executor.type"),
