@@ -8,7 +8,7 @@ from typing import Any
 
 from ragbench.comparison.comparable import Met
 from ragbench.comparison.paired import Method, compare_systems
-from ragbench.comparison.pairs import PairedScores
+from ragbench.comparison.paired_scores import PairedScores
 from ragbench.comparison.summary import summarize
 from ragbench.comparison.superiority import better_than
 from ragbench.comparison.systems import SystemScores

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench.comparison.across import Row, pairs_of
 from ragbench.comparison.comparable import Met
-from ragbench.comparison.pairs import PairedScores
+from ragbench.comparison.paired_scores import PairedScores
 from ragbench.data.trec_files import read_run
 from ragbench.types import Run
 
