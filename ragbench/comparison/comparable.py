@@ -131,7 +131,7 @@ def _set_difference(
                     f"queries: {len(only)} of {len(mine)} in {here.source} are not in "
                     f"{there.source}: {names}"
                 )
-    hint = f"--intersect compares the {n_common} common ones" if n_common else "nothing is common"
+    hint = f"--intersect compares the common ones: {n_common}" if n_common else "nothing is common"
     return "\n".join([*lines, f"the query sets differ; {hint}"])
 
 

@@ -40,7 +40,7 @@ class Cell:
     interval: str = ""
     """`[low, high]`; empty where there is none."""
     best: bool = False
-    """Whether it is the best of its measure."""
+    """Whether no other of its measure is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,7 @@ def _blocks(comparison: Json) -> Iterator[Block]:
             systems=tuple(map(printable, names)),
             measures=tuple(_title(family) for family in families),
             cells=tuple(
-                tuple(_cell(scores[name], name, family, letters) for family in families)
-                for name in names
+                tuple(_cell(scores, name, family, letters) for family in families) for name in names
             ),
             counts=tuple(count_lines(scores, measures)),
         )
@@ -134,14 +133,16 @@ def _title(family: Json) -> str:
 
 
 def _cell(scores: Json, name: str, family: Json, letters: Mapping[str, str]) -> Cell:
-    score = scores[family["measure"]]
+    measure = family["measure"]
+    score = scores[name][measure]
     if score["mean"] is None:
         return Cell(MISSING)
+    highest = scores.get(family["best"], {}).get(measure, {}).get("mean")
     return Cell(
         value=significant(score["mean"]),
         marks=tuple(letters[other] for other in family["better_than"].get(name, ())),
         interval=interval(score["interval"]),
-        best=name == family["best"],
+        best=score["mean"] == highest,  # several where they are equal
     )
 
 
