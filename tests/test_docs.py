@@ -1,6 +1,7 @@
 """README and docs stay true: their commands, their code and the result that they show."""
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -108,6 +109,29 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     assert checked.options["model"] == "gpt-4o-mini"
     for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
         assert (repository / "docs" / link).exists()
+
+
+def test_the_page_on_comparing_runs(repository, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("configs", "datasets"):
+        (tmp_path / name).symlink_to(repository / name)
+    page = (repository / "docs" / "comparing.md").read_text(encoding="utf-8")
+    shell, (shown,), (code,) = (blocks(page, kind) for kind in ("bash", "text", "python"))
+    printed = []
+    for line in "".join([*shell[:2], shell[3]]).splitlines():
+        done = subprocess.run(
+            [sys.executable, "-m", *shlex.split(line)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    names = {}
+
+    exec(compile(code, "comparing.md", "exec"), names)
+
+    assert printed[3].startswith(shown)
+    assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[4]
+    found = names["found"]
+    assert (found.differences[0]["difference"], found.gates[0]["verdict"]) == (0.5, "pass")
 
 
 def test_linked_pages_exist(readme, repository):

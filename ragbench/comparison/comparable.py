@@ -61,7 +61,12 @@ def meet(
         for source, name in zip(sources, group, strict=True)
         if name is not None
     ]
-    chosen = choose_measures([(source.source, system) for source, system in members], measures)
+    if len(members) < 2:
+        alone = ", ".join(system.name for _, system in members) or "nothing"
+        raise DataError(
+            f"only {alone} to compare", file=base.source, allowed="a second run to compare it with"
+        )
+    chosen = choose_measures(members, measures)
     taken, left_out = _common_queries(sources, chosen, intersect)
     tolerated = _FINGERPRINTS if left_out else ()
     problems = [
@@ -69,7 +74,7 @@ def meet(
         *_other_signatures(members, chosen, tolerated),
     ]
     if problems:
-        raise DataError("\n".join(dict.fromkeys(problems)))
+        raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
     return Met(taken, chosen, groups, left_out, tuple(_notes(sources, groups, left_out)))
 
 
@@ -126,7 +131,7 @@ def _set_difference(
                     f"queries: {len(only)} of {len(mine)} in {here.source} are not in "
                     f"{there.source}: {names}"
                 )
-    hint = f"--intersect compares the {n_common} common ones" if n_common else "nothing is common"
+    hint = f"--intersect compares the common ones: {n_common}" if n_common else "nothing is common"
     return "\n".join([*lines, f"the query sets differ; {hint}"])
 
 
@@ -163,6 +168,17 @@ def _other_signatures(
             if differing:
                 problems.append(f"{name} cannot be compared: {'; '.join(differing)}")
     return problems
+
+
+def _advice(
+    chosen: Sequence[str], problems: Sequence[str], asked: Sequence[str] | None
+) -> list[str]:
+    """Name the measures that may be compared, where nobody asked for the others."""
+    fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
+    data_differ = any(problem.startswith("the questions") for problem in problems)
+    if asked or not fine or data_differ:
+        return []
+    return [f"the others can be: {' '.join(f'-m {name}' for name in fine)}"]
 
 
 def _notes(

@@ -75,7 +75,7 @@ def read_scored(
             allowed="a run folder, the folder of an experiment, a baseline file, a TREC run",
             nearest=nearest(path.name, siblings),
         )
-    if holds_json(path):
+    if not needs_qrels(path):
         return from_stored(shown, read_baseline(path))
     if qrels is None:
         raise DataError(
@@ -86,11 +86,16 @@ def read_scored(
     return from_evaluation(shown, evaluate_run_file(path, qrels, measures), path)
 
 
-def holds_json(path: Path) -> bool:
-    """Tell a baseline file from a run file, whose lines start with a query id."""
+def needs_qrels(source: Source) -> bool:
+    """Tell whether a source is a run file: a file that does not start as JSON does."""
+    if not isinstance(source, (str, Path)):
+        return False
+    path = Path(source)
+    if not path.is_file() or path.name == LATEST:
+        return False
     with path.open("rb") as stream:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
-    return start.startswith((b"{", b"["))
+    return not start.startswith((b"{", b"["))
 
 
 def _read_run(path: Path, shown: str) -> ScoredSystems:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragbench.comparison.evaluate import Evaluation
-from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import Kind, SystemScores
-from ragbench.data.stored_scores import StoredScore, StoredScores, StoredSystem
+from ragbench.data.stored_scores import StoredScore, StoredScores
 from ragbench.score.base import Aggregate, ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Direction, IntArray
@@ -56,22 +55,6 @@ class ScoredSystems:
                 for name, system in self.systems.items()
             },
         )
-
-    def to_stored(self, name: str) -> StoredScores:
-        """Return the form that `write_baseline` takes, under the name of an experiment."""
-        systems = [
-            StoredSystem(
-                system.name,
-                system.retriever,
-                system.generator,
-                {
-                    score: _stored(column, system.kinds[score])
-                    for score, column in system.columns.items()
-                },
-            )
-            for system in self.systems.values()
-        ]
-        return StoredScores(name, self.baseline, self.data, self.query_ids, systems)
 
 
 def from_stored(
@@ -127,20 +110,6 @@ def _column(name: str, score: StoredScore) -> ScoreColumn:
         aggregate,
         # the only number that its values do not give
         score.mean if aggregate == "corpus" else None,
-    )
-
-
-def _stored(column: ScoreColumn, kind: Kind) -> StoredScore:
-    return StoredScore(
-        kind=kind,
-        direction=column.direction,
-        aggregate=column.aggregate,
-        low=column.low,
-        high=column.high,
-        mean=finite(mean_of(column)),
-        signature=str(column.signature),
-        values=column.values,
-        causes=column.causes,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from math import inf, nan
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.data.jsonl import read_jsonl
 from ragbench.data.run_folder import (
     SUMMARY_SCHEMA,
     read_json,
@@ -18,6 +18,7 @@ from ragbench.data.run_folder import (
 )
 from ragbench.data.stored_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
+from ragbench.registry import shown
 from ragbench.types import Cause
 
 _IDENTIFYING = ("queries", "qrels", "answers")
@@ -37,36 +38,39 @@ def read_run_scores(path: str | Path) -> StoredScores:
     summary = read_json(folder / "summary.json", SUMMARY_SCHEMA)
     manifest = read_json(folder / "manifest.json", "ragbench.manifest/1")
     cells = read_per_query(folder / "per_query.csv")
-    names = [system["name"] for system in summary["systems"]]
-    query_ids = list(cells[names[0]]) if names and names[0] in cells else []
     causes = _read_causes(folder / "unscored.jsonl")
-    return StoredScores(
-        name=summary["name"],
-        baseline=summary["baseline"],
-        data={part: manifest["data"][part] for part in _IDENTIFYING if part in manifest["data"]},
-        query_ids=query_ids,
-        systems=[
+    try:
+        data = {part: manifest["data"][part] for part in _IDENTIFYING if part in manifest["data"]}
+        query_ids = list(next(iter(cells.values()), {}))
+        systems = [
             _system(each, query_ids, cells, causes, folder / "per_query.csv")
             for each in summary["systems"]
-        ],
-        facts=summary,
-    )
+        ]
+        return StoredScores(summary["name"], summary["baseline"], data, query_ids, systems, summary)
+    except KeyError as error:
+        raise DataError(
+            f"no {error}", file=folder, allowed="files as ragbench run wrote them"
+        ) from error
 
 
 def _read_causes(path: Path) -> Causes:
     """Read why values are missing; a run that scored everything has an empty file."""
-    if not path.is_file():
-        raise DataError("no such file", file=path, allowed="a whole run folder")
-    if not path.stat().st_size:
-        return {}
     words = {cause.word: cause for cause in Cause}
     found = {}
-    for entry in read_jsonl(path):
-        word = entry.text("cause")
-        if word not in words:
-            raise entry.error(f"unknown cause '{word}'", allowed=", ".join(words))
-        key = (entry.text("system"), entry.text("measure"), entry.text("query_id"))
-        found[key] = words[word]
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise DataError("no such file", file=path, allowed="a whole run folder") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            cause = words[row["cause"]]
+            found[row["system"], row["measure"], row["query_id"]] = cause
+        except (ValueError, KeyError, TypeError) as error:
+            allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
+            raise DataError(
+                f"not a line of ours: {shown(line)}", file=path, line=number, allowed=allowed
+            ) from error
     return found
 
 

@@ -60,13 +60,18 @@ def _of_differences(sections: Sequence[Section], comparisons: Json) -> list[tupl
     text = "paired difference over the queries that both have"
     if any(s.against and s.kind != "retrieval" for s in sections):
         text += "; a pair is compared with the baseline's pair of the same generator"
+    return [(", ".join(heads), text), ("p", p_meaning(comparisons))]
+
+
+def p_meaning(comparisons: Json) -> str:
+    """Name the test behind the p values, and over what they are corrected."""
     test = printable(comparisons.get("test", "test"))
     correction = str(comparisons.get("correction", "none"))
     named = printable(_CORRECTIONS.get(correction, correction))
     p = f"{test} test, {named} over {_sizes(comparisons)} of one measure"
     if resamples := comparisons.get("resamples"):
         p += f"; {resamples} resamples, seed {comparisons.get('seed')}"
-    return [(", ".join(heads), text), ("p", p)]
+    return p
 
 
 def _sizes(comparisons: Json) -> str:

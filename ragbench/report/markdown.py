@@ -42,7 +42,7 @@ def render_markdown(summary: Json, comparisons: Json) -> str:
     blocks.append([escape(page.subject)])
     if page.gates:
         rows = [(g.verdict, g.gate, g.system, g.why) for g in page.gates]
-        blocks.append(_table(["verdict", "gate", "system", "why"], map(_escaped, rows)))
+        blocks.append(table_lines(["verdict", "gate", "system", "why"], map(_escaped, rows)))
     if page.warnings:
         blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
     for section in page.sections:
@@ -83,7 +83,9 @@ def _escaped(row: Iterable[str]) -> list[str]:
     return [escape(cell) for cell in row]
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False) -> list[str]:
+def table_lines(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False
+) -> list[str]:
     """Draw a table of cells that are escaped already; numbers stand right, names left."""
     rule = [":--", *["--:" if numbers else ":--"] * (len(head) - 1)]
     return [f"| {' | '.join(row)} |" for row in [head, rule, *rows]]
@@ -94,13 +96,13 @@ def _section(section: Section) -> list[list[str]]:
     names = [escape(system) for system in section.systems]
     columns = [[_score(cell) for cell in measure.scores] for measure in section.measures]
     blocks = [[f"### {escape(section.title)}"], *([escape(label)] for label in section.labels)]
-    blocks.append(_table(head, zip(names, *columns, strict=True), numbers=True))
+    blocks.append(table_lines(head, zip(names, *columns, strict=True), numbers=True))
     if section.against:
         columns = [
             [escape(cell.text) for cell in measure.differences] for measure in section.measures
         ]
         head = [escape(section.against), *head[1:]]
-        blocks.append(_table(head, zip(names, *columns, strict=True), numbers=True))
+        blocks.append(table_lines(head, zip(names, *columns, strict=True), numbers=True))
     blocks.append([f"- {escape(line)}" for line in section.counts])
     return blocks
 
@@ -116,13 +118,15 @@ def _details(page: Layout) -> list[list[str]]:
     head = ["system", "measure", "mean", "scored", "failed", "not applicable", "bounds"]
     for section in page.sections:
         blocks += [[escape(text)] for text in (section.title, *section.labels)]
-        blocks.append(_table(head, _detail_rows(section)))
+        blocks.append(table_lines(head, _detail_rows(section)))
     if page.costs:
         blocks.append(["time, tokens and money"])
-        blocks.append(_table(COST_HEADS, [_escaped(astuple(cost)) for cost in page.costs], True))
+        blocks.append(
+            table_lines(COST_HEADS, [_escaped(astuple(cost)) for cost in page.costs], True)
+        )
     if page.signatures:
         blocks.append(["signatures"])
-        blocks.append(_table(["measure", "signature"], map(_escaped, page.signatures)))
+        blocks.append(table_lines(["measure", "signature"], map(_escaped, page.signatures)))
     return [*blocks, ["</details>"]]
 
 
