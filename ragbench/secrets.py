@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+_SECRET = re.compile(r"key|token|secret|password|passwd|credential|auth|cookie", re.IGNORECASE)
 _SHORTEST = 4  # shorter values are words that stand everywhere, and no secrets
 
 
@@ -18,3 +20,13 @@ def redact(text: str, environment: Mapping[str, str]) -> str:
         if len(value) >= _SHORTEST:
             text = text.replace(value, f"${{{name}}}")
     return text
+
+
+def secrets_among(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables whose names say that they hold a secret.
+
+    Example:
+        >>> secrets_among({"OPENAI_API_KEY": "sk-1234", "BASE_URL": "http://127.0.0.1"})
+        {'OPENAI_API_KEY': 'sk-1234'}
+    """
+    return {name: value for name, value in environment.items() if _SECRET.search(name)}

@@ -23,6 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a cache of its own: none reads what another one stored."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Compare a text with `tests/golden/<name>`; `--update-golden` rewrites it instead."""

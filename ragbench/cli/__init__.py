@@ -93,7 +93,7 @@ def _exit_code() -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted: nothing was written", err=True)
+        click.echo("interrupted", err=True)
         return _leave(EXIT_INTERRUPTED)
     except click.ClickException as error:
         error.show()

@@ -6,7 +6,16 @@ from typing import Any
 
 import click
 
-_KINDS = ("retrievers", "generators", "loaders", "measures", "metrics", "judges", "rubrics")
+_KINDS = (
+    "retrievers",
+    "rerankers",
+    "generators",
+    "loaders",
+    "measures",
+    "metrics",
+    "judges",
+    "rubrics",
+)
 
 
 @click.command(name="list")
@@ -152,6 +161,7 @@ def _rubrics() -> list[dict[str, Any]]:
 def _family(kind: str) -> Any:
     from ragbench.data import LOADERS
     from ragbench.generate import GENERATORS
+    from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
     from ragbench.score.judge import JUDGES
     from ragbench.score.retrieval import MEASURES
@@ -159,6 +169,7 @@ def _family(kind: str) -> Any:
 
     return {
         "retrievers": RETRIEVERS,
+        "rerankers": RERANKERS,
         "generators": GENERATORS,
         "loaders": LOADERS,
         "measures": MEASURES,

@@ -46,6 +46,7 @@ class _Command(click.Command):
     is_flag=True,
     help="Judge from stored replies alone; send nothing.",
 )
+@click.option("--retry-failed", is_flag=True, help="Ask again for what failed before.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
 )
@@ -60,6 +61,7 @@ def command(
     only: tuple[str, ...],
     no_judge: bool,
     judge_replay: bool,
+    retry_failed: bool,
     overrides: tuple[str, ...],
     strict: bool,
     as_json: bool,
@@ -67,8 +69,9 @@ def command(
 ) -> None:
     """Run the experiment that CONFIG describes.
 
-    Prints the tables, and where the report is. The run folder is written at the end, whole or
-    not at all.
+    Prints the tables, and where the report is. What is done is stored item by item: a second run
+    does only what changed, and one that was stopped goes on where it was. The run folder is
+    written at the end, whole or not at all.
     """
     from ragbench.cli.github import report_to_github
     from ragbench.config import load_config
@@ -90,10 +93,17 @@ def command(
             experiment = run_experiment(
                 checked,
                 choices=Choices(
-                    limit=limit, only=names, judge=not no_judge, judge_replay=judge_replay
+                    limit=limit,
+                    only=names,
+                    judge=not no_judge,
+                    judge_replay=judge_replay,
+                    retry_failed=retry_failed,
                 ),
                 progress=Progress(quiet=quiet),
             )
+    except KeyboardInterrupt:
+        click.echo("what is done is stored; the same command goes on from here", err=True)
+        raise
     except AdapterError as error:  # its text is the user's own and may hold a key
         raise AdapterError(redact(str(error), checked.environment)) from error
     if as_json:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ragbench.config.blocks import check_block
 from ragbench.config.check import check_options
-from ragbench.config.components import Checked, check_component
+from ragbench.config.components import (
+    Checked,
+    check_component,
+    resolve_options,
+    retriever_family,
+)
 from ragbench.config.datasets import check_dataset_options
 from ragbench.config.gate_block import Gate
 from ragbench.config.gates import GateContext, check_gates, pairs_of
@@ -24,6 +29,7 @@ from ragbench.config.problems import Place, Report
 from ragbench.config.references import Context, check_reference, report_cycles
 from ragbench.config.schema import (
     BLOCKS,
+    BudgetLimits,
     Component,
     Executor,
     ExperimentConfig,
@@ -157,21 +163,21 @@ class _Assembly:
         """Check everything; None where anything is wrong."""
         from ragbench.data import LOADERS
         from ragbench.generate import GENERATORS
-        from ragbench.retrieve import RETRIEVERS
 
-        top = check_options(
-            self.tree, declared_options(Top), self.report, others=BLOCKS, planned=Top.planned
-        )
+        declared = declared_options(Top)
+        top = check_options(self.tree, declared, self.report, others=BLOCKS, planned=Top.planned)
+        resolve_options(self.tree, declared, top, self.context)
         name = self._name(top.get("name"))
         dataset = self._dataset(LOADERS)
-        retrievers = self._components("retrievers", RETRIEVERS)
-        generators = self._components("generators", GENERATORS)
+        retrievers = self._components("retrievers", retriever_family)
+        generators = self._components("generators", lambda _: GENERATORS)
         self._check_names()
         references = {name: checked.references for name, checked in retrievers.items()}
         report_cycles(references, self.report)
         self._require_a_system(LOADERS)
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = self._statistics()
+        budget = self._block("budget", BudgetLimits)
         executor = self._block("executor", Executor)
         gates = self._gates(metrics.metrics, generators, LOADERS)
         is_complete = top.keys() >= declared_options(Top).keys()  # else it was unreadable
@@ -187,7 +193,9 @@ class _Assembly:
             "statistics": statistics[1],
             "gates": gates[1],
             "max_failed": self._as_written("max_failed", top["max_failed"]),
+            "budget": budget[1],
             "executor": executor[1],
+            **{key: self._as_written(key, top[key]) for key in ("cache", "cache_also")},
             "output": self._as_written("output", top["output"]),
         }
         return ExperimentConfig(
@@ -200,7 +208,10 @@ class _Assembly:
             statistics=Statistics(**statistics[0]),
             gates=gates[0],
             max_failed=top["max_failed"],
+            budget=BudgetLimits(**budget[0]),
             executor=Executor(**executor[0]),
+            cache=top["cache"],
+            cache_also=tuple(map(Path, top["cache_also"] or ())),
             output=top["output"],
             path=self.path,
             resolved={key: value for key, value in resolved.items() if value not in ({}, [], None)},
@@ -245,9 +256,9 @@ class _Assembly:
                 )
         return expand_sweeps(item, self.report)
 
-    def _components(self, block: str, family: Family) -> dict[str, Checked]:
+    def _components(self, block: str, family_of: Callable[[Item], Family]) -> dict[str, Checked]:
         return {
-            name: check_component(name, entry, family, self.context)
+            name: check_component(name, entry, family_of(entry.item), self.context)
             for name, entry in self.swept[block].components.items()
         }
 

@@ -11,7 +11,13 @@ from ragbench.config.check import check_options
 from ragbench.config.files import resolve_path
 from ragbench.config.problems import NOT_BUILT, Place, Report
 from ragbench.config.references import Context, references_of
-from ragbench.config.schema import PYTHON_TIMEOUT, Common, Component, GeneratorCommon
+from ragbench.config.schema import (
+    PYTHON_TIMEOUT,
+    Common,
+    Component,
+    GeneratorCommon,
+    RerankerCommon,
+)
 from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError, NotBuiltYet, OptionError
 from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options, load_object
@@ -101,10 +107,38 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
     return Checked(component, written, references)
 
 
+def retriever_family(item: Item) -> Family:
+    """Return the family of an entry of `retrievers`: rerankers stand among them.
+
+    A type that both families have, and code of the user's own, is a reranker if and only if the
+    entry names the `retriever` whose hits it orders.
+    """
+    from ragbench.rerank import RERANKERS
+    from ragbench.retrieve import RETRIEVERS
+
+    kind = item.get("type")
+    name = kind.value if kind is not None and isinstance(kind.value, str) else ""
+    if name.startswith(PYTHON) or name in RETRIEVERS.names():
+        reranks = item.get("retriever") is not None
+        theirs = name.startswith(PYTHON) or name in RERANKERS.names()
+        return RERANKERS if reranks and theirs else RETRIEVERS
+    if name in RERANKERS.names():
+        return RERANKERS
+    # for the message: all that `type` may say
+    return Family(
+        RETRIEVERS.noun,
+        RETRIEVERS.group,
+        {**RETRIEVERS.table, **RERANKERS.table},
+        RETRIEVERS.planned | RERANKERS.planned,
+    )
+
+
 def common_keys(family: Family) -> dict[str, DeclaredOption]:
     """Return the keys that every member of a family takes; a loader is called only once."""
     if family.noun == "generator":
         return declared_options(Common) | declared_options(GeneratorCommon)
+    if family.noun == "reranker":
+        return declared_options(RerankerCommon) | declared_options(Common)
     return declared_options(Common) if family.noun == "retriever" else {}
 
 

@@ -10,6 +10,7 @@ from ragbench.config.components import common_keys
 from ragbench.config.gate_block import Gate
 from ragbench.config.schema import (
     BLOCKS,
+    BudgetLimits,
     Executor,
     JudgeCommon,
     Match,
@@ -36,6 +37,7 @@ def config_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of everything that this version understands."""
     from ragbench.data import LOADERS
     from ragbench.generate import GENERATORS
+    from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
     from ragbench.score.judge import JUDGES
 
@@ -47,7 +49,12 @@ def config_schema() -> Schema:
         "required": ["dataset"],
         "$defs": {
             "dataset": {"oneOf": _types(LOADERS, common_keys(LOADERS))},
-            "retriever": {"oneOf": _types(RETRIEVERS, common_keys(RETRIEVERS), sweeps=True)},
+            "retriever": {
+                "anyOf": [
+                    *_types(RETRIEVERS, common_keys(RETRIEVERS), sweeps=True),
+                    *_types(RERANKERS, common_keys(RERANKERS), sweeps=True),
+                ]
+            },
             "generator": {"oneOf": _types(GENERATORS, common_keys(GENERATORS), sweeps=True)},
             "judge": judge,
         },
@@ -59,6 +66,7 @@ def config_schema() -> Schema:
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
         "gates": {"type": "array", "items": _object(declared_options(Gate).values())},
+        "budget": _object(declared_options(BudgetLimits).values()),
         "executor": _object(declared_options(Executor).values()),
     }
     for block, description in BLOCKS.items():

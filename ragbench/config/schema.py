@@ -26,6 +26,8 @@ Words = Mapping[str, frozenset[str]]
 
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
+DEFAULT_DEPTH = 50
+DEFAULT_CACHE = ".ragbench"
 PYTHON_TIMEOUT = 60.0
 """Seconds that a component gets whose code we cannot see."""
 
@@ -33,7 +35,7 @@ PYTHON_TIMEOUT = 60.0
 class Top:
     """A ragbench experiment: data, systems, what to score, and how to compare."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"apps", "budget", "cache", "controls"})
+    planned: ClassVar[frozenset[str]] = frozenset({"apps", "controls"})
 
     def __init__(
         self,
@@ -46,8 +48,20 @@ class Top:
             float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
         ] = 0.0,
         output: Annotated[str, Option("Folder of the runs, relative to where you are.")] = "runs",
+        cache: Annotated[
+            str | None,
+            Option(
+                "Folder of what is stored between runs, relative to where you are; default: what "
+                f"RAGBENCH_CACHE says, or {DEFAULT_CACHE}."
+            ),
+        ] = None,
+        cache_also: Annotated[
+            list[str] | None,
+            Option("Cache folders of others; they are only read.", refers_to="path"),
+        ] = None,
     ) -> None:
         self.name, self.seed, self.max_failed, self.output = name, seed, max_failed, output
+        self.cache, self.cache_also = cache, cache_also
 
 
 BLOCKS: Mapping[str, str] = {
@@ -57,6 +71,7 @@ BLOCKS: Mapping[str, str] = {
     "metrics": "What is scored; a block left out gets all that the data allow.",
     "statistics": "How intervals and tests are made.",
     "gates": "Conditions that a run has to meet.",
+    "budget": "What a run may cost; the rest is left out, and said.",
     "executor": "What runs the stages.",
 }
 """The top-level keys that hold mappings, `gates` a list; the other ones are declared by `Top`."""
@@ -73,6 +88,22 @@ class Common:
         version: Annotated[str | None, Option("A word that changes when its answers do.")] = None,
     ) -> None:
         self.timeout, self.concurrency, self.version = timeout, concurrency, version
+
+
+class RerankerCommon:
+    """Keys that every reranker takes besides."""
+
+    def __init__(
+        self,
+        *,
+        retriever: Annotated[
+            str, Option("Retriever whose hits are put in order.", refers_to="retriever")
+        ],
+        depth: Annotated[int, Option("Hits that are put in order; the rest is left out.", ge=1)] = (
+            DEFAULT_DEPTH
+        ),
+    ) -> None:
+        self.retriever, self.depth = retriever, depth
 
 
 class GeneratorCommon:
@@ -190,6 +221,15 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetLimits:
+    """What a run may cost."""
+
+    usd: Annotated[float | None, Option("US dollars for models.", ge=0)] = None
+    tokens: Annotated[int | None, Option("Tokens of models, sent and received.", ge=0)] = None
+    minutes: Annotated[float | None, Option("Minutes that a run may take.", gt=0)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
     """What runs the stages."""
 
@@ -215,6 +255,10 @@ class Component:
     """Generators: the retrievers that it is paired with; None is all."""
     passages: int = DEFAULT_PASSAGES
     """Generators: how many passages it gets."""
+    retriever: str | None = None
+    """Rerankers: the retriever whose hits they order; None for every other component."""
+    depth: int | None = None
+    """Rerankers: how many hits of it."""
     timeout: float | None = None
     """Seconds that one call may take; None is no limit."""
     concurrency: int = 1
@@ -289,8 +333,14 @@ class ExperimentConfig:
     """Conditions that the run has to meet."""
     max_failed: float = 0.0
     """Share of failed items above which a run is incomplete."""
+    budget: BudgetLimits = field(default_factory=BudgetLimits)
+    """What it may cost."""
     executor: Executor = field(default_factory=Executor)
     """What runs the stages."""
+    cache: str | None = None
+    """Folder of what is stored between runs; None leaves it to the environment."""
+    cache_also: tuple[Path, ...] = ()
+    """Cache folders of others, which are only read."""
     output: str = "runs"
     """Folder of the runs, relative to the working directory."""
     path: Path | None = field(default=None, compare=False)

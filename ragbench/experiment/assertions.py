@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ragbench.comparison.evaluate import evaluate_run
@@ -11,9 +12,10 @@ from ragbench.comparison.gates import GateVerdict, decide_drop
 from ragbench.comparison.limits import decide_score
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import pair_scores
-from ragbench.comparison.read_scored import Source, read_scored
+from ragbench.comparison.read_scored import HasRunFolder, Source, read_scored
 from ragbench.comparison.scored import ScoredSystems
 from ragbench.data.baseline import write_baseline
+from ragbench.data.run_scores import read_run_scores
 from ragbench.errors import DataError
 from ragbench.experiment.gate_files import find_score
 from ragbench.registry import nearest
@@ -114,9 +116,11 @@ def keep_baseline(now: Source, path: str) -> None:
     Raises:
         DataError: Nothing was scored, or the file cannot be written.
     """
-    scored = read_scored(now)
-    name = str(scored.facts.get("name") or scored.source)
-    write_baseline(path, scored.to_stored(name))
+    folder = now.path if isinstance(now, HasRunFolder) else now
+    if not isinstance(folder, (str, Path)):
+        found = f"a baseline of {type(now).__name__}"
+        raise DataError(found, file=path, allowed="an experiment, or a run folder")
+    write_baseline(path, read_run_scores(folder))
 
 
 def _matches(

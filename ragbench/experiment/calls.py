@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ragbench.errors import AdapterError
+from ragbench.llm.base import ChatFailure
 from ragbench.types import Cause
 
 Item = TypeVar("Item")
@@ -47,13 +48,15 @@ class Calls:
     """Seconds that one call may take; None waits for ever."""
     concurrency: int = 1
     """How many calls may be under way at once."""
+    refused: Callable[[], str | None] = lambda: None
+    """Says why no further call may be made; None while one may."""
 
 
 def call_each(
     function: Callable[[Item], Value],
     items: Sequence[Item],
     calls: Calls,
-    on_done: Callable[[int], None] = lambda n: None,
+    on_outcome: Callable[[int, Outcome[Value]], None] = lambda position, outcome: None,
 ) -> list[Outcome[Value]]:
     """Call a function with every item and return the outcomes in the order of the items.
 
@@ -61,12 +64,12 @@ def call_each(
         function: Called once per item, at most `calls.concurrency` at a time.
         items: Its arguments.
         calls: Timeout and concurrency.
-        on_done: Told after each item how many have just been done.
+        on_outcome: Given each item's position and outcome as soon as it is there.
     """
     outcomes: list[Outcome[Value] | None] = [None] * len(items)
     for position, outcome in _outcomes(function, items, calls):
         outcomes[position] = outcome
-        on_done(1)
+        on_outcome(position, outcome)
     return [outcome for outcome in outcomes if outcome is not None]
 
 
@@ -102,12 +105,16 @@ def _outcomes(
 
 def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Outcome[Value]:
     """Call a function once and tell what came of it."""
+    if (reason := calls.refused()) is not None:
+        return Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {reason}")
     start = time.perf_counter()
     try:
         value = within(calls.timeout, function, item)
     except TimedOut:
         detail = f"{calls.owner} did not answer within {calls.timeout:g} s"
         return Outcome(None, Cause.TIMEOUT, detail, _ms_since(start))
+    except ChatFailure as failure:
+        return Outcome(None, failure.cause, f"{calls.owner}: {failure}", _ms_since(start))
     except AdapterError as error:
         return Outcome(None, Cause.MALFORMED, f"{calls.owner}: {error}", _ms_since(start))
     except KeyboardInterrupt:

@@ -23,6 +23,8 @@ class Choices:
     """Whether judges are asked."""
     judge_replay: bool = False
     """Whether judges answer from stored replies alone; what is missing is an error."""
+    retry_failed: bool = False
+    """Whether items that failed before are asked again."""
 
 
 def sample(queries: list[Query], limit: int | None, seed: int) -> tuple[list[Query], list[str]]:

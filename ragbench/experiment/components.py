@@ -13,6 +13,8 @@ from ragbench.experiment.calls import Calls
 from ragbench.generate.python import as_generator
 from ragbench.llm import Replies
 from ragbench.registry import PYTHON
+from ragbench.rerank.base import Reranked
+from ragbench.rerank.python import as_reranker
 from ragbench.retrieve.python import as_retriever
 from ragbench.score.judge.base import AskingJudge, Judge
 from ragbench.score.judge.judge import load_rubrics, make_judge
@@ -28,9 +30,20 @@ def build_retriever(name: str, component: Component | None, live: Any) -> Any:
     owner = f"retriever '{name}'"
     if component is None:
         return as_retriever(live, {}, owner)
+    if component.retriever is not None:
+        return _build_reranker(name, component)
     if component.type.startswith(PYTHON):
         return as_retriever(component.cls, component.options, owner)
     return _make(component)
+
+
+def _build_reranker(name: str, component: Component) -> Reranked:
+    """Make a reranker, as a retriever over the one whose hits it orders."""
+    if component.type.startswith(PYTHON):
+        made = as_reranker(component.cls, component.options, f"reranker '{name}'")
+    else:
+        made = _make(component)
+    return Reranked(made, component.retriever or "", component.depth)
 
 
 def build_generator(name: str, component: Component | None, live: Any) -> Any:

@@ -59,7 +59,7 @@ def generate(
     contexts: Sequence[list[Document] | None],
     retrieved: Sequence[Outcome[Retrieved]],
     calls: Calls,
-    on_done: Callable[[int], None] = lambda n: None,
+    on_outcome: Callable[[int, Outcome[Prediction]], None] = lambda position, outcome: None,
 ) -> list[Outcome[Prediction]]:
     """Let a generator answer every query; a query whose retrieval failed is not asked.
 
@@ -69,17 +69,19 @@ def generate(
         contexts: n lists of passages; None where retrieval failed.
         retrieved: The n outcomes of retrieval, for the cause of a failure.
         calls: Timeout and concurrency.
-        on_done: Told how many have just been done.
+        on_outcome: Given each asked query's position and outcome as soon as it is there.
     """
     asked = [position for position, documents in enumerate(contexts) if documents is not None]
     tasks = [_Task(queries[position], contexts[position] or []) for position in asked]
-    answered = call_each(lambda task: _ask(generator, task), tasks, calls, on_done)
-    on_done(len(queries) - len(asked))
     outcomes: list[Outcome[Prediction]] = [
         Outcome(None, outcome.cause, outcome.detail) for outcome in retrieved
     ]
-    for position, outcome in zip(asked, answered, strict=True):
-        outcomes[position] = _known(outcome)
+
+    def take(number: int, outcome: Outcome[Prediction | None]) -> None:
+        outcomes[asked[number]] = _known(outcome)
+        on_outcome(asked[number], outcomes[asked[number]])
+
+    call_each(lambda task: _ask(generator, task), tasks, calls, take)
     return outcomes
 
 

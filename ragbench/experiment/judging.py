@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragbench.config.schema import DEFAULT_CACHE
 from ragbench.errors import AdapterError, MissingExtra
 from ragbench.experiment.components import PlannedJudge, connect
-from ragbench.llm import Replies, Totals
+from ragbench.llm import Budget, Replies, Totals
 from ragbench.score.judge.base import AskingJudge
 from ragbench.score.judge.columns import Judged
 from ragbench.types import Usage
+
+REPLIES = "replies.sqlite"
+"""The store of replies in a cache folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +52,24 @@ class JudgeUse:
         return {"models": list(self.models), "tokens": tokens, "usd": self.usage.usd}
 
 
-def cache_folder() -> Path:
-    """Return where what was paid for is kept: `.ragbench` here, or where `RAGBENCH_CACHE` says."""
-    return Path(os.environ.get("RAGBENCH_CACHE") or ".ragbench")
+def cache_folder(named: str | None = None) -> Path:
+    """Return where what was made and paid for is kept.
+
+    The environment variable `RAGBENCH_CACHE` comes first, so that a machine can place it; then
+    what a config names; then `.ragbench` here.
+    """
+    return Path(os.environ.get("RAGBENCH_CACHE") or named or DEFAULT_CACHE)
 
 
 @contextmanager
-def connected(judges: Mapping[str, PlannedJudge], *, replay: bool) -> Iterator[None]:
+def connected(
+    judges: Mapping[str, PlannedJudge],
+    folder: Path,
+    also: Sequence[Path] = (),
+    *,
+    replay: bool,
+    budget: Budget | None = None,
+) -> Iterator[None]:
     """Connect the judges that ask models to the store of replies, for as long as a run takes.
 
     Raises:
@@ -69,9 +84,10 @@ def connected(judges: Mapping[str, PlannedJudge], *, replay: bool) -> Iterator[N
     ]
     with ExitStack() as stack:
         if asking:
-            path = cache_folder() / "replies.sqlite"
-            replies = stack.enter_context(Replies(path, replay=replay))
+            others = [other / REPLIES for other in also if (other / REPLIES).is_file()]
+            replies = stack.enter_context(Replies(folder / REPLIES, also=others, replay=replay))
         for planned, judge in asking:
+            judge.spend_from(budget)
             connect(planned, replies)
             stack.callback(judge.close)
         yield

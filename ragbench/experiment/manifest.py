@@ -44,7 +44,11 @@ def make_manifest(plan: Plan, results: Results, started: float) -> dict[str, Any
         },
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "seconds": round(time.time() - started, 3),
-        "stages": {name: round(seconds, 4) for name, seconds in results.seconds.items()},
+        "stages": {name: round(work.seconds, 4) for name, work in results.work.items()},
+        "work": {
+            name: {"items": work.items, "stored": work.stored}
+            for name, work in results.work.items()
+        },
     }
 
 

@@ -29,6 +29,7 @@ from ragbench.experiment.manifest import make_manifest
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
+from ragbench.experiment.spending import budget_warning
 from ragbench.report.html import render_html
 from ragbench.report.junit import render_junit
 from ragbench.report.markdown import render_markdown
@@ -84,11 +85,15 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         for system in results.systems
     }
     limit = plan.config.max_failed
-    complete = all(
+    complete = within = all(
         _failed_share(score) <= limit for scores in summaries.values() for score in scores.values()
     )
     warnings = [*plan.warnings, *results.warnings]
-    if not complete:
+    spending = results.spending
+    if spending is not None and spending["reached"]:
+        complete = False
+        warnings.insert(0, budget_warning(spending))
+    if not within:
         warnings.append(
             f"incomplete: more than {limit:.3g} of the items of a score failed; means are over the "
             "others, see unscored.jsonl"
@@ -110,6 +115,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
             "answers": sum(bool(collection.answers.get(query.id)) for query in plan.queries),
             "notes": list(collection.notes),
         },
+        **({} if spending is None else {"budget": spending}),
         "seed": plan.config.seed,
         "confidence": confidence,
         "baseline": plan.baseline,

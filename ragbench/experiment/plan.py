@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ragbench.retrieve.base import Indexing
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.text.base import Metric
-from ragbench.types import Collection, Qrels, Query
+from ragbench.types import Collection, Document, Qrels, Query
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
@@ -35,7 +36,7 @@ class LiveComponents:
     generators: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """Everything that is fixed before the first query is asked."""
 
@@ -46,7 +47,9 @@ class Plan:
     qrels: Qrels | None
     """The judgements of those queries."""
     retrievers: dict[str, Any]
-    """Name -> retriever, ready but without an index."""
+    """Name -> retriever, ready but without an index; also those that others only read."""
+    systems: list[str]
+    """The retrievers that are scored, in the order of the config."""
     generators: dict[str, Any]
     """Name -> generator, ready."""
     pairs: list[tuple[str, str]]
@@ -69,9 +72,14 @@ class Plan:
     """What the gates refer to."""
 
     @property
-    def systems(self) -> list[str]:
+    def all_systems(self) -> list[str]:
         """The names of all systems: retrievers, pairs, and what the records came with."""
-        return [*self.retrievers, *(f"{r}/{g}" for r, g in self.pairs), *self.given]
+        return [*self.systems, *(f"{r}/{g}" for r, g in self.pairs), *self.given]
+
+    @cached_property
+    def corpus(self) -> dict[str, Document]:
+        """The documents by id; empty where there are none."""
+        return {document.id: document for document in self.collection.documents or ()}
 
     def judge_score(self, rubric: str, judge: str) -> str:
         """Return the name of a judge's score: with the judge where the config has several.
@@ -133,6 +141,7 @@ def make_plan(
         queries=queries,
         qrels=qrels,
         retrievers=built,
+        systems=retrievers,
         generators=generators,
         pairs=pairs,
         components={**config.retrievers, **config.generators},
@@ -146,7 +155,7 @@ def make_plan(
         gate_files=gate_files,
     )
     if choices.judge and not choices.only:
-        check_gate_names(config.gates, _scores(plan), plan.systems)
+        check_gate_names(config.gates, _scores(plan), plan.all_systems)
     return plan
 
 
@@ -205,10 +214,14 @@ def _build_retrievers(
     names: Sequence[str],
     live: LiveComponents,
 ) -> dict[str, Any]:
-    """Make the retrievers; one that indexes needs documents."""
-    built = {}
-    for name in names:
+    """Make the retrievers, and those that they read; one that indexes needs documents."""
+    built: dict[str, Any] = {}
+    waiting = [*names]
+    for name in waiting:  # grows while it is read
+        if name in built:
+            continue
         built[name] = build_retriever(name, config.retrievers.get(name), live.retrievers.get(name))
+        waiting += getattr(built[name], "sources", ())
         if collection.documents is None and isinstance(built[name], Indexing):
             raise DataError(
                 f"retriever '{name}' searches a corpus, and the data set has none",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.judging import JudgeUse
 from ragbench.experiment.retrieval import Ranked
+from ragbench.experiment.stages import Work
 
 
 @dataclass(slots=True)
@@ -31,5 +33,7 @@ class Results:
     """What makes numbers doubtful, a sentence each."""
     comparisons: dict[str, Any] = field(default_factory=dict)
     """The mapping of `comparisons.json`."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Stage -> wall time."""
+    work: Mapping[str, Work] = field(default_factory=dict)
+    """Stage -> how much of it was stored, and how long the rest took."""
+    spending: dict[str, Any] | None = None
+    """What the budget limits, what was spent and what is missing; None without a budget."""

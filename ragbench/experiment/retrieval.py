@@ -11,6 +11,9 @@ from ragbench.experiment.calls import Calls, Outcome, call_each, call_once
 from ragbench.retrieve.hits import read_hits
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 
+OnOutcome = Callable[[int, Outcome[Retrieved]], None]
+"""Given the position of a query and its outcome."""
+
 _BLOCK = 32  # queries a batch call; small enough that one that fails costs little
 
 
@@ -39,44 +42,57 @@ def retrieve(
     queries: Sequence[Query],
     top_k: int,
     calls: Calls,
-    on_done: Callable[[int], None] = lambda n: None,
+    on_outcome: OnOutcome = lambda position, outcome: None,
+    rankings: Sequence[Sequence[Sequence[ScoredDocument]]] | None = None,
 ) -> list[Outcome[Retrieved]]:
     """Ask a retriever every query and return one outcome each, in order.
 
     A retriever that answers in batches is asked in blocks; where a block raises, hangs or has the
     wrong length, its queries are asked one by one, so that only the guilty one fails.
+
+    Args:
+        retriever: Has `retrieve(queries, top_k)`, or `combine(queries, rankings, top_k)`.
+        queries: The n queries.
+        top_k: How many hits are wanted.
+        calls: Timeout and concurrency.
+        on_outcome: Given each query's position and outcome as soon as its block is done.
+        rankings: For a retriever over others: for each of its sources, n lists of hits.
     """
 
-    def ask_one(query: Query) -> Retrieved:
-        return read_hits(_one(retriever.retrieve([query], top_k)), top_k)
-
-    if getattr(retriever, "asks_one_by_one", False):
-        return call_each(ask_one, queries, calls, on_done)
-
-    def ask_block(block: Sequence[Query]) -> list[Any]:
-        answers = list(retriever.retrieve(list(block), top_k))
-        if len(answers) != len(block):
-            raise AdapterError(f"{len(answers)} answers to {len(block)} queries")
+    def answers_to(positions: Sequence[int]) -> list[Any]:
+        asked = [queries[position] for position in positions]
+        if rankings is None:
+            answers = list(retriever.retrieve(asked, top_k))
+        else:
+            hits = [[source[position] for position in positions] for source in rankings]
+            answers = list(retriever.combine(asked, hits, top_k))
+        if len(answers) != len(asked):
+            wanted = f"{len(asked)} quer{'y' if len(asked) == 1 else 'ies'}"
+            raise AdapterError(f"{len(answers)} answers to {wanted}")
         return answers
 
-    def ask(block: Sequence[Query]) -> list[Outcome[Retrieved]]:
-        answered = call_once(ask_block, block, calls)
+    def ask_one(position: int) -> Retrieved:
+        return read_hits(answers_to([position])[0], top_k)
+
+    everything = range(len(queries))
+    if getattr(retriever, "asks_one_by_one", False):
+        return call_each(ask_one, everything, calls, on_outcome)
+
+    def ask(block: Sequence[int]) -> list[Outcome[Retrieved]]:
+        answered = call_once(answers_to, block, calls)
         if answered.value is None:
-            return call_each(ask_one, block, Calls(calls.owner, calls.timeout), on_done)
+            return call_each(ask_one, block, Calls(calls.owner, calls.timeout))
         latency = (answered.latency_ms or 0.0) / len(block)
-        on_done(len(block))
         return [_read(answer, top_k, calls.owner, latency) for answer in answered.value]
 
-    blocks = [queries[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
-    done = call_each(ask, blocks, Calls(calls.owner, None, calls.concurrency))
+    blocks = [everything[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
+
+    def take(number: int, block: Outcome[list[Outcome[Retrieved]]]) -> None:
+        for position, outcome in zip(blocks[number], block.value or (), strict=True):
+            on_outcome(position, outcome)
+
+    done = call_each(ask, blocks, Calls(calls.owner, None, calls.concurrency), take)
     return [outcome for block in done for outcome in block.value or ()]
-
-
-def _one(answers: Any) -> Any:
-    answers = list(answers)
-    if len(answers) != 1:
-        raise AdapterError(f"{len(answers)} answers to 1 query")
-    return answers[0]
 
 
 def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Retrieved]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,28 +12,37 @@ from typing import Any
 from ragbench.comparison.paired import Method, compare_systems
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config import load_config
-from ragbench.config.schema import DEFAULT_PASSAGES, ExperimentConfig
+from ragbench.config.schema import DEFAULT_PASSAGES, BudgetLimits, ExperimentConfig
 from ragbench.data.run_folder import check_output
-from ragbench.errors import AdapterError, NotBuiltYet, RagbenchError
+from ragbench.errors import NotBuiltYet
+from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
-from ragbench.experiment.components import PlannedJudge, calls_of
-from ragbench.experiment.generation import Answers, generate, given_answers, passages_of
-from ragbench.experiment.judging import connected, totals_of, use_of, warnings_on
+from ragbench.experiment.components import PlannedJudge
+from ragbench.experiment.generation import Answers, given_answers, passages_of
+from ragbench.experiment.judging import (
+    cache_folder,
+    connected,
+    totals_of,
+    use_of,
+    warnings_on,
+)
 from ragbench.experiment.load import load_collection
 from ragbench.experiment.matching import match_hits
 from ragbench.experiment.output import write_run
-from ragbench.experiment.plan import LiveComponents, Plan, make_plan
-from ragbench.experiment.progress import Progress, Silent, Stage
-from ragbench.experiment.ranking_scores import Gold, score_ranking
+from ragbench.experiment.plan import LiveComponents, make_plan
+from ragbench.experiment.progress import Progress, Silent
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
-from ragbench.experiment.retrieval import Ranked, ranked, retrieve
-from ragbench.experiment.scoring import judge_answers, notes_on_answers, score_answers
-from ragbench.retrieve.base import Indexing
-from ragbench.score.base import ScoreColumn
+from ragbench.experiment.retrieval import Ranked, ranked
+from ragbench.experiment.score_stages import Scores, column_parts
+from ragbench.experiment.scoring import judged_items, notes_on_answers
+from ragbench.experiment.session import run_in
+from ragbench.experiment.shelf import Shelves
+from ragbench.experiment.spending import spending_of
+from ragbench.experiment.stages import Stages
+from ragbench.llm import Budget
 from ragbench.score.judge.columns import Judged
-from ragbench.score.text.columns import TextScorer
-from ragbench.types import Document
+from ragbench.types import Retrieved
 
 
 def run_experiment(
@@ -81,64 +90,74 @@ def run_experiment(
             live_retrievers=live.retrievers,
             live_generators=live.generators,
         )
-    progress = progress or Silent()
+    progress, choices = progress or Silent(), choices or Choices()
     started = time.time()
     with progress.stage("load", 1, "data sets") as stage:
         collection = load_collection(config)
         stage.advance()
-    choices = choices or Choices()
     plan = make_plan(config, collection, choices, live)
     check_output(Path(config.output), config.name)
-    with connected(plan.judges, replay=choices.judge_replay):
-        results = _Runner(plan, progress).run()
-    return write_run(plan, results, started)
-
-
-def _index(name: str, retriever: Indexing, corpus: Sequence[Document]) -> None:
-    """Index the corpus; without an index there is nothing to go on with."""
-    try:
-        retriever.index(corpus)
-    except (KeyboardInterrupt, RagbenchError):
-        raise
-    except BaseException as error:  # code of the user's may raise anything
-        raise AdapterError(f"retriever '{name}': index: {type(error).__name__}: {error}") from error
+    with ExitStack() as stack:
+        cache, also, limits = cache_folder(config.cache), config.cache_also, config.budget
+        budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
+        replay = choices.judge_replay
+        stack.enter_context(connected(plan.judges, cache, also, replay=replay, budget=budget))
+        session = stack.enter_context(run_in(Path(config.output) / config.name))
+        shelves = stack.enter_context(closing(Shelves(cache, also)))
+        stages = Stages(plan, shelves, session.token, progress, budget, choices.retry_failed)
+        results = _Runner(stages, choices).run()
+        experiment = write_run(plan, results, started)
+        session.finished = results.spending is None or not results.spending["reached"]
+    return experiment
 
 
 class _Runner:
-    """Runs the stages of a plan, one retriever after the other."""
+    """Runs the stages of a plan, one system after the other."""
 
-    def __init__(self, plan: Plan, progress: Progress) -> None:
-        self.plan, self.progress, self.results = plan, progress, Results()
-        self._texts = TextScorer(plan.metrics)
+    def __init__(self, stages: Stages, choices: Choices) -> None:
+        self.plan, self.stages, self.results = stages.plan, stages, Results()
+        self.scores = Scores(stages, replay=choices.judge_replay)
 
     def run(self) -> Results:
-        for name in list(self.plan.retrievers):
+        if self.plan.config.budget != BudgetLimits():
+            for rows in self.stages.rounds():
+                self._pay_for(rows)
+        for name in self.plan.systems:
             self._run_retriever(name)
         for name in self.plan.given:
-            rows = self.plan.collection.given[name]
-            self._score_answers(given_answers(name, self.plan.queries, rows), None, None)
-        with self._stage("compare", len(self.results.systems), "systems") as stage:
-            self.results.comparisons = self._compare()
-            stage.advance(len(self.results.systems))
+            given = self.plan.collection.given[name]
+            self._score_answers(given_answers(name, self.plan.queries, given), None, None)
+        self.results.comparisons = self._compare()
+        self.results.work = self.stages.work
+        self.results.spending = spending_of(self.plan, self.results, self.stages.budget)
         return self.results
 
-    @contextmanager
-    def _stage(self, name: str, total: int, unit: str = "queries") -> Iterator[Stage]:
-        """Show and time one stage."""
-        start = time.perf_counter()
-        with self.progress.stage(name, total, unit) as stage:
-            yield stage
-        self.results.seconds[name] = time.perf_counter() - start
+    def _pay_for(self, rows: Sequence[int]) -> None:
+        """Answer and judge some of the queries, for every system."""
+        plan = self.plan
+        for retriever, generator in plan.pairs:
+            outcomes = self.stages.retrieved(retriever, plan.config.metrics.retrieval.top_k)
+            answers = self._answers(retriever, outcomes, generator, rows)
+            asked = [outcome or Outcome(None) for outcome in answers.outcomes]
+            self._judge_rows(Answers(answers.name, asked), rows)
+        for name in plan.given:
+            given = plan.collection.given[name]
+            self._judge_rows(given_answers(name, plan.queries, given), rows)
+
+    def _judge_rows(self, answers: Answers, rows: Sequence[int]) -> None:
+        items = judged_items(answers, self.plan.queries, self.plan.collection.answers)
+        for name, judge in self.plan.judges.items():
+            self.scores.verdicts(answers.name, items, name, judge, rows)
 
     def _run_retriever(self, name: str) -> None:
-        """One retriever and all its pairs, so that only one index is held at a time."""
-        plan = self.plan
-        rules = plan.config.metrics.retrieval
-        corpus = {document.id: document for document in plan.collection.documents or []}
-        ranking = match_hits(self._retrieve(name), rules, plan.measures, plan.qrels, corpus)
+        plan, rules = self.plan, self.plan.config.metrics.retrieval
+        outcomes = self.stages.retrieved(name, rules.top_k)
+        # other chunks of the same texts have ids of their own
+        known = None if rules.match.level == "text" else plan.collection.documents
+        found = ranked(name, plan.retrievers[name], plan.queries, outcomes, known)
+        ranking = match_hits(found, rules, plan.measures, plan.qrels, plan.corpus)
         self.results.rankings[name] = ranking
-        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, corpus)
-        scored = score_ranking(ranking, gold, plan.measures, rules)
+        scored = self.scores.of_ranking(ranking)
         self.results.notes += ranking.notes
         self.results.warnings += [*ranking.warnings, *scored.warnings]
         kinds: dict[str, Kind] = dict.fromkeys(scored.columns, "retrieval")
@@ -147,50 +166,34 @@ class _Runner:
         )
         for retriever, generator in plan.pairs:
             if retriever == name:
-                self._run_pair(ranking, generator, corpus)
+                self._run_pair(ranking, generator)
 
-    def _retrieve(self, name: str) -> Ranked:
-        plan, retriever = self.plan, self.plan.retrievers.pop(name)
-        corpus = plan.collection.documents
-        if isinstance(retriever, Indexing) and corpus is not None:
-            with self._stage(f"index {name}", len(corpus), "documents") as stage:
-                _index(name, retriever, corpus)
-                stage.advance(len(corpus))
-        calls = calls_of("retriever", name, plan.components.get(name))
-        with self._stage(f"retrieve {name}", len(plan.queries)) as stage:
-            top_k = plan.config.metrics.retrieval.top_k
-            outcomes = retrieve(retriever, plan.queries, top_k, calls, stage.advance)
-        # other chunks of the same texts have ids of their own
-        known = None if plan.config.metrics.retrieval.match.level == "text" else corpus
-        return ranked(name, retriever, plan.queries, outcomes, known)
+    def _run_pair(self, ranking: Ranked, generator: str) -> None:
+        answers = self._answers(ranking.name, ranking.outcomes, generator)
+        self._score_answers(answers, ranking.name, generator)
 
-    def _run_pair(self, ranking: Ranked, generator: str, corpus: Mapping[str, Document]) -> None:
-        plan, component = self.plan, self.plan.components.get(generator)
+    def _answers(
+        self,
+        retriever: str,
+        outcomes: Sequence[Outcome[Retrieved]],
+        generator: str,
+        rows: Sequence[int] | None = None,
+    ) -> Answers:
+        component = self.plan.components.get(generator)
         passages = DEFAULT_PASSAGES if component is None else component.passages
-        system = f"{ranking.name}/{generator}"
-        with self._stage(f"generate {system}", len(plan.queries)) as stage:
-            outcomes = generate(
-                plan.generators[generator],
-                plan.queries,
-                passages_of(ranking.outcomes, corpus, passages),
-                ranking.outcomes,
-                calls_of("generator", generator, component),
-                stage.advance,
-            )
-        self._score_answers(Answers(system, outcomes), ranking.name, generator)
+        contexts = passages_of(outcomes, self.plan.corpus, passages)
+        system = f"{retriever}/{generator}"
+        return Answers(system, self.stages.generated(system, generator, contexts, outcomes, rows))
 
     def _score_answers(
         self, answers: Answers, retriever: str | None, generator: str | None
     ) -> None:
-        plan, references = self.plan, self.plan.collection.answers
-        found: list[ScoreColumn] = []
-        if plan.metrics:
-            steps = self._texts.steps(len(plan.queries))
-            with self._stage(f"score {answers.name}", steps, "scores") as stage:
-                found = score_answers(answers, plan.queries, references, self._texts, stage.advance)
-        self.results.notes += notes_on_answers(answers, plan.queries, references, plan.metrics)
-        columns = {column.name: column for column in found}
+        plan = self.plan
+        columns = {column.name: column for column in self.scores.of_answers(answers)}
         kinds: dict[str, Kind] = dict.fromkeys(columns, "generation")
+        self.results.notes += notes_on_answers(
+            answers, plan.queries, plan.collection.answers, plan.metrics
+        )
         for judge_name, judge in plan.judges.items():
             judged = self._judge(answers, judge_name, judge)
             for rubric, column in judged.columns.items():
@@ -204,17 +207,19 @@ class _Runner:
         )
 
     def _judge(self, answers: Answers, name: str, judge: PlannedJudge) -> Judged:
-        plan, before = self.plan, totals_of(judge)
-        with self._stage(f"judge {answers.name} ({name})", len(plan.queries)) as stage:
-            judged = judge_answers(
-                answers, plan.queries, plan.collection.answers, judge, stage.advance
-            )
+        before = totals_of(judge)
+        judged = self.scores.by_judge(answers, name, judge)
         uses = self.results.judge_uses.setdefault(answers.name, {})
         uses[name] = use_of(judge, judged, before)
         self.results.warnings += warnings_on(answers.name, name, judge, judged)
         return judged
 
     def _compare(self) -> dict[str, Any]:
-        statistics = self.plan.config.statistics
+        statistics, systems = self.plan.config.statistics, self.results.systems
         method = Method(statistics.confidence, statistics.resamples, self.plan.config.seed)
-        return compare_systems(self.results.systems, self.plan.baseline, method)
+        parts = [repr(method), repr(self.plan.baseline)]
+        for system in systems:
+            parts += [system.name, *column_parts(system.columns)]
+        return self.scores.compared(
+            parts, lambda: compare_systems(systems, self.plan.baseline, method)
+        )

@@ -8,11 +8,9 @@ from math import nan
 from typing import Any
 
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.generation import Answers
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.columns import Judged, judge_items
 from ragbench.score.text.base import Advance, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notes import text_notes
@@ -60,6 +58,11 @@ def with_failures(column: ScoreColumn, failed: Mapping[int, Failure]) -> ScoreCo
     return replace(column, values=values, causes=causes, details={**column.details, **details})
 
 
+def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
+    """Return the column without values where a system has no answer, with the causes."""
+    return with_failures(column, failures(answers.outcomes))
+
+
 def score_answers(
     answers: Answers,
     queries: Sequence[Query],
@@ -70,9 +73,7 @@ def score_answers(
     """Score a system's answers against the gold ones."""
     predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]
     gold = [references.get(query.id, ()) for query in queries]
-    failed = failures(answers.outcomes)
-    columns = scorer.score(predictions, gold, advance)
-    return [with_failures(column, failed) for column in columns]
+    return scorer.score(predictions, gold, advance)
 
 
 def notes_on_answers(
@@ -87,15 +88,11 @@ def notes_on_answers(
     return [f"{answers.name}: {note}" for note in text_notes(predictions, gold, metrics)]
 
 
-def judge_answers(
-    answers: Answers,
-    queries: Sequence[Query],
-    references: Mapping[str, Sequence[str]],
-    judge: PlannedJudge,
-    advance: Advance,
-) -> Judged:
-    """Let a judge look at a system's answers; a query without an answer is not judged."""
-    items = [
+def judged_items(
+    answers: Answers, queries: Sequence[Query], references: Mapping[str, Sequence[str]]
+) -> list[Item]:
+    """Return a system's answers as a judge sees them; a query without an answer is not judged."""
+    return [
         Item(
             question=query.text,
             answer=None if outcome.value is None else outcome.value.answer,
@@ -106,10 +103,6 @@ def judge_answers(
         )
         for query, outcome in zip(queries, answers.outcomes, strict=True)
     ]
-    judged = judge_items(judge.judge, items, judge.rubrics, type_name=judge.type, advance=advance)
-    failed = failures(answers.outcomes)
-    columns = {name: with_failures(column, failed) for name, column in judged.columns.items()}
-    return replace(judged, columns=columns)
 
 
 def _texts(outcome: Outcome[Any]) -> list[str] | None:

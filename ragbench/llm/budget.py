@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from dataclasses import dataclass
 
 from ragbench.errors import OptionError
@@ -22,16 +23,18 @@ class Reservation:
 
 
 class Budget:
-    """Money and tokens that calls share, also those of several engines and threads.
+    """Money, tokens and time that calls share, also those of several engines and threads.
 
     A call reserves its upper bound before it is sent and settles what it used. One that does not
     fit waits while others are under way, since they mostly use less than they reserved; where none
-    is, it fails as `over_budget`. What is spent exceeds the budget only where a call uses more
-    than its bound.
+    is, it fails as `over_budget`, and so does every later one: were smaller ones let in, what is
+    done by then would be no fair sample. What is spent exceeds the budget only where a call uses
+    more than its bound.
 
     Args:
         usd: US dollars; None: no limit.
         tokens: Tokens, sent and generated; None: no limit.
+        minutes: Wall time from now on; None: no limit. Calls under way are waited for.
 
     Example:
         >>> import asyncio
@@ -42,13 +45,22 @@ class Budget:
         30
     """
 
-    def __init__(self, *, usd: float | None = None, tokens: int | None = None) -> None:
-        for name, value in (("usd", usd), ("tokens", tokens)):
+    def __init__(
+        self,
+        *,
+        usd: float | None = None,
+        tokens: int | None = None,
+        minutes: float | None = None,
+    ) -> None:
+        for name, value in (("usd", usd), ("tokens", tokens), ("minutes", minutes)):
             if value is not None and not value >= 0:
                 raise OptionError("budget", name, value, "a number >= 0, or null")
-        self.usd, self.tokens = usd, tokens
+        self.usd, self.tokens, self.minutes = usd, tokens, minutes
+        # a monotonic clock: one that jumps neither shortens nor prolongs the time
+        self._until = None if minutes is None else time.monotonic() + 60 * minutes
         self.spent_usd, self.spent_tokens = 0.0, 0
         self.refused = 0
+        """Calls that were not sent."""
         self._held_usd, self._held_tokens, self._under_way = 0.0, 0, 0
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
@@ -61,6 +73,9 @@ class Budget:
         """
         while True:
             with self._lock:
+                if self.refused or self.time_is_up:
+                    self.refused += 1
+                    raise ChatFailure(Cause.OVER_BUDGET, self._full(wanted))
                 if self._fits(wanted):
                     self._held_usd += wanted.usd
                     self._held_tokens += wanted.tokens
@@ -73,6 +88,11 @@ class Budget:
                 change: asyncio.Future[None] = loop.create_future()
                 self._waiting.append((loop, change))
             await change
+
+    @property
+    def time_is_up(self) -> bool:
+        """Whether the minutes are over."""
+        return self._until is not None and time.monotonic() >= self._until
 
     def settle(self, held: Reservation, usage: Usage, cost_usd: float | None) -> None:
         """Give back what was held, and count what was used.
@@ -111,6 +131,8 @@ class Budget:
         )
 
     def _full(self, wanted: Reservation) -> str:
+        if self.time_is_up:
+            return f"not sent: {self.minutes:g} minutes are over"
         parts = []
         if self.usd is not None:
             parts.append(f"{self.spent_usd:.4g} of {self.usd:g} USD")

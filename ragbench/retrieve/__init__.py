@@ -11,14 +11,12 @@ RETRIEVERS = Family(
     },
     planned=frozenset(
         {
-            "cross_encoder",
             "dense",
             "fusion",
             "haystack",
             "http",
             "langchain",
             "llama_index",
-            "mmr",
             "rm3",
         }
     ),

@@ -35,3 +35,41 @@ class Indexing(Protocol):
     def index(self, corpus: Sequence[Document]) -> None:
         """Read the documents; called once, before any `retrieve`."""
         ...
+
+
+@runtime_checkable
+class Combining(Protocol):
+    """A retriever that makes its ranking of the rankings of others: fusion, feedback, reranking.
+
+    Its sources are retrievers of the same experiment; each is asked once, whoever uses it.
+    """
+
+    sources: Sequence[str]
+    """Names of the retrievers that it reads, in order."""
+    depth: int | None
+    """Hits that it takes from each; None takes `top_k`."""
+
+    def combine(
+        self,
+        queries: Sequence[Query],
+        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
+        top_k: int,
+    ) -> Sequence[Hits]:
+        """Return for each query, in order, at most `top_k` hits, best first.
+
+        Args:
+            queries: The n queries.
+            rankings: For each source, n lists of hits, best first, with their texts where the
+                corpus or the source has them.
+            top_k: How many are wanted.
+        """
+        ...
+
+
+@runtime_checkable
+class Borrowing(Protocol):
+    """A retriever over others that searches with them itself: it gets them when they are ready."""
+
+    def borrow(self, retrievers: Sequence[Retriever]) -> None:
+        """Take the retrievers that `sources` names, indexed; called once, before `combine`."""
+        ...

@@ -205,7 +205,6 @@ def _marks(text):
     ("text", "path"),
     [
         ("apps: {}\n", "apps"),
-        ("budget: {usd: 1}\n", "budget"),
         ("executor: {type: ray}\n", "executor.type"),
         ("statistics: {cluster: metadata.topic}\n", "statistics.cluster"),
         ("statistics: {test: wilcoxon}\n", "statistics.test"),

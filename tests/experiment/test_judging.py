@@ -90,7 +90,8 @@ def test_a_second_run_sends_nothing_and_says_the_same(config, server, tmp_path):
     manifests = [json.loads((e.path / "manifest.json").read_text()) for e in (first, second)]
     uses = [m["judging"]["bm25/extractive"]["openai"] for m in manifests]
     assert (uses[0]["calls"] > 0, uses[1]["calls"], uses[1]["tokens"]["input"]) == (True, 0, 0)
-    assert uses[1]["stored"] == uses[0]["calls"] + uses[0]["stored"]
+    assert uses[1]["stored"] == 0, "verdicts are stored as well: no reply is looked up"
+    assert all(work["items"] == work["stored"] for work in manifests[1]["work"].values())
     assert (tmp_path / ".ragbench" / "replies.sqlite").is_file()
 
 

@@ -48,20 +48,23 @@ def test_a_batch_that_hangs_costs_one_timeout_a_block_and_one_a_query():
         def retrieve(self, queries, top_k):
             time.sleep(5)
 
-    start, done = time.monotonic(), []
-    outcomes = retrieve(Hangs(), QUERIES[:3], 10, Calls("x", 0.1), done.append)
+    start, told = time.monotonic(), {}
+    outcomes = retrieve(Hangs(), QUERIES[:3], 10, Calls("x", 0.1), told.__setitem__)
 
     assert [outcome.cause for outcome in outcomes] == [Cause.TIMEOUT] * 3
     assert time.monotonic() - start < 3
-    assert sum(done) == 3
+    assert [told[position] for position in range(3)] == outcomes
 
 
-def test_progress_follows_the_blocks():
-    done = []
+def test_outcomes_are_told_block_by_block():
+    batch, told = Batch(), []
 
-    retrieve(Batch(), QUERIES, 10, Calls("x"), done.append)
+    outcomes = retrieve(
+        batch, QUERIES, 10, Calls("x"), lambda at, found: told.append((at, found, batch.sizes[:]))
+    )
 
-    assert done == [32, 32, 6]
+    assert [(at, found) for at, found, _ in told] == list(enumerate(outcomes))
+    assert [len(sizes) for _, _, sizes in told] == [1] * 32 + [2] * 32 + [3] * 6
 
 
 def test_a_block_of_the_wrong_length_is_asked_one_by_one():

@@ -12,7 +12,7 @@ from ragbench.signature import fingerprint_json
 from ragbench.types.scores import Cause, Verdict
 
 if TYPE_CHECKING:
-    from ragbench.llm import Replies, Totals
+    from ragbench.llm import Budget, Replies, Totals
 
 NEEDS = (
     "question",
@@ -168,6 +168,10 @@ class AskingJudge(ManyJudge, Protocol):
 
     def keep_replies(self, replies: Replies | None) -> None:
         """Set where replies are kept and looked up; before the first question."""
+        ...
+
+    def spend_from(self, budget: Budget | None) -> None:
+        """Set what all calls may cost together; before the first question."""
         ...
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:

@@ -69,7 +69,27 @@ def judge_items(
         advance: Told after each item.
     """
     found = judge_all(judge, items, rubrics, advance)
-    verdicts = [verdict for each in found for verdict in each.values()]
+    return collect_verdicts(judge, items, rubrics, found, type_name=type_name)
+
+
+def collect_verdicts(
+    judge: Judge,
+    items: Sequence[Item],
+    rubrics: Sequence[Rubric],
+    found: Sequence[Mapping[str, Verdict]],
+    *,
+    type_name: str,
+) -> Judged:
+    """Turn the verdicts on items into columns of scores.
+
+    Args:
+        judge: What judged.
+        items: One per query.
+        rubrics: As `load_rubrics` returns them.
+        found: Per item: rubric -> verdict.
+        type_name: The judge's `type`, for signatures.
+    """
+    verdicts = [each[rubric.name] for each in found for rubric in rubrics]
     models = _models(verdicts) or (judge.model,)
     gold = fingerprint(
         piece for item in items for piece in (str(len(item.references)), *item.references)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ragbench.errors import RagbenchError
 from ragbench.llm import (
+    Budget,
     ChatEngine,
     ChatFailure,
     ChatModel,
@@ -95,6 +96,7 @@ class ModelJudge:
         self.bench, self.asking = bench, asking
         self._connect, self._limits, self._prices = connect, limits or Limits(), prices
         self._replies: Replies | None = None
+        self._budget: Budget | None = None
         self._engine: ChatEngine | None = None
         self._lock = threading.Lock()
 
@@ -134,6 +136,10 @@ class ModelJudge:
         """Set where replies are kept and looked up; before the first question."""
         self._replies = replies
 
+    def spend_from(self, budget: Budget | None) -> None:
+        """Set what all calls may cost together; before the first question."""
+        self._budget = budget
+
     @property
     def engine(self) -> ChatEngine:
         """What asks; made on first use."""
@@ -144,6 +150,7 @@ class ModelJudge:
                     limits=self._limits,
                     replies=self._replies,
                     prices=self._prices(),
+                    budget=self._budget,
                 )
             return self._engine
 

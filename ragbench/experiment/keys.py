@@ -1,0 +1,158 @@
+"""Keys of stages: equal if and only if a stage would produce the same again.
+
+A key is a hash of a component's options, the content of the files that they name, its code, and
+the content of what it reads. Values of environment variables that hold secrets are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.components import options_of
+from ragbench.config.schema import Component
+from ragbench.registry import PYTHON
+from ragbench.secrets import redact, secrets_among
+from ragbench.signature import fingerprint, fingerprint_json
+from ragbench.types import Document, Query, ScoredDocument
+
+KEY_DIGITS = 32
+_BLOCK = 1 << 20
+
+STAGE_VERSIONS = {"retrieve": 1, "generate": 1, "score": 1, "judge": 1, "compare": 1}
+"""Moves where what a stage stores, or how it comes about, changes outside its components."""
+
+
+def is_seen(component: Component | None) -> bool:
+    """Tell whether all that a component's output depends on is in its key.
+
+    Code and data of the user's own, and what answers over a network, may change without notice:
+    they are seen only where `version:` vouches for them.
+    """
+    if component is None:
+        return False
+    if component.version is not None:
+        return True
+    built_in = getattr(component.cls, "__module__", "").startswith("ragbench.")
+    unseen = getattr(component.cls, "unseen", False)
+    return built_in and not unseen and not component.type.startswith(PYTHON)
+
+
+def component_key(
+    component: Component | None,
+    run_token: str,
+    environment: Mapping[str, str],
+    **inputs: Any,
+) -> str:
+    """Return the key of a stage: of a component with its options, and of what it reads.
+
+    Args:
+        component: What the config says of it; None for a live object.
+        run_token: Of the run; part of the key of what is not seen.
+        environment: Variables that the config reads.
+        inputs: Content hashes and numbers that the output depends on as well, JSON-ready.
+    """
+    parts: dict[str, Any] = {"inputs": inputs}
+    if component is not None:
+        hidden = secrets_among(environment)
+        parts |= {
+            "type": component.type,
+            "options": {
+                name: _content(name, value, component, hidden)
+                for name, value in sorted(component.options.items())
+            },
+            "version": component.version,
+            "code": code_of(component.cls),
+        }
+    if not is_seen(component):
+        parts["run"] = run_token
+    return fingerprint_json(parts, KEY_DIGITS)
+
+
+def query_key(query: Query) -> str:
+    """Return the hash of a query with all that a component gets to see of it."""
+    extra = fingerprint_json(dict(query.metadata)) if query.metadata else ""
+    return fingerprint([query.id, query.text, extra], KEY_DIGITS)
+
+
+def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:
+    """Return the hash of a query with the hits of several retrievers to it."""
+    pieces = [query_key(query)]
+    for hits in rankings:
+        pieces.append(str(len(hits)))
+        for hit in hits:
+            pieces += [hit.id, repr(hit.score), hit.title or "", hit.text or ""]
+    return fingerprint(pieces, KEY_DIGITS)
+
+
+def passages_key(query: Query, passages: Sequence[Document]) -> str:
+    """Return the hash of a query with the passages that a generator gets."""
+    pieces = [query_key(query)]
+    for passage in passages:
+        pieces += [passage.id, passage.title, passage.text]
+    return fingerprint(pieces, KEY_DIGITS)
+
+
+@functools.lru_cache(maxsize=256)
+def code_of(cls: Any) -> str:
+    """Return a hash of the modules that define a component, and of the packages it names.
+
+    A component's class may have `definition`, a number that moves where its output does for a
+    reason outside its module, and `packages`, names of distributions whose version may move it.
+    """
+    pieces: list[str | bytes] = [str(getattr(cls, "definition", 1))]
+    for base in inspect.getmro(cls) if inspect.isclass(cls) else ():
+        if base is object or not base.__module__.startswith("ragbench."):
+            continue
+        source = inspect.getsourcefile(base)
+        pieces.append(Path(source).read_bytes() if source else base.__module__)
+    for package in getattr(cls, "packages", ()):
+        try:
+            pieces.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            pieces.append(f"{package} is missing")
+    return fingerprint(pieces)
+
+
+def _content(name: str, value: Any, component: Component, hidden: Mapping[str, str]) -> Any:
+    """An option's value, with the content of the file that it names in the place of its path."""
+    declared = options_of(component.cls).get(name)
+    refers_to = None if declared is None else declared.option.refers_to
+    if isinstance(value, (list, tuple)):
+        return [_content(name, part, component, hidden) for part in value]
+    if isinstance(value, Path) or refers_to in ("path", "path_or_name"):
+        return _content_of_path(Path(value))
+    if isinstance(value, str):
+        # a model may be a folder, whatever its option is called
+        path = Path(value)
+        return _content_of_path(path) if path.is_absolute() else redact(value, hidden)
+    if isinstance(value, Mapping):
+        return {str(key): _content(name, part, component, hidden) for key, part in value.items()}
+    return value if isinstance(value, (bool, int, float, type(None))) else repr(value)
+
+
+def _content_of_path(path: Path) -> str:
+    try:
+        if path.is_file():
+            return _digest(path)
+        if path.is_dir():
+            # large models: names, sizes and times of change stand for the content
+            found = sorted(p for p in path.rglob("*") if p.is_file())
+            stats = [(str(p.relative_to(path)), p.stat()) for p in found]
+            return fingerprint(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)
+    except OSError:  # its component says what is wrong with it
+        return str(path)
+    return str(path)
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

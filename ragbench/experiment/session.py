@@ -1,0 +1,114 @@
+"""One run at a time in one place, and what marks a run that was not finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ragbench.errors import DataError
+from ragbench.files import write_atomically
+
+_LOCK = ".lock.tmp"
+_STATE = ".unfinished.tmp"
+
+
+@dataclass(slots=True)
+class Session:
+    """The run that holds a folder."""
+
+    token: str
+    """A random word; that of a run before this one which was not finished."""
+    finished: bool = False
+    """Whether there is nothing to go on with; set by the run."""
+
+
+@contextmanager
+def run_in(folder: Path) -> Iterator[Session]:
+    """Hold the folder of an experiment for a run.
+
+    The token of a run that was killed is given again to the next one, so that what components
+    did whose code we cannot see is kept for resuming, and for nothing else. The lock is the
+    operating system's: it ends with the process that holds it, however that ends.
+
+    Args:
+        folder: `<output>/<name>`.
+
+    Raises:
+        DataError: Another run is at work there, or the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stream = _locked(folder)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=folder) from error
+    state = folder / _STATE
+    try:
+        session = Session(_token(state))
+        yield session
+        if session.finished:
+            state.unlink(missing_ok=True)
+    finally:
+        (folder / _LOCK).unlink(missing_ok=True)
+        stream.close()
+
+
+def _token(state: Path) -> str:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return str(json.loads(state.read_text(encoding="utf-8"))["token"])
+    token = secrets.token_hex(8)
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    write_atomically(state, json.dumps({"token": token, "started": started}) + "\n")
+    return token
+
+
+def _locked(folder: Path) -> IO[str]:
+    """Open and lock the lock file; the process id in it is for the message alone."""
+    path = folder / _LOCK
+    while True:
+        stream = path.open("a+", encoding="utf-8")
+        if not _lock(stream):
+            stream.seek(0)
+            holder = stream.read().strip()
+            stream.close()
+            raise DataError(
+                f"another run{f' (process {holder})' if holder else ''} is at work here",
+                file=folder,
+                allowed="one run at a time; wait for it, or give this one another name or output",
+            )
+        # the one before may have removed the file between our opening and our locking it
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(stream.fileno()), path.stat()):
+                break
+        stream.close()
+    stream.truncate(0)
+    stream.write(str(os.getpid()))
+    stream.flush()
+    return stream
+
+
+def _lock(stream: IO[str]) -> bool:
+    """Take the lock of the operating system; False where another process has it."""
+    if os.name == "nt":
+        import msvcrt
+
+        try:
+            # far behind the text, since Windows lets nobody read what is locked
+            stream.seek(1 << 20)
+            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,238 @@
+"""What stages have produced, on disk: one file per stage and key, a checksummed line per item.
+
+A line is appended as soon as its item is done, so that a kill loses at most the items that were
+under way. A file is a map that only grows: the last whole line of an item counts. Lines that are
+cut off or damaged are left out, counted, and made again.
+
+    <cache>/stages/<stage>/<key>.jsonl
+    ragbench.stage/1 {"stage": "retrieve", "of": "bm25"}
+    <checksum> ["item", value]
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from ragbench.errors import DataError
+
+FORMAT = "ragbench.stage/1"
+SUFFIX = ".jsonl"
+_DIGEST = 16  # hexadecimal digits
+_SYNC_S = 1.0
+"""A power cut loses at most what the last second produced; a kill loses nothing."""
+
+
+class DamagedItems(UserWarning):
+    """Stored items whose checksum does not fit; they are made again."""
+
+
+class Shelf:
+    """The items of one stage under one key.
+
+    Example:
+        >>> import tempfile
+        >>> with Shelf(Path(tempfile.mkdtemp()) / "k.jsonl", {"stage": "retrieve"}) as shelf:
+        ...     shelf.put("q1", ["d1", "d2"])
+        ...     shelf.get("q1"), "q2" in shelf, len(shelf)
+        (['d1', 'd2'], False, 1)
+    """
+
+    def __init__(self, path: Path, about: dict[str, Any], also: Sequence[Path] = ()) -> None:
+        """Read what is there.
+
+        Args:
+            path: The file; it is made when the first item is put.
+            about: What the file is for; goes into its first line.
+            also: Files that are only read, where `path` lacks an item.
+        """
+        self.path, self._about = path, about
+        self._lock = threading.Lock()
+        self._stream: IO[bytes] | None = None
+        self._synced = time.monotonic()
+        self._items: dict[str, Any] = {}
+        for other in also:
+            self._items.update(_read(other))
+        self._items.update(_read(path))
+        if self._items:
+            _touch(path)
+
+    def __contains__(self, item: str) -> bool:
+        """Tell whether an item is there."""
+        return item in self._items
+
+    def __len__(self) -> int:
+        """Count the items."""
+        return len(self._items)
+
+    def get(self, item: str) -> Any:
+        """Return an item's value; None where it is not there."""
+        return self._items.get(item)
+
+    def put(self, item: str, value: Any) -> None:
+        """Keep an item: in the file before this returns, on disk within a second.
+
+        Raises:
+            DataError: The file cannot be written; what was put before stays.
+        """
+        line = _line(item, value)
+        with self._lock:
+            self._items[item] = value
+            try:
+                stream = self._stream or self._open()
+                stream.write(line)
+                stream.flush()
+                if time.monotonic() - self._synced >= _SYNC_S:
+                    os.fsync(stream.fileno())
+                    self._synced = time.monotonic()
+            except OSError as error:
+                raise _not_written(self.path, error) from None
+
+    def close(self) -> None:
+        """Put everything on disk."""
+        with self._lock:
+            if self._stream is None:
+                return
+            stream, self._stream = self._stream, None
+            try:
+                os.fsync(stream.fileno())
+                stream.close()
+            except OSError as error:
+                raise _not_written(self.path, error) from None
+
+    def __enter__(self) -> Shelf:
+        """Return the shelf itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()
+
+    def _open(self) -> IO[bytes]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # unbuffered, in append mode: whole lines, also where two runs fill the same shelf
+        stream = self.path.open("ab", buffering=0)
+        try:
+            if stream.tell() == 0:
+                stream.write(f"{FORMAT} {json.dumps(self._about)}\n".encode())
+            elif not _ends_a_line(self.path):  # one that was cut off ends here
+                stream.write(b"\n")
+        except OSError:
+            stream.close()
+            raise
+        self._stream = stream
+        return stream
+
+
+class Shelves:
+    """All shelves of a cache folder.
+
+    Args:
+        folder: The cache folder; None keeps everything in memory.
+        also: Cache folders of others, which are only read.
+    """
+
+    def __init__(self, folder: Path, also: Sequence[Path] = ()) -> None:
+        self.folder, self._also = folder, also
+        self._open: dict[Path, Shelf] = {}
+
+    def shelf(self, stage: str, of: str, key: str) -> Shelf:
+        """Return the shelf of a stage's key; `of` says in its first line what it is about."""
+        path = shelf_path(self.folder, stage, key)
+        found = self._open.get(path)
+        if found is None:
+            others = [shelf_path(other, stage, key) for other in self._also]
+            found = self._open[path] = Shelf(path, {"stage": stage, "of": of}, others)
+        return found
+
+    def close(self) -> None:
+        """Put everything on disk and close."""
+        for shelf in self._open.values():
+            shelf.close()
+        self._open.clear()
+
+
+def shelf_path(folder: Path, stage: str, key: str) -> Path:
+    """Return where a cache folder has the shelf of a stage's key."""
+    return folder / "stages" / stage / f"{key}{SUFFIX}"
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, Any] | None]:
+    """Yield the items of a file, one that comes again included; None for each damaged line.
+
+    A file of another format has no items and no damage: it is left alone.
+    """
+    try:
+        with path.open("rb") as stream:
+            if not stream.readline().startswith(f"{FORMAT} ".encode()):
+                return
+            for line in stream:
+                yield _parsed(line)
+    except FileNotFoundError:
+        return
+
+
+def _read(path: Path) -> Iterable[tuple[str, Any]]:
+    found, damaged = [], 0
+    try:
+        for item in read_lines(path):
+            if item is None:
+                damaged += 1
+            else:
+                found.append(item)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+    if damaged:
+        text = f"{path}: {damaged} stored items are damaged; they are made again"
+        warnings.warn(DamagedItems(text), stacklevel=4)
+    return found
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) == b"\n"
+
+
+def _line(item: str, value: Any) -> bytes:
+    content = json.dumps([item, value], ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    data = content.encode()
+    return b"%s %s\n" % (_checksum(data).encode(), data)
+
+
+def _parsed(line: bytes) -> tuple[str, Any] | None:
+    """One line's item and value; None where it is damaged or cut off."""
+    digest, _, data = line.rstrip(b"\n").partition(b" ")
+    if digest.decode("ascii", "replace") != _checksum(data):
+        return None
+    item, value = json.loads(data)
+    return str(item), value
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=_DIGEST // 2).hexdigest()
+
+
+def _touch(path: Path) -> None:
+    """Note that a shelf was of use, for pruning by age; a folder that is only read stays so."""
+    try:
+        os.utime(path)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT):
+            raise
+
+
+def _not_written(path: Path, error: OSError) -> DataError:
+    return DataError(
+        f"cannot be written: {error.strerror}",
+        file=path,
+        allowed="room and the right to write; what is stored stays, and the same command goes on",
+    )

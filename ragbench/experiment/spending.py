@@ -1,0 +1,101 @@
+"""What a run with a budget spent, what it left out, and what finishing would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ragbench.config.schema import BudgetLimits
+from ragbench.experiment.plan import Plan
+from ragbench.experiment.results import Results
+from ragbench.llm import Budget
+from ragbench.types import Cause, Usage
+from ragbench.types.records import add_usage
+
+_OVER = Cause.OVER_BUDGET.word
+
+
+def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] | None:
+    """Return the `budget` of a summary, JSON-ready; None for a run without one.
+
+    What finishing costs is estimated: per item what the finished ones of the same kind took, on
+    average; None where none is finished, or where a price is not known.
+    """
+    limits = plan.config.budget
+    if limits == BudgetLimits():
+        return None
+    missing, costs = {}, list[Usage | None]()
+    for system, answers in results.answers.items():
+        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
+        if left:
+            missing[f"generate {system}"] = left
+            done = [o.value.usage for o in answers.outcomes if o.value is not None]
+            costs.append(_scaled(done, left))
+    for system, rows in results.judgements.items():
+        for judge in plan.judges:
+            own = [row for row in rows if row["judge"] == judge]
+            left = len({row["query_id"] for row in own if row["cause"] == _OVER})
+            if left:
+                missing[f"judge {system} ({judge})"] = left
+                done = [Usage(**row["usage"]) for row in own if row["cause"] != _OVER]
+                finished = len({row["query_id"] for row in own if row["cause"] != _OVER})
+                costs.append(_scaled(done, left, finished))
+    for name, ranking in results.rankings.items():
+        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
+        if left:
+            missing[f"retrieve {name}"] = left
+    return {
+        "limits": {
+            key: value
+            for key in ("usd", "tokens", "minutes")
+            if (value := getattr(limits, key)) is not None
+        },
+        "spent": {"usd": round(budget.spent_usd, 6), "tokens": budget.spent_tokens},
+        "reached": bool(missing),
+        "missing": missing,
+        "to_finish": _sum(costs) if missing else {"usd": 0.0, "tokens": 0},
+    }
+
+
+def budget_warning(spending: dict[str, Any]) -> str:
+    """Say that the budget was reached, what is missing, and what finishing would cost."""
+    missing = sum(spending["missing"].values())
+    first = max(spending["missing"], key=lambda name: spending["missing"][name])
+    cost = spending["to_finish"]
+    parts = []
+    if cost["usd"] is not None:
+        parts.append(f"{cost['usd']:.4g} USD")
+    if cost["tokens"] is not None:
+        parts.append(f"{cost['tokens']:,} tokens")
+    more = f"finishing takes about {' and '.join(parts)}" if parts else "its cost is not known"
+    return (
+        f"the budget was reached: {missing} items are left out, most of them in {first}; the "
+        f"others are a random sample; {more}: raise the budget and run the same command"
+    )
+
+
+def _scaled(done: Iterable[Usage], left: int, finished: int | None = None) -> Usage | None:
+    """What `left` further items take, going by the finished ones; None where there is none."""
+    found = list(done)
+    count = len(found) if finished is None else finished
+    if not count:
+        return None
+    total = add_usage(found)
+    factor = left / count
+    sent, received, usd = total.input_tokens, total.output_tokens, total.usd
+    return Usage(
+        None if sent is None else round(sent * factor),
+        None if received is None else round(received * factor),
+        None if usd is None else usd * factor,
+    )
+
+
+def _sum(costs: Iterable[Usage | None]) -> dict[str, Any]:
+    found = list(costs)
+    if any(cost is None for cost in found):
+        return {"usd": None, "tokens": None}
+    total = add_usage(cost for cost in found if cost is not None)
+    known = total.input_tokens is not None and total.output_tokens is not None
+    tokens = (total.input_tokens or 0) + (total.output_tokens or 0)
+    usd = None if total.usd is None else round(total.usd, 6)
+    return {"usd": usd, "tokens": tokens if known else None}

@@ -1,0 +1,347 @@
+"""The stages of a run: what is stored is read, what is missing is made and stored item by item."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from ragbench.errors import AdapterError, RagbenchError
+from ragbench.experiment.calls import Calls, Outcome
+from ragbench.experiment.components import calls_of
+from ragbench.experiment.generation import document_of, generate
+from ragbench.experiment.keys import (
+    STAGE_VERSIONS,
+    component_key,
+    hits_key,
+    passages_key,
+    query_key,
+)
+from ragbench.experiment.plan import Plan
+from ragbench.experiment.progress import Progress, Stage
+from ragbench.experiment.retrieval import retrieve
+from ragbench.experiment.shelf import Shelf, Shelves
+from ragbench.experiment.stored import (
+    read_predicted,
+    read_retrieved,
+    write_predicted,
+    write_retrieved,
+)
+from ragbench.llm import Budget
+from ragbench.retrieve.base import Borrowing, Indexing
+from ragbench.secrets import redact
+from ragbench.signature import fingerprint
+from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument
+
+_ROUNDS = 10
+
+Value = TypeVar("Value")
+Hits = list[list[ScoredDocument]]
+Keep = Callable[[int, Value], None]
+"""Told an item's position and what was made of it."""
+
+
+@dataclass(slots=True)
+class Work:
+    """How much of one stage was there already."""
+
+    items: int
+    """Items that the stage has."""
+    stored: int
+    """Items that did not need to be made."""
+    seconds: float = 0.0
+    """Wall time of making the others."""
+
+
+@dataclass
+class Stages:
+    """Retrieval and generation of a plan, each item made once and stored.
+
+    A stage's key holds all that its output depends on; what is stored under it is taken as it
+    is. Items that failed are stored as well, and made again only with `retry_failed`.
+    """
+
+    plan: Plan
+    shelves: Shelves
+    run_token: str
+    progress: Progress
+    budget: Budget = field(default_factory=Budget)
+    retry_failed: bool = False
+    work: dict[str, Work] = field(default_factory=dict)
+    """Stage -> how much of it was made."""
+    _ready: set[str] = field(default_factory=set)
+    _retrieved: dict[tuple[str, int], list[Outcome[Retrieved]]] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[Stage]:
+        """Show and time what a stage makes."""
+        start = time.perf_counter()
+        with self.progress.stage(name, total, unit) as stage:
+            yield stage
+        self.work.setdefault(name, Work(total, 0)).seconds += time.perf_counter() - start
+
+    def retrieved(self, name: str, top_k: int) -> list[Outcome[Retrieved]]:
+        """Return what a retriever finds, one outcome per query, at most `top_k` hits each."""
+        known = self._retrieved.get((name, top_k))
+        if known is None:
+            known = self._retrieved[name, top_k] = self._retrieve(name, top_k)
+        return known
+
+    def in_random_order(self, rows: Sequence[int]) -> list[int]:
+        """Return rows in an order that depends on the seed and the ids alone.
+
+        Whatever stops a run, what is done by then is a random sample, the same for each system.
+        """
+        seed, queries = str(self.plan.config.seed), self.plan.queries
+        return sorted(rows, key=lambda row: fingerprint([seed, queries[row].id]))
+
+    def _retrieve(self, name: str, top_k: int) -> list[Outcome[Retrieved]]:
+        plan, retriever = self.plan, self.plan.retrievers[name]
+        sources = list(getattr(retriever, "sources", ()))
+        failed, rankings = self._hits_of(sources, getattr(retriever, "depth", None) or top_k, top_k)
+        if sources:
+            per_query = [[source[row] for source in rankings] for row in range(len(plan.queries))]
+            keys = [
+                None if row in failed else hits_key(query, hits)
+                for row, (query, hits) in enumerate(zip(plan.queries, per_query, strict=True))
+            ]
+        else:
+            keys = [query_key(query) for query in plan.queries]
+        shelf = self.shelves.shelf("retrieve", name, self._retriever_key(name, top_k))
+        title = f"retrieve {name}"
+
+        def make(rows: Sequence[int], keep: Keep[Outcome[Retrieved]]) -> None:
+            self.make_ready(name)
+            with self.timed(title, len(rows)) as stage:
+
+                def take(number: int, outcome: Outcome[Retrieved]) -> None:
+                    keep(rows[number], outcome)
+                    stage.advance(1)
+
+                retrieve(
+                    retriever,
+                    [plan.queries[row] for row in rows],
+                    top_k,
+                    self._calls("retriever", name),
+                    take,
+                    [[source[row] for row in rows] for source in rankings] if sources else None,
+                )
+
+        found = self.fill(title, shelf, keys, read_retrieved, self._write_retrieved, make)
+        return [failed[row] if row in failed else found[row] for row in range(len(keys))]
+
+    def _calls(self, noun: str, name: str) -> Calls:
+        calls = calls_of(noun, name, self.plan.components.get(name))
+        return replace(calls, refused=self._refused)
+
+    def _refused(self) -> str | None:
+        if not self.budget.time_is_up:
+            return None
+        return f"not asked: the budget's {self.budget.minutes:g} minutes are over"
+
+    def rounds(self) -> list[list[int]]:
+        """Return growing random samples of the rows, the last of which is all of them.
+
+        Where money may run out, all systems go through one round before the next one begins, so
+        that they have much the same queries by then.
+        """
+        order = self.in_random_order(range(len(self.plan.queries)))
+        sizes = [-(-len(order) * part // _ROUNDS) for part in range(1, _ROUNDS + 1)]
+        return [order[:size] for size in dict.fromkeys(sizes)]
+
+    def _hits_of(
+        self, sources: Sequence[str], depth: int, top_k: int
+    ) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
+        """The first hits of each source with their texts; queries that failed at one of them."""
+        corpus, rankings = self.plan.corpus, list[Hits]()
+        failed: dict[int, Outcome[Retrieved]] = {}
+        for source in sources:
+            outcomes = self.retrieved(source, max(depth, top_k))
+            hits: Hits = []
+            for row, outcome in enumerate(outcomes):
+                if outcome.value is None:
+                    failed[row] = Outcome(None, outcome.cause, outcome.detail)
+                found = [] if outcome.value is None else outcome.value.documents[:depth]
+                hits.append([_with_text(hit, corpus) for hit in found])
+            rankings.append(hits)
+        return failed, rankings
+
+    def make_ready(self, name: str) -> Any:
+        """Return a retriever that can be asked: indexed, and given those that it borrows."""
+        retriever, corpus = self.plan.retrievers[name], self.plan.collection.documents
+        if name in self._ready:
+            return retriever
+        if isinstance(retriever, Indexing) and corpus is not None:
+            with self.timed(f"index {name}", len(corpus), "documents") as stage:
+                _index(name, retriever, corpus)
+                stage.advance(len(corpus))
+        if isinstance(retriever, Borrowing):
+            sources: Sequence[str] = getattr(retriever, "sources", ())
+            retriever.borrow([self.make_ready(source) for source in sources])
+        self._ready.add(name)
+        return retriever
+
+    def _retriever_key(self, name: str, top_k: int) -> str:
+        plan, retriever = self.plan, self.plan.retrievers[name]
+        inputs: dict[str, Any] = {"stage": STAGE_VERSIONS["retrieve"], "top_k": top_k}
+        if isinstance(retriever, Indexing):
+            inputs["corpus"] = plan.collection.fingerprints.get("corpus")
+        if isinstance(retriever, Borrowing):
+            sources: Sequence[str] = getattr(retriever, "sources", ())
+            inputs["borrows"] = [self._retriever_key(source, 0) for source in sources]
+        environment = plan.config.environment
+        return component_key(plan.components.get(name), self.run_token, environment, **inputs)
+
+    def generated(
+        self,
+        system: str,
+        generator: str,
+        passages: Sequence[list[Document] | None],
+        retrieved: Sequence[Outcome[Retrieved]],
+        rows: Collection[int] | None = None,
+    ) -> list[Outcome[Prediction]]:
+        """Return what a generator answers, one outcome per query.
+
+        Args:
+            system: The pair's name.
+            generator: The generator's name.
+            passages: What it gets; None for a query whose retrieval failed.
+            retrieved: The outcomes of retrieval, for the cause of such a failure.
+            rows: Only these are asked; the others are None where nothing is stored.
+        """
+        plan, component = self.plan, self.plan.components.get(generator)
+        keys = [
+            None if documents is None else passages_key(query, documents)
+            for query, documents in zip(plan.queries, passages, strict=True)
+        ]
+        key = component_key(
+            component,
+            self.run_token,
+            plan.config.environment,
+            stage=STAGE_VERSIONS["generate"],
+        )
+        title = f"generate {system}"
+
+        def make(missing: Sequence[int], keep: Keep[Outcome[Prediction]]) -> None:
+            rows = self.in_random_order(missing)
+            with self.timed(title, len(rows)) as stage:
+
+                def take(number: int, outcome: Outcome[Prediction]) -> None:
+                    keep(rows[number], outcome)
+                    stage.advance(1)
+
+                generate(
+                    plan.generators[generator],
+                    [plan.queries[row] for row in rows],
+                    [passages[row] for row in rows],
+                    [retrieved[row] for row in rows],
+                    self._calls("generator", generator),
+                    take,
+                )
+
+        shelf = self.shelves.shelf("generate", generator, key)
+        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, rows)
+        return [
+            Outcome(None, retrieved[row].cause, retrieved[row].detail)
+            if key is None
+            else found[row]
+            for row, key in enumerate(keys)
+        ]
+
+    def fill(
+        self,
+        title: str,
+        shelf: Shelf,
+        keys: Sequence[str | None],
+        read: Callable[[Mapping[str, Any]], Value],
+        write: Callable[[Value], dict[str, Any]],
+        make: Callable[[Sequence[int], Keep[Value]], None],
+        rows: Collection[int] | None = None,
+    ) -> list[Any]:
+        """Read the items that a shelf has and make the others.
+
+        Args:
+            title: The stage, for its counts.
+            shelf: Where its items are.
+            keys: Per row the item's key; None for a row that is not asked.
+            read: From what is stored to a value.
+            write: From a value to what is stored.
+            make: Makes the values of some rows, and tells each as soon as it is there.
+            rows: Only these are made; None makes all.
+
+        Returns:
+            Per row its value; None for a row that is not asked.
+        """
+        found: list[Any] = [None] * len(keys)
+        for row, key in enumerate(keys):
+            if key is not None and key in shelf:
+                kept = shelf.get(key)
+                if not (self.retry_failed and _failed(kept)):
+                    found[row] = read(kept)
+        missing = [row for row, key in enumerate(keys) if key is not None and found[row] is None]
+        asked = sum(key is not None for key in keys)
+        self.work.setdefault(title, Work(asked, asked - len(missing)))
+        if rows is not None:
+            chosen = set(rows)
+            missing = [row for row in missing if row in chosen]
+        if missing:
+
+            def keep(row: int, value: Value) -> None:
+                stored = write(value)
+                key = keys[row]
+                if key is not None and stored.get("cause") != Cause.OVER_BUDGET.word:
+                    shelf.put(key, stored)
+                # as it would be read: a run that was resumed differs in nothing
+                found[row] = read(stored)
+
+            make(missing, keep)
+        return found
+
+    def _write_retrieved(self, outcome: Outcome[Retrieved]) -> dict[str, Any]:
+        if outcome.value is not None:
+            hits = [_without_text(hit, self.plan.corpus) for hit in outcome.value.documents]
+            outcome = replace(outcome, value=Retrieved(hits, outcome.value.queries))
+        return self._without_secrets(write_retrieved(outcome))
+
+    def _write_predicted(self, outcome: Outcome[Prediction]) -> dict[str, Any]:
+        return self._without_secrets(write_predicted(outcome))
+
+    def _without_secrets(self, stored: dict[str, Any]) -> dict[str, Any]:
+        """What went wrong, in words of the user's code, may hold a key."""
+        if "detail" in stored:
+            stored["detail"] = redact(stored["detail"], self.plan.config.environment)
+        return stored
+
+
+def _failed(stored: Mapping[str, Any]) -> bool:
+    return "cause" in stored and Cause[stored["cause"].upper()].failed
+
+
+def _with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """A hit with the text that a generator would get for it."""
+    if hit.text is not None:
+        return hit
+    document = document_of(hit, corpus)
+    if document is None:
+        return hit
+    return ScoredDocument(hit.id, hit.score, document.text, document.title, hit.metadata)
+
+
+def _without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """A hit without a text that the corpus has anyway."""
+    document = corpus.get(hit.id) if hit.text is not None else None
+    if document is None or (hit.text, hit.title or "") != (document.text, document.title):
+        return hit
+    return replace(hit, text=None, title=None)
+
+
+def _index(name: str, retriever: Indexing, corpus: Sequence[Document]) -> None:
+    """Index the corpus; without an index there is nothing to go on with."""
+    try:
+        retriever.index(corpus)
+    except (KeyboardInterrupt, RagbenchError):
+        raise
+    except BaseException as error:  # code of the user's may raise anything
+        raise AdapterError(f"retriever '{name}': index: {type(error).__name__}: {error}") from error

@@ -1,0 +1,175 @@
+"""What stages produce as plain JSON values, and back: what a shelf keeps of it.
+
+Reading what was written gives an equal object, floats to the last bit. What a component puts into
+metadata becomes JSON as well: what has no JSON form is kept as its text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ragbench.experiment.calls import Outcome
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
+from ragbench.types import (
+    Cause,
+    Document,
+    Prediction,
+    Retrieved,
+    ScoredDocument,
+    Usage,
+    Verdict,
+)
+
+
+def write_retrieved(outcome: Outcome[Retrieved]) -> dict[str, Any]:
+    """Return an outcome of retrieval as JSON."""
+    value = outcome.value
+    if value is None:
+        return _outcome(outcome, None)
+    kept: dict[str, Any] = {"hits": [_hit(hit) for hit in value.documents]}
+    if value.queries:
+        kept["queries"] = list(value.queries)
+    return _outcome(outcome, kept)
+
+
+def read_retrieved(stored: Mapping[str, Any]) -> Outcome[Retrieved]:
+    """Read what `write_retrieved` wrote."""
+    value = stored.get("value")
+    if value is None:
+        return _read_outcome(stored, None)
+    hits = [_read_hit(*hit) for hit in value["hits"]]
+    return _read_outcome(stored, Retrieved(hits, value.get("queries", [])))
+
+
+def write_predicted(outcome: Outcome[Prediction]) -> dict[str, Any]:
+    """Return an outcome of generation as JSON."""
+    value = outcome.value
+    if value is None:
+        return _outcome(outcome, None)
+    usage = value.usage
+    kept: dict[str, Any] = {
+        "answer": value.answer,
+        "usage": [usage.input_tokens, usage.output_tokens, usage.usd],
+    }
+    if value.contexts is not None:
+        kept["contexts"] = [_plain([d.id, d.text, d.title, d.metadata]) for d in value.contexts]
+    if value.queries:
+        kept["queries"] = list(value.queries)
+    return _outcome(outcome, kept)
+
+
+def read_predicted(stored: Mapping[str, Any]) -> Outcome[Prediction]:
+    """Read what `write_predicted` wrote."""
+    value = stored.get("value")
+    if value is None:
+        return _read_outcome(stored, None)
+    contexts = value.get("contexts")
+    prediction = Prediction(
+        value["answer"],
+        None if contexts is None else [Document(*document) for document in contexts],
+        Usage(*value["usage"]),
+        value.get("queries", []),
+    )
+    return _read_outcome(stored, prediction)
+
+
+def write_verdict(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as JSON, without what is as always."""
+    usual = Verdict(None).to_dict()
+    kept = verdict.to_dict()
+    return {key: value for key, value in kept.items() if value != usual[key]}
+
+
+def read_verdict(stored: Mapping[str, Any]) -> Verdict:
+    """Read what `write_verdict` wrote."""
+    kept = {"score": None, **stored}
+    if "usage" in kept:
+        kept["usage"] = Usage(**kept["usage"])
+    return Verdict(**{**kept, "samples": tuple(kept.get("samples", ()))})
+
+
+def write_column(column: ScoreColumn) -> dict[str, Any]:
+    """Return a column of scores as JSON."""
+    return {
+        "name": column.name,
+        "values": [None if math.isnan(value) else value for value in column.values.tolist()],
+        "causes": column.causes.tolist(),
+        "signature": str(column.signature),
+        "direction": column.direction,
+        "range": [_number(column.low), _number(column.high)],
+        "aggregate": column.aggregate,
+        "total": None if column.total is None else _number(column.total),
+        "details": {str(row): detail for row, detail in column.details.items()},
+    }
+
+
+def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
+    """Read what `write_column` wrote."""
+    values = [math.nan if value is None else value for value in stored["values"]]
+    low, high = (float(bound) for bound in stored["range"])
+    total = stored["total"]
+    return ScoreColumn(
+        name=stored["name"],
+        values=np.array(values, dtype=np.float64),
+        causes=np.array(stored["causes"], dtype=np.uint8),
+        signature=Signature.parse(stored["signature"]),
+        direction=stored["direction"],
+        low=low,
+        high=high,
+        aggregate=stored["aggregate"],
+        total=None if total is None else float(total),
+        details={int(row): detail for row, detail in stored["details"].items()},
+    )
+
+
+def _outcome(outcome: Outcome[Any], value: Any) -> dict[str, Any]:
+    kept = {} if value is None else {"value": value}
+    if outcome.cause is not Cause.SCORED:
+        kept["cause"] = outcome.cause.word
+    if outcome.detail:
+        kept["detail"] = outcome.detail
+    if outcome.latency_ms is not None:
+        kept["ms"] = round(outcome.latency_ms, 3)
+    return kept
+
+
+def _read_outcome(stored: Mapping[str, Any], value: Any) -> Outcome[Any]:
+    cause = Cause[stored["cause"].upper()] if "cause" in stored else Cause.SCORED
+    return Outcome(value, cause, stored.get("detail", ""), stored.get("ms"))
+
+
+def _hit(hit: ScoredDocument) -> list[Any]:
+    """A hit as a list that ends where nothing more is known of it."""
+    score = None if hit.score is None else _number(float(hit.score))
+    parts = [hit.id, score, hit.text, hit.title, dict(hit.metadata) or None]
+    while len(parts) > 1 and parts[-1] is None:
+        parts.pop()
+    return [*parts[:4], _plain(parts[4])] if len(parts) == 5 else parts
+
+
+def _read_hit(
+    identifier: str,
+    score: float | str | None = None,
+    text: str | None = None,
+    title: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> ScoredDocument:
+    number = None if score is None else float(score)
+    return ScoredDocument(identifier, number, text, title, metadata or {})
+
+
+def _number(value: float) -> float | str:
+    """A float as JSON has it; infinities as the text that `float` reads."""
+    return value if math.isfinite(value) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value with its JSON form in the place of what JSON lacks."""
+    text = json.dumps(value, default=str, skipkeys=True)
+    return json.loads(text, parse_constant=str)

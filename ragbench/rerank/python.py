@@ -1,0 +1,45 @@
+"""Rerankers of the user's own: `type: "python:package.module:Name"` with `retriever:`.
+
+`Name` is a class (made with the options of the YAML), an object with `rerank(queries, hits,
+top_k)`, or a plain function `(question, hits)` that returns the hits in a better order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragbench.registry import adapt
+from ragbench.rerank.base import Reranker
+from ragbench.types import Query, ScoredDocument
+
+
+class CallableReranker:
+    """A plain function `(question, hits) -> hits` as a reranker."""
+
+    asks_one_by_one = True
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def rerank(
+        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
+    ) -> list[Any]:
+        """Ask the function for each query."""
+        return [
+            self._function(query.text, list(found))
+            for query, found in zip(queries, hits, strict=True)
+        ]
+
+
+def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker:
+    """Make a reranker of a class, an object or a function; see `ragbench.registry.adapt`."""
+    made: Reranker = adapt(
+        target,
+        options,
+        owner,
+        methods=("rerank",),
+        wrap=CallableReranker,
+        arguments="(question, hits)",
+    )
+    return made

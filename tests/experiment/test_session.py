@@ -1,0 +1,80 @@
+"""One run at a time in one place; the token of a run that was killed is given again."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ragbench.errors import DataError
+from ragbench.experiment.session import run_in
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from ragbench.experiment.session import run_in
+with run_in(Path(sys.argv[1])) as session:
+    print(session.token, flush=True)
+    time.sleep(60)
+"""
+
+
+def holder(repository, folder):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    )
+    return process, process.stdout.readline().strip()
+
+
+def test_a_second_run_is_refused_and_a_killed_holder_is_no_holder(tmp_path, repository):
+    process, token = holder(repository, tmp_path / "exp")
+    refusal = rf"exp: another run \(process {process.pid}\) is at work here"
+    with pytest.raises(DataError, match=refusal), run_in(tmp_path / "exp"):
+        pass
+    with run_in(tmp_path / "other") as elsewhere:
+        assert elsewhere.token != token
+
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+    with run_in(tmp_path / "exp") as session:
+        assert session.token == token
+
+
+def test_the_token_of_a_finished_run_is_gone(tmp_path):
+    with run_in(tmp_path / "exp") as first:
+        first.finished = True
+    with run_in(tmp_path / "exp") as second:
+        second.finished = True
+
+    assert first.token != second.token
+    assert list((tmp_path / "exp").iterdir()) == []
+
+
+def test_a_run_that_raises_is_unfinished(tmp_path):
+    with pytest.raises(KeyboardInterrupt), run_in(tmp_path / "exp") as first:
+        raise KeyboardInterrupt
+    with run_in(tmp_path / "exp") as second:
+        pass
+
+    assert first.token == second.token
+
+
+def test_a_damaged_state_is_no_state(tmp_path):
+    with run_in(tmp_path / "exp") as first:
+        pass
+    (tmp_path / "exp" / ".unfinished.tmp").write_text('{"tok')
+
+    with run_in(tmp_path / "exp") as second:
+        assert second.token != first.token
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(DataError, match="cannot be written: Not a directory"):
+        run_in(tmp_path / "file" / "exp").__enter__()
