@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragbench.comparison.slices import Slicing
 from ragbench.config.schema import Component, ExperimentConfig
 from ragbench.data.run_folder import file_name
 from ragbench.errors import DataError, OptionError
@@ -15,6 +16,7 @@ from ragbench.experiment.choices import Choices, narrow, sample
 from ragbench.experiment.components import PlannedJudge, build_generator, build_retriever
 from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import choose_answer_scores, choose_measures
+from ragbench.experiment.query_groups import cluster_labels, slicings
 from ragbench.experiment.stale import check_judgements
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Indexing
@@ -61,6 +63,10 @@ class Plan:
     """Name -> why a judge that runs only where it can does not run."""
     baseline: str | None
     """The retriever that others are compared with."""
+    clusters: list[str] | None
+    """The cluster of each query; None where each stands for itself."""
+    slicings: list[Slicing]
+    """The slices of the queries, field by field."""
     warnings: list[str]
     """What the reader must know before believing the numbers."""
 
@@ -103,6 +109,9 @@ def make_plan(
     if qrels is not None and collection.documents is not None and _reads_ids(measures):
         match = config.metrics.retrieval.match
         warnings += check_judgements(qrels, collection.documents, match, config.path)
+    clusters, lacking = cluster_labels(config, queries)
+    warnings += lacking
+    slices = slicings(config, queries, qrels, collection.answers)
     metrics, judges, skipped = choose_answer_scores(
         config, collection, choices, has_answers=has_answers
     )
@@ -132,6 +141,8 @@ def make_plan(
         judges=judges,
         skipped_judges=skipped,
         baseline=_baseline(config, list(collection.given), retrievers, given),
+        clusters=clusters,
+        slicings=slices,
         warnings=warnings,
     )
 

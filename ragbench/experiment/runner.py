@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.comparison.paired import Method, compare_systems
+from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config import load_config
 from ragbench.config.schema import DEFAULT_PASSAGES, ExperimentConfig
@@ -210,6 +211,20 @@ class _Runner:
         return judged
 
     def _compare(self) -> dict[str, Any]:
-        statistics = self.plan.config.statistics
-        method = Method(statistics.confidence, statistics.resamples, self.plan.config.seed)
-        return compare_systems(self.results.systems, self.plan.baseline, method)
+        plan, chosen = self.plan, self.plan.config.statistics
+        method = Method(
+            confidence=chosen.confidence,
+            resamples=chosen.resamples,
+            seed=plan.config.seed,
+            test=chosen.test,
+            correction=chosen.correction,
+            family=chosen.family,
+            cluster=chosen.cluster,
+        )
+        systems, baseline = self.results.systems, plan.baseline
+        found = compare_systems(systems, baseline, method, plan.clusters)
+        if plan.slicings:
+            found["slices"] = compare_slices(
+                systems, baseline, method, plan.slicings, plan.clusters
+            )
+        return found
