@@ -5,8 +5,9 @@ Nothing here knows a system, a measure or a file, opens anything or keeps state.
 `randomization_p_values`, `t_test_p_values`, `wilcoxon_p_values`, `mcnemar_p_values`; queries that
 belong together: `cluster_sums`. A family of comparisons: `holm_p_values`,
 `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Planning:
-`minimum_detectable_difference`, `queries_needed`. Raters: `cohen_kappa`, `krippendorff_alpha`,
-`spearman`, `kendall_tau_b`, `roc_auc`; their labels correct a judge's mean by `ppi_mean`.
+`minimum_detectable_difference`, `queries_needed`, `split_variance`, `cheapest_design`. Raters:
+`cohen_kappa`, `krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct
+a judge's mean by `ppi_mean`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ if TYPE_CHECKING:
     from ragbench.stats.rank_correlation import kendall_tau_b, spearman
     from ragbench.stats.roc import roc_auc
     from ragbench.stats.student import t_cdf, t_quantile, t_sf
+    from ragbench.stats.variance import (
+        Design,
+        VarianceComponent,
+        VarianceSplit,
+        cheapest_design,
+        split_variance,
+    )
     from ragbench.stats.wilcoxon import wilcoxon_p_values
 
 _HOMES = {
@@ -111,6 +119,13 @@ _HOMES = {
         "t_quantile",
         "t_sf",
     ),
+    "variance": (
+        "Design",
+        "VarianceComponent",
+        "VarianceSplit",
+        "cheapest_design",
+        "split_variance",
+    ),
     "wilcoxon": ("wilcoxon_p_values",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -140,6 +155,11 @@ __all__ = [
     "minimum_detectable_difference",
     "queries_needed",
     "noncentral_t_sf",
+    "VarianceSplit",
+    "VarianceComponent",
+    "split_variance",
+    "Design",
+    "cheapest_design",
     "Agreement",
     "mean_agreement",
     "raw_agreement",
