@@ -97,9 +97,7 @@ WORLDS = (
 
 def intervals(replicates: int) -> int:
     """Print a row per world and size; return how many bars were missed."""
-    print(
-        f"rule G, {replicates} replicates a cell, {RESAMPLES} resamples; shares in %; .05: decides that margin"
-    )
+    print(f"rule G, {replicates} replicates a cell, {RESAMPLES} resamples; shares in %")
     print(f"{'world':12s} {'n':>5s} {'cover':>6s} {'f.fail':>6s} {'f.pass':>6s} {'.05':>6s} same")
     missed = 0
     for world in WORLDS:
