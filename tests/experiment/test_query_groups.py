@@ -111,6 +111,13 @@ def test_fields_that_the_data_lack_are_refused(field):
 def test_an_experiment_with_clusters_and_slices(config_with_topics):
     experiment = rb.run_experiment(config_with_topics)
 
+    plain = rb.run_experiment({**config_with_topics, "statistics": {}})
+
+    def width(run):
+        low, high = run.summary["systems"][0]["scores"]["map"]["interval"]
+        return high - low
+
+    assert width(experiment) != width(plain)
     comparisons = json.loads((experiment.path / "comparisons.json").read_text())
     assert comparisons["cluster"] == "metadata.topic"
     assert comparisons["correction"] == "max_t"
