@@ -70,6 +70,27 @@ def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, tmp_
     assert shown in done.stdout
 
 
+def test_the_page_on_statistics_runs(repository, tmp_path):
+    import ragbench
+
+    page = (repository / "docs/statistics.md").read_text(encoding="utf-8")
+    (config,), (code,), names = blocks(page, "yaml"), blocks(page, "python"), {}
+    overrides = {"output": str(tmp_path), "dataset.path": str(repository / "datasets/example")}
+
+    experiment = ragbench.run_experiment(yaml.safe_load(config), overrides)
+    exec(compile(code, "statistics.md", "exec"), names)
+
+    assert experiment.comparisons["family"] == "all"
+    assert {row["field"] for row in experiment.comparisons["slices"]} == {
+        "query_length",
+        "relevant",
+    }
+    assert names["n"] == 128
+    assert [*names["shares"]] == ["query", "generator", "judge"]
+    assert names["design"].standard_error <= 0.02
+    assert len(names["bounds"]) == 5
+
+
 @pytest.mark.parametrize("name", ["reference.md", "metrics.md", "rubrics.md"])
 def test_generated_pages_are_not_stale(repository, name):
     import runpy

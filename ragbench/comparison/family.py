@@ -21,7 +21,8 @@ from ragbench.stats import (
 from ragbench.types import FloatArray
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
-Correction = Literal["holm", "benjamini_hochberg", "max_t"]
+Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t"]
+"""`bh` is short for `benjamini_hochberg`."""
 
 _WITHOUT_RESAMPLES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "t": t_test_p_values,

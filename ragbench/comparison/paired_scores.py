@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -78,8 +78,15 @@ Scored = tuple[ScoredSystems, SystemScores, str]
 """Where a score is from: all systems, the one in question, and the name of its score."""
 
 
-def pair_scores(now: Scored, before: Scored) -> PairedScores:
+def pair_scores(
+    now: Scored, before: Scored, clusters: Mapping[str, str] | None = None
+) -> PairedScores:
     """Put a score of two systems, from wherever they are, over the same queries in one order.
+
+    Args:
+        now: The score of the system that is tested.
+        before: The score of what it is tested against.
+        clusters: Query -> its cluster; None where each stands for itself.
 
     Raises:
         DataError: They may not be compared: signatures or query sets differ; says how.
@@ -91,7 +98,10 @@ def pair_scores(now: Scored, before: Scored) -> PairedScores:
         measures=[name],
     )
     old, new = (source.systems[name].columns[name] for source in met.sources)
-    return PairedScores(new, old, met.sources[1].query_ids)
+    ids = met.sources[1].query_ids
+    return PairedScores(
+        new, old, ids, None if clusters is None else [clusters[query] for query in ids]
+    )
 
 
 def worst_queries(pairs: PairedScores) -> list[dict[str, Any]]:

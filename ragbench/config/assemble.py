@@ -26,7 +26,7 @@ from ragbench.config.known_scores import known_scores
 from ragbench.config.load import decode, read_yaml
 from ragbench.config.overrides import Overrides, apply_overrides
 from ragbench.config.problems import Place, Report
-from ragbench.config.references import Context, check_reference, report_cycles
+from ragbench.config.references import Context, report_cycles
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
@@ -39,6 +39,7 @@ from ragbench.config.schema import (
     Top,
 )
 from ragbench.config.scores import check_metrics
+from ragbench.config.statistics import check_statistics
 from ragbench.config.sweep import Expanded, expand_sweeps
 from ragbench.config.tree import Item, PythonReader, variants
 from ragbench.errors import OptionError
@@ -293,13 +294,7 @@ class _Assembly:
             )
 
     def _statistics(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        values, written = self._block("statistics", Statistics)
-        block = self.tree.get("statistics")
-        baseline = block.get("baseline") if block is not None else None
-        # without retrievers the systems are those of the records, known when they are read
-        if baseline is not None and isinstance(baseline.value, str) and self.context.retrievers:
-            check_reference(baseline, self.context)
-        return values, written
+        return check_statistics(self._item("statistics"), self.context)
 
     def _gates(
         self, metrics: Metrics, generators: Mapping[str, Checked], loaders: Family
@@ -316,9 +311,12 @@ class _Assembly:
 
     def _block(self, name: str, record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The values of a block, and the block as plain data with its defaults."""
+        return check_block(self._item(name), record, self.report)
+
+    def _item(self, name: str) -> Item:
+        """The block as it stands in the file, or an empty one."""
         entry = self.tree.entries.get(name)
-        item = entry.item if entry else Item({}, self.tree.place, (name,))
-        return check_block(item, record, self.report)
+        return entry.item if entry else Item({}, self.tree.place, (name,))
 
 
 def _built(checked: Mapping[str, Checked]) -> dict[str, Component]:

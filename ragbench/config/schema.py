@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Words = Mapping[str, frozenset[str]]
 """Key -> words that the design has for it and this version lacks."""
 
+SLICES = ("query_length", "relevant", "answerable")
+"""What sorts queries into slices without metadata."""
+
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
 DEFAULT_DEPTH = 50
@@ -201,21 +204,36 @@ class RetrievalMetrics:
 class Statistics:
     """How intervals and tests are made."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"cluster", "family"})
-    planned_words: ClassVar[Words] = {
-        "test": frozenset({"mcnemar", "t", "wilcoxon"}),
-        "correction": frozenset({"bh", "benjamini_hochberg", "max_t"}),
-    }
-
     confidence: Annotated[float, Option("Level of the intervals.", gt=0, lt=1)] = 0.95
     resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
-    test: Annotated[Literal["randomization"], Option("Paired test over queries.")] = "randomization"
-    correction: Annotated[Literal["holm"], Option("Correction for several comparisons.")] = "holm"
+    test: Annotated[
+        Literal["randomization", "t", "wilcoxon", "mcnemar"],
+        Option("Paired test over queries; `mcnemar`: of hits and misses."),
+    ] = "randomization"
+    correction: Annotated[
+        Literal["holm", "benjamini_hochberg", "bh", "max_t"],
+        Option("Correction for several comparisons; `bh` is short for benjamini_hochberg."),
+    ] = "holm"
+    family: Annotated[
+        Literal["measure", "all"],
+        Option("What is corrected together: the comparisons of one measure, or of all measures."),
+    ] = "measure"
     baseline: Annotated[
         str | None,
         Option(
             "Retriever that the others are compared with; default: the first.",
             refers_to="retriever",
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        Option("metadata.<key> of the queries: those with equal values are one unit."),
+    ] = None
+    slices: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            f"What sorts the queries into slices: {', '.join(SLICES)}, metadata.<key>; each is "
+            "tested for having become worse; default: none."
         ),
     ] = None
 

@@ -15,7 +15,7 @@ from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.config.gate_block import COSTS, Gate
 from ragbench.errors import DataError
 from ragbench.experiment.gate_files import GateFiles, find_score
-from ragbench.experiment.plan import Plan
+from ragbench.experiment.plan import Plan, method_of
 from ragbench.experiment.results import Results
 from ragbench.report.digits import counted
 from ragbench.secrets import redact
@@ -37,6 +37,8 @@ class GatedRun:
     """What the gates refer to."""
     n_queries: int
     """How many queries the data set has; more than were asked in a sample."""
+    clusters: Mapping[str, str] | None = None
+    """Query -> its cluster; None where each stands for itself."""
 
     @property
     def is_sample(self) -> bool:
@@ -48,20 +50,21 @@ def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
         return dict(summary)
-    fingerprints, statistics = plan.collection.fingerprints, plan.config.statistics
+    fingerprints, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
     scored = ScoredSystems(
         "this run",
         {system.name: system for system in results.systems},
-        [query.id for query in plan.queries],
+        ids,
         plan.baseline,
         {part: fingerprints[part] for part in ("queries",) if part in fingerprints},
     )
     run = GatedRun(
         scored=scored,
         summary=summary,
-        method=Method(statistics.confidence, statistics.resamples, plan.config.seed),
+        method=method_of(plan),
         files=plan.gate_files,
         n_queries=len(plan.collection.queries),
+        clusters=None if plan.clusters is None else dict(zip(ids, plan.clusters, strict=True)),
     )
     secrets = plan.config.environment
     gates = [
@@ -166,7 +169,7 @@ def _decide_system(
         return GateVerdict("undecided", lacks if gate.file is not None else itself)
     try:
         theirs = str(find_score(score, list(other.columns)))
-        pairs = pair_scores((run.scored, system, score), (base, other, theirs))
+        pairs = pair_scores((run.scored, system, score), (base, other, theirs), run.clusters)
     except DataError as error:
         if run.is_sample:
             n, total = len(run.scored.query_ids), run.n_queries

@@ -79,7 +79,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
     confidence = plan.config.statistics.confidence
     summaries = {
         system.name: {
-            name: summarize(column, confidence=confidence)
+            name: summarize(column, confidence=confidence, clusters=plan.clusters)
             for name, column in system.columns.items()
         }
         for system in results.systems

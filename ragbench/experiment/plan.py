@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ragbench.comparison.paired import Method
+from ragbench.comparison.slices import Slicing
 from ragbench.config.schema import Component, ExperimentConfig
 from ragbench.data.run_folder import file_name
 from ragbench.errors import DataError, OptionError
@@ -17,6 +19,7 @@ from ragbench.experiment.components import PlannedJudge, build_generator, build_
 from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import choose_answer_scores, choose_measures
 from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
+from ragbench.experiment.query_groups import cluster_labels, slicings
 from ragbench.experiment.stale import check_judgements
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Indexing
@@ -66,6 +69,10 @@ class Plan:
     """Name -> why a judge that runs only where it can does not run."""
     baseline: str | None
     """The retriever that others are compared with."""
+    clusters: list[str] | None
+    """The cluster of each query; None where each stands for itself."""
+    slicings: list[Slicing]
+    """The slices of the queries, field by field."""
     warnings: list[str]
     """What the reader must know before believing the numbers."""
     gate_files: GateFiles
@@ -121,6 +128,9 @@ def make_plan(
     if qrels is not None and collection.documents is not None and _reads_ids(measures):
         match = config.metrics.retrieval.match
         warnings += check_judgements(qrels, collection.documents, match, config.path)
+    clusters, lacking = cluster_labels(config, queries)
+    warnings += lacking
+    slices = slicings(config, queries, qrels, collection.answers)
     metrics, judges, skipped = choose_answer_scores(
         config, collection, choices, has_answers=has_answers
     )
@@ -151,12 +161,28 @@ def make_plan(
         judges=judges,
         skipped_judges=skipped,
         baseline=_baseline(config, list(collection.given), retrievers, given),
+        clusters=clusters,
+        slicings=slices,
         warnings=warnings,
         gate_files=gate_files,
     )
     if choices.judge and not choices.only:
         check_gate_names(config.gates, _scores(plan), plan.all_systems)
     return plan
+
+
+def method_of(plan: Plan) -> Method:
+    """Return how the systems of a run are compared, in tables and by gates."""
+    chosen = plan.config.statistics
+    return Method(
+        confidence=chosen.confidence,
+        resamples=chosen.resamples,
+        seed=plan.config.seed,
+        test=chosen.test,
+        correction=chosen.correction,
+        family=chosen.family,
+        cluster=chosen.cluster,
+    )
 
 
 def _scores(plan: Plan) -> list[str]:

@@ -12,6 +12,7 @@ from ragbench.report.digits import MISSING, counted, printable, significant
 from ragbench.report.headline import headline
 from ragbench.report.legend import legend
 from ragbench.report.section import Group, build_section, find_baselines
+from ragbench.report.slices import build_slices
 
 Json = Mapping[str, Any]
 
@@ -45,6 +46,7 @@ def lay_out(summary: Json, comparisons: Json) -> Layout:
         headlines=(*_gate_counts(gates), *_headlines(summary, groups, sections, families)),
         gates=tuple(sorted(gates, key=lambda gate: _GATES_FIRST.get(gate.verdict, 2))),
         sections=tuple(sections),
+        slices=build_slices(comparisons),
         legend=tuple(legend(sections, {**_confidence(summary), **comparisons})),
         notes=_lines(dataset.get("notes"), summary.get("notes")),
         warnings=_lines(incomplete, summary.get("warnings")),

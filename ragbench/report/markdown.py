@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from ragbench.report.base import COST_HEADS, Layout, ScoreCell, Section
+from ragbench.report.base import COST_HEADS, SLICE_HEADS, Layout, ScoreCell, Section, Slices
 from ragbench.report.layout import lay_out
 
 Json = Mapping[str, Any]
@@ -47,6 +47,8 @@ def render_markdown(summary: Json, comparisons: Json) -> str:
         blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
     for section in page.sections:
         blocks += _section(section)
+    if page.slices:
+        blocks += _slices(page.slices)
     if page.legend:
         blocks.append(["### how to read it"])
         blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
@@ -105,6 +107,15 @@ def _section(section: Section) -> list[list[str]]:
         blocks.append(table_lines(head, zip(names, *columns, strict=True), numbers=True))
     blocks.append([f"- {escape(line)}" for line in section.counts])
     return blocks
+
+
+def _slices(slices: Slices) -> list[list[str]]:
+    table = [table_lines(SLICE_HEADS, [_escaped(astuple(row)) for row in slices.rows])]
+    return [
+        ["### slices"],
+        *(table if slices.rows else []),
+        [f"- {escape(line)}" for line in slices.lines],
+    ]
 
 
 def _score(cell: ScoreCell) -> str:

@@ -5,8 +5,10 @@ Nothing here knows a system, a measure or a file, opens anything or keeps state.
 `randomization_p_values`, `t_test_p_values`, `wilcoxon_p_values`, `mcnemar_p_values`; queries that
 belong together: `cluster_sums`. A family of comparisons: `holm_p_values`,
 `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Planning:
-`minimum_detectable_difference`, `queries_needed`. Raters: `cohen_kappa`, `krippendorff_alpha`,
-`spearman`, `kendall_tau_b`, `roc_auc`; their labels correct a judge's mean by `ppi_mean`.
+`minimum_detectable_difference`, `queries_needed`, `split_variance`, `cheapest_design`. Looking
+early: `look_sizes`, `spending_bounds`, `interim_interval`, `betting_interval`. Raters:
+`cohen_kappa`, `krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct
+a judge's mean by `ppi_mean`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragbench.stats.agreement import Agreement, mean_agreement, raw_agreement
+    from ragbench.stats.betting import betting_interval
     from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
     from ragbench.stats.clusters import cluster_sums
     from ragbench.stats.difference import (
@@ -45,7 +48,15 @@ if TYPE_CHECKING:
     from ragbench.stats.randomization import randomization_p_values
     from ragbench.stats.rank_correlation import kendall_tau_b, spearman
     from ragbench.stats.roc import roc_auc
+    from ragbench.stats.sequential import interim_interval, look_sizes, spending_bounds
     from ragbench.stats.student import t_cdf, t_quantile, t_sf
+    from ragbench.stats.variance import (
+        Design,
+        VarianceComponent,
+        VarianceSplit,
+        cheapest_design,
+        split_variance,
+    )
     from ragbench.stats.wilcoxon import wilcoxon_p_values
 
 _HOMES = {
@@ -54,6 +65,7 @@ _HOMES = {
         "mean_agreement",
         "raw_agreement",
     ),
+    "betting": ("betting_interval",),
     "bootstrap": (
         "bca_bootstrap",
         "percentile_bootstrap",
@@ -106,10 +118,22 @@ _HOMES = {
     ),
     "randomization": ("randomization_p_values",),
     "roc": ("roc_auc",),
+    "sequential": (
+        "interim_interval",
+        "look_sizes",
+        "spending_bounds",
+    ),
     "student": (
         "t_cdf",
         "t_quantile",
         "t_sf",
+    ),
+    "variance": (
+        "Design",
+        "VarianceComponent",
+        "VarianceSplit",
+        "cheapest_design",
+        "split_variance",
     ),
     "wilcoxon": ("wilcoxon_p_values",),
 }
@@ -140,6 +164,15 @@ __all__ = [
     "minimum_detectable_difference",
     "queries_needed",
     "noncentral_t_sf",
+    "look_sizes",
+    "spending_bounds",
+    "interim_interval",
+    "betting_interval",
+    "VarianceSplit",
+    "VarianceComponent",
+    "split_variance",
+    "Design",
+    "cheapest_design",
     "Agreement",
     "mean_agreement",
     "raw_agreement",

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
 
+_ROUNDING = 1e-12
+
+
 def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
     """Sum each column of paired differences over the queries of a cluster.
 
@@ -47,7 +50,7 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
     np.add.at(sums, codes, known)
     np.add.at(sizes, codes, np.abs(known))
     np.add.at(counts, codes, scored)
-    sums[np.abs(sums) <= 1e-12 * sizes] = 0.0  # .1 + .2 - .3: no change
+    sums[np.abs(sums) <= _ROUNDING * sizes] = 0.0  # .1 + .2 - .3: no change
     sums[counts == 0] = np.nan
     return sums
 
@@ -76,4 +79,6 @@ def cluster_units(d: FloatArray, codes: NDArray[np.intp], n_clusters: int) -> Fl
     """
     mean = float(d.mean())
     residuals = np.bincount(codes, weights=d - mean, minlength=n_clusters)
+    rounding = _ROUNDING * np.bincount(codes, weights=np.abs(d), minlength=n_clusters)
+    residuals[np.abs(residuals) <= rounding] = 0.0  # equal scores have no spread
     return np.asarray(mean + residuals * (n_clusters / len(d)), dtype=np.float64)

@@ -206,8 +206,6 @@ def _marks(text):
     [
         ("apps: {}\n", "apps"),
         ("executor: {type: ray}\n", "executor.type"),
-        ("statistics: {cluster: metadata.topic}\n", "statistics.cluster"),
-        ("statistics: {test: wilcoxon}\n", "statistics.test"),
         ("metrics: {verify: true}\n", "metrics.verify"),
         ("metrics: {judge: {type: nli, rubrics: []}}\n", "metrics.judge.type"),
         ("generators: {gpt: {type: openai, model: m}}\n", "generators.gpt.type"),

@@ -99,6 +99,17 @@ def test_covers_though_the_queries_of_a_cluster_agree():
     assert covered[1] / 1_000 < 0.85, "without clusters the interval is far too narrow"
 
 
+@pytest.mark.parametrize("method", ["default", "percentile", "bca"])
+def test_equal_differences_have_no_spread_but_a_width(method):
+    """Sums of .1 over clusters of other sizes differ by rounding alone."""
+    found = difference_interval(
+        [0.1] * 30, clusters=["a"] * 7 + ["b"] * 20 + ["c"] * 3, method=method
+    )
+
+    assert found.rule == "plus_four"
+    assert found.upper - found.lower > 0.5
+
+
 def test_labels_are_one_per_query():
     with pytest.raises(OptionError, match=r"clusters: found 'shape \(2,\)', allowed: 3 labels"):
         cluster_sums([[0.1]] * 3, ["a", "b"])
