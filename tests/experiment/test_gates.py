@@ -217,3 +217,20 @@ def test_a_certificate_of_another_rubric_is_an_error(config, tmp_path):
 
     with pytest.raises((ConfigError, DataError), match="did you mean 'faithfulness'"):
         run(config, {"certificate": "judge.json", "rubric": "faithfulnes", "min_kappa": 0.6})
+
+
+def test_named_clusters_are_the_unit(config, data):
+    queries = data / "queries.jsonl"
+    rows = [json.loads(line) for line in queries.read_text().splitlines()]
+    topics = [{**row, "metadata": {"topic": f"t{i % 2}"}} for i, row in enumerate(rows)]
+    queries.write_text("".join(f"{json.dumps(row)}\n" for row in topics))
+    clustered = {**config, "statistics": {"cluster": "metadata.topic"}}
+    mine = {"mine": lambda question, top_k: sorted(CORPUS)}
+
+    found = run(
+        clustered, {"measure": "ndcg@10", "system": "mine", "max_drop": 0.05}, retrievers=mine
+    )
+
+    [gate] = found.summary["gates"]
+    assert (gate["verdict"], gate["n_clusters"]) == ("undecided", 2)
+    assert gate["why"].startswith("2 clusters are too few")
