@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Problem,
         RagbenchError,
     )
+    from ragbench.experiment.compare import Comparison, compare
     from ragbench.experiment.result import Experiment, load_experiment
     from ragbench.experiment.runner import run_experiment
     from ragbench.score.judge.judge import Judge
@@ -75,6 +76,7 @@ _HOMES = {
         "Problem",
         "RagbenchError",
     ),
+    "experiment.compare": ("Comparison", "compare"),
     "experiment.result": ("Experiment", "load_experiment"),
     "experiment.runner": ("run_experiment",),
     "score.judge.judge": ("Judge",),
@@ -121,6 +123,7 @@ __all__ = [
     "AdapterError",
     "BERTScorer",
     "Collection",
+    "Comparison",
     "ConfigError",
     "DataError",
     "Document",
@@ -146,6 +149,7 @@ __all__ = [
     "bleu",
     "bpref",
     "chrf",
+    "compare",
     "contains",
     "dcg",
     "err",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -80,6 +81,32 @@ def check_writable(folder: Path) -> None:
         for path in missing:
             with suppress(OSError):  # not empty: somebody else is at work there
                 path.rmdir()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock that other processes wait for; it ends with the process, however that ends.
+
+    Args:
+        path: The file that stands for the lock; made where it is absent, and left.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as stream:
+        if sys.platform == "win32":
+            import msvcrt
+
+            while True:
+                try:
+                    stream.seek(0)
+                    msvcrt.locking(stream.fileno(), msvcrt.LK_LOCK, 1)
+                    break
+                except OSError:  # it gives up after ten seconds; a run takes longer
+                    continue
+        else:
+            import fcntl
+
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def point_at(link: Path, target: str) -> None:

@@ -1,6 +1,7 @@
 """README and docs stay true: their commands, their code and the result that they show."""
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -67,6 +68,27 @@ def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, tmp_
 
     (shown,) = blocks(readme, "text")
     assert shown in done.stdout
+
+
+def test_the_page_on_statistics_runs(repository, tmp_path):
+    import ragbench
+
+    page = (repository / "docs/statistics.md").read_text(encoding="utf-8")
+    (config,), (code,), names = blocks(page, "yaml"), blocks(page, "python"), {}
+    overrides = {"output": str(tmp_path), "dataset.path": str(repository / "datasets/example")}
+
+    experiment = ragbench.run_experiment(yaml.safe_load(config), overrides)
+    exec(compile(code, "statistics.md", "exec"), names)
+
+    assert experiment.comparisons["family"] == "all"
+    assert {row["field"] for row in experiment.comparisons["slices"]} == {
+        "query_length",
+        "relevant",
+    }
+    assert names["n"] == 128
+    assert [*names["shares"]] == ["query", "generator", "judge"]
+    assert names["design"].standard_error <= 0.02
+    assert len(names["bounds"]) == 5
 
 
 @pytest.mark.parametrize("name", ["reference.md", "metrics.md", "rubrics.md"])
@@ -141,6 +163,29 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     assert (system.content, user.content) == ("Answer in one word.", "1. A.\nQ?")
     for link in re.findall(r"\]\(([a-z./]+\.(?:md|yaml))\)", page):
         assert (repository / "docs" / link).exists()
+
+
+def test_the_page_on_comparing_runs(repository, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("configs", "datasets"):
+        (tmp_path / name).symlink_to(repository / name)
+    page = (repository / "docs" / "comparing.md").read_text(encoding="utf-8")
+    shell, (shown,), (code,) = (blocks(page, kind) for kind in ("bash", "text", "python"))
+    printed = []
+    for line in "".join([*shell[:2], shell[3]]).splitlines():
+        done = subprocess.run(
+            [sys.executable, "-m", *shlex.split(line)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    names = {}
+
+    exec(compile(code, "comparing.md", "exec"), names)
+
+    assert printed[3].startswith(shown)
+    assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[4]
+    found = names["found"]
+    assert (found.differences[0]["difference"], found.gates[0]["verdict"]) == (0.5, "pass")
 
 
 def test_linked_pages_exist(readme, repository):

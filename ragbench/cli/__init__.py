@@ -21,6 +21,8 @@ _COMMANDS = {
     "validate": "Check a config, and say how its data are read.",
     "init": "Write a config to start from.",
     "score": "Score run files as trec_eval does, or predictions against references.",
+    "compare": "Compare runs with a baseline: what changed, and whether it is real.",
+    "baseline": "Write a run's scores per query to one small file, to be committed.",
     "calibrate": "Compare a judge with people: draw a sheet, then certify against its labels.",
     "list": "List components, measures, metrics and rubrics.",
     "cache": "Show or prune what is stored between runs.",
@@ -54,7 +56,7 @@ class _LazyGroup(click.Group):
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done; 1 a gate failed; 2 bad usage, config or data; 3 incomplete; "
-    "70 internal error; 130 interrupted.",
+    "4 a gate cannot be decided (--strict); 70 internal error; 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="ragbench", message="%(prog)s %(version)s")
 def group() -> None:

@@ -50,6 +50,7 @@ class _Command(click.Command):
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
 )
+@click.option("--strict", is_flag=True, help="Exit with 4 where a gate is undecided.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of the tables.")
 @click.option("--quiet", is_flag=True, help="No progress and no notes.")
 @click.pass_context
@@ -62,6 +63,7 @@ def command(
     judge_replay: bool,
     retry_failed: bool,
     overrides: tuple[str, ...],
+    strict: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -71,10 +73,12 @@ def command(
     does only what changed, and one that was stopped goes on where it was. The run folder is
     written at the end, whole or not at all.
     """
+    from ragbench.cli.github import report_to_github
     from ragbench.config import load_config
     from ragbench.data.run_folder import to_json
     from ragbench.errors import AdapterError
     from ragbench.experiment.choices import Choices
+    from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.progress import Progress
     from ragbench.report.table import render_terminal
@@ -115,7 +119,8 @@ def command(
             report=_shown(experiment.path),
         )
         click.echo(tables)
-    ctx.exit(experiment.exit_code)
+    report_to_github(experiment.summary, experiment.comparisons, config, os.environ)
+    ctx.exit(exit_code_of(experiment.summary, strict=strict))
 
 
 def _shown(folder: Path) -> str:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from ragbench.comparison.family import Correction, Test, adjust_family
+from ragbench.comparison.pairs import Pair, having, pair_systems
 from ragbench.comparison.summary import finite, mean_of
-from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.comparison.systems import SystemScores
 from ragbench.score.base import ScoreColumn
 from ragbench.stats import (
+    cluster_sums,
     difference_interval,
     effect_size,
-    holm_p_values,
+    effect_size_interval,
     minimum_detectable_difference,
-    paired_differences,
-    randomization_p_values,
-    resamples_needed,
     tied_with_best,
 )
 from ragbench.types import FloatArray
 
 SCHEMA = "ragbench.comparison/1"
+
+Labels = np.ndarray[tuple[int], np.dtype[Any]]
+"""Which cluster each query is in."""
+Families = Literal["measure", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,50 +40,73 @@ class Method:
     """Sign flips of a randomization test, and bootstrap resamples."""
     seed: int = 13
     """Seed of all resampling."""
+    test: Test = "randomization"
+    """Paired test over queries."""
+    correction: Correction = "holm"
+    """How the p-values of a family are adjusted."""
+    family: Families = "measure"
+    """`measure`: the comparisons by one measure; `all`: those by all measures together."""
+    cluster: str | None = None
+    """What names the clusters; None where each query stands for itself."""
 
 
 def compare_systems(
-    systems: Sequence[SystemScores], baseline: str | None, method: Method
+    systems: Sequence[SystemScores],
+    baseline: str | None,
+    method: Method,
+    clusters: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Compare the systems that have a measure, measure by measure.
 
-    The family of a measure is its comparisons with the baseline: their p-values are adjusted
-    together by Holm's procedure. Only queries that both systems have a score for are compared.
+    The p-values of a family are adjusted together: by default those of a measure's comparisons
+    with the baseline, by Holm's procedure. Only queries that both systems have a score for are
+    compared.
 
     Args:
         systems: All systems of one experiment, over the same queries in the same order.
         baseline: The retriever that the others are compared with.
-        method: Confidence, resampling, seed.
+        method: Confidence, tests, resampling, seed.
+        clusters: The cluster of each query, where queries belong together.
 
     Returns:
         The mapping of `comparisons.json`, JSON-ready.
     """
-    by_name = {system.name: system for system in systems}
-    names = dict.fromkeys(name for system in systems for name in system.columns)
+    labels = None if clusters is None else np.asarray(clusters)
+    pairs = pair_systems(systems, baseline)
+    families = list(pairs.values())
+    if method.family == "all":
+        families = [tuple(pair for family in families for pair in family)]
+    compared: dict[str, list[dict[str, Any]]] = {name: [] for name in pairs}
+    for family in families:
+        for pair, comparison in zip(family, _compare(family, method, labels), strict=True):
+            compared[pair.measure].append(comparison)
     return {
         "schema": SCHEMA,
         "baseline": baseline,
         "confidence": method.confidence,
-        "test": "randomization",
-        "correction": "holm",
+        "test": method.test,
+        "correction": method.correction,
+        "family": method.family,
+        "cluster": method.cluster,
         "resamples": method.resamples,
         "seed": method.seed,
-        "measures": [_compare_measure(name, by_name, baseline, method) for name in names],
+        "measures": [
+            _measure(name, having(name, systems), comparisons, method, labels)
+            for name, comparisons in compared.items()
+        ],
     }
 
 
-def _compare_measure(
-    name: str, systems: Mapping[str, SystemScores], baseline: str | None, method: Method
+def _measure(
+    name: str,
+    systems: Mapping[str, SystemScores],
+    comparisons: list[dict[str, Any]],
+    method: Method,
+    clusters: Labels | None,
 ) -> dict[str, Any]:
-    having = {s.name: s for s in systems.values() if name in s.columns}
-    first = next(iter(having.values()))
+    first = next(iter(systems.values()))
     column = first.columns[name]
-    best, tied = _best(name, having, method)
-    pairs = [
-        (system, other)
-        for system in having.values()
-        if (other := baseline_of(system, having, baseline)) is not None
-    ]
+    best, tied = _best(name, systems, method, clusters)
     return {
         "measure": name,
         "kind": first.kinds[name],
@@ -87,80 +114,95 @@ def _compare_measure(
         "signature": str(column.signature),
         "best": best,
         "tied_with_best": tied,
-        "comparisons": _compare_pairs(name, pairs, method) if column.aggregate != "sum" else [],
+        "comparisons": comparisons,
     }
 
 
 def _best(
-    name: str, having: Mapping[str, SystemScores], method: Method
+    name: str, systems: Mapping[str, SystemScores], method: Method, clusters: Labels | None
 ) -> tuple[str | None, list[str]]:
     """The system with the best mean and those that max-T does not tell from it, in config order."""
-    columns = [system.columns[name] for system in having.values()]
+    columns = [system.columns[name] for system in systems.values()]
     means = np.array([mean_of(column) for column in columns])
     if columns[0].aggregate == "sum" or not np.isfinite(means).any():
         return None, []
     higher = columns[0].direction == "higher"
-    names = list(having)
+    names = list(systems)
     best = names[int(np.nanargmax(means if higher else -means))]
     mask = tied_with_best(
         np.column_stack([column.values for column in columns]),
         higher_is_better=higher,
         alpha=1 - method.confidence,
+        clusters=clusters,
         resamples=method.resamples,
         seed=method.seed,
     )
     return best, [each for each, tied in zip(names, mask, strict=True) if tied]
 
 
-def _compare_pairs(
-    name: str, pairs: Sequence[tuple[SystemScores, SystemScores]], method: Method
+def _compare(
+    family: Sequence[Pair], method: Method, clusters: Labels | None
 ) -> list[dict[str, Any]]:
     """Test the pairs as one family; a query that one of the two has no score for is left out."""
-    if not pairs:
+    if not family:
         return []
-    columns = [(system.columns[name], other.columns[name]) for system, other in pairs]
-    table = np.column_stack([paired_differences(x.values, y.values) for x, y in columns])
+    table = np.column_stack([pair.differences for pair in family])
     alpha = 1 - method.confidence
-    # as many flips as Holm's smallest threshold needs, or no pair could ever differ
-    resamples = max(method.resamples, resamples_needed(len(pairs), alpha=alpha))
-    p_values = randomization_p_values(table, resamples=resamples, seed=method.seed)
+    found = adjust_family(
+        table if clusters is None else cluster_sums(table, clusters),
+        test=method.test,
+        correction=method.correction,
+        alpha=alpha,
+        resamples=method.resamples,
+        seed=method.seed,
+    )
     return [
         {
-            "system": system.name,
-            "baseline": other.name,
-            **_describe(difference[~np.isnan(difference)], column, method),
+            "system": pair.system,
+            "baseline": pair.baseline,
+            **describe(pair.differences, pair.column, method, clusters),
+            "test": test,
+            "resamples": found.resamples if test == "randomization" else None,
             "p": finite(p),
             "p_adjusted": finite(adjusted),
             "differs": bool(adjusted <= alpha),
         }
-        for (system, other), (column, _), difference, p, adjusted in zip(
-            pairs, columns, table.T, p_values, holm_p_values(p_values), strict=True
+        for pair, test, p, adjusted in zip(
+            family, found.tests, found.p, found.adjusted, strict=True
         )
     ]
 
 
-def _describe(d: FloatArray, column: ScoreColumn, method: Method) -> dict[str, Any]:
+def describe(
+    differences: FloatArray, column: ScoreColumn, method: Method, clusters: Labels | None
+) -> dict[str, Any]:
+    """Describe the differences of the queries that both have: how large, how sure, of how many."""
+    compared = ~np.isnan(differences)
+    d, labels = differences[compared], None if clusters is None else clusters[compared]
     if not len(d):
         nothing = dict.fromkeys(("difference", "rule", "effect_size", "minimum_detectable"))
-        return {**nothing, "interval": [None, None], "n": 0, "n_changed": 0}
+        ends: list[float | None] = [None, None]
+        return {**nothing, "interval": ends, "effect_interval": ends, "n": 0, "n_changed": 0}
     found = difference_interval(
         d,
         range=(column.low, column.high),
         confidence=method.confidence,
+        clusters=labels,
         resamples=method.resamples,
         seed=method.seed,
     )
-    detectable = (
-        minimum_detectable_difference(found.sd, found.n, confidence=method.confidence)
-        if found.n > 1
-        else float("nan")
+    detectable = minimum_detectable_difference(
+        found.sd, found.n_units, confidence=method.confidence
     )
+    effect_ends = effect_size_interval(d, confidence=method.confidence, clusters=labels)
     return {
         "difference": finite(found.mean),
         "interval": [finite(found.lower), finite(found.upper)],
         "n": found.n,
         "n_changed": found.n_changed,
+        **({} if labels is None else {"n_clusters": found.n_clusters}),
         "rule": found.rule,
         "effect_size": finite(effect_size(d)),
+        "effect_interval": [finite(limit) for limit in effect_ends],
         "minimum_detectable": finite(detectable),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,8 @@ class ScoreSummary:
     """How the values became one number."""
     signature: str
     """What the number depends on."""
+    range: tuple[float, float] = (0.0, 1.0)
+    """The smallest and the largest possible value of one query; infinite where unbounded."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mapping of `summary.json`; null where there is no number."""
@@ -47,15 +50,19 @@ class ScoreSummary:
             "bounds": _pair(self.bounds),
             "direction": self.direction,
             "aggregate": self.aggregate,
+            "range": _pair(self.range),
             "signature": self.signature,
         }
 
 
-def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
+def summarize(
+    column: ScoreColumn, *, confidence: float = 0.95, clusters: Sequence[str] | None = None
+) -> ScoreSummary:
     """Aggregate a column of scores.
 
     Queries without a score are left out of the mean, and counted: those that failed by cause,
-    the others as not applicable. The bounds say how much the failed ones could matter.
+    the others as not applicable. The bounds say how much the failed ones could matter. With
+    clusters, a label per query, the interval is made of these.
 
     Example:
         >>> from ragbench.signature import Signature
@@ -64,13 +71,15 @@ def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
         >>> summary.mean, summary.n, summary.failed, [round(x, 2) for x in summary.bounds]
         (0.75, 2, {'timeout': 1}, [0.5, 0.83])
     """
-    scored = column.values[column.causes == Cause.SCORED]
+    is_scored = column.causes == Cause.SCORED
+    scored = column.values[is_scored]
+    labels = None if clusters is None else np.asarray(clusters)[is_scored]
     counts = enumerate(np.bincount(column.causes).tolist())
     failed = {Cause(code).word: n for code, n in counts if n and Cause(code).failed}
     mean = _number(scored, column)
     return ScoreSummary(
         mean=mean,
-        interval=_interval(scored, column, confidence),
+        interval=_interval(scored, column, confidence, labels),
         n=len(scored),
         failed=failed,
         not_applicable=len(column.values) - len(scored) - sum(failed.values()),
@@ -78,6 +87,7 @@ def summarize(column: ScoreColumn, *, confidence: float = 0.95) -> ScoreSummary:
         direction=column.direction,
         aggregate=column.aggregate,
         signature=str(column.signature),
+        range=(column.low, column.high),
     )
 
 
@@ -109,11 +119,17 @@ def _aggregate(scored: FloatArray, aggregate: Aggregate) -> float:
     return math.exp(mean) if aggregate == "geometric_mean" else mean
 
 
-def _interval(scored: FloatArray, column: ScoreColumn, confidence: float) -> tuple[float, float]:
+def _interval(
+    scored: FloatArray,
+    column: ScoreColumn,
+    confidence: float,
+    clusters: np.ndarray[tuple[int], np.dtype[Any]] | None,
+) -> tuple[float, float]:
     """The interval of the mean; a count over the queries has none."""
     if column.aggregate == "sum" or not len(scored):
         return (math.nan, math.nan)
-    found = mean_interval(scored, range=(column.low, column.high), confidence=confidence)
+    ends = (column.low, column.high)
+    found = mean_interval(scored, range=ends, confidence=confidence, clusters=clusters)
     if column.aggregate == "geometric_mean":  # the values are logarithms
         return (math.exp(found.lower), math.exp(found.upper))
     if column.aggregate == "corpus":  # the values of single queries are not bounded, the number is

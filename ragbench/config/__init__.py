@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragbench.config.assemble import load_config
     from ragbench.config.dump import dump_config
+    from ragbench.config.gate_block import Gate
     from ragbench.config.json_schema import config_schema
     from ragbench.config.schema import (
         Component,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "assemble": ("load_config",),
     "dump": ("dump_config",),
+    "gate_block": ("Gate",),
     "json_schema": ("config_schema",),
     "schema": (
         "Component",
@@ -44,6 +46,7 @@ __all__ = [
     "Component",
     "Executor",
     "ExperimentConfig",
+    "Gate",
     "JudgeBlock",
     "Match",
     "Metrics",

@@ -14,11 +14,14 @@ from ragbench.config.blocks import check_block
 from ragbench.config.check import check_options
 from ragbench.config.components import Checked, check_component, retriever_family
 from ragbench.config.datasets import check_dataset_options
+from ragbench.config.gate_block import Gate
+from ragbench.config.gates import GateContext, check_gates, pairs_of
 from ragbench.config.interpolate import interpolate
+from ragbench.config.known_scores import known_scores
 from ragbench.config.load import decode, read_yaml
 from ragbench.config.overrides import Overrides, apply_overrides
 from ragbench.config.problems import Place, Report
-from ragbench.config.references import Context, check_reference, report_cycles
+from ragbench.config.references import Context, report_cycles
 from ragbench.config.resolve import resolve_options
 from ragbench.config.schema import (
     BLOCKS,
@@ -26,11 +29,13 @@ from ragbench.config.schema import (
     Component,
     Executor,
     ExperimentConfig,
+    Metrics,
     RetrievalMetrics,
     Statistics,
     Top,
 )
 from ragbench.config.scores import check_metrics
+from ragbench.config.statistics import check_statistics
 from ragbench.config.sweep import Expanded, expand_sweeps
 from ragbench.config.tree import Item, PythonReader, variants
 from ragbench.errors import OptionError
@@ -44,7 +49,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_.]*=[A-Za-z0-9_.+-]+)+")
 _NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
 _MADE_WHEN_SET = (
-    *((block,) for block in BLOCKS),
+    *((block,) for block in BLOCKS if block != "gates"),
     *(("metrics", block) for block in ("retrieval", "judge")),
     *(("metrics", "retrieval", block) for block in RetrievalMetrics.blocks),
 )
@@ -56,6 +61,7 @@ def load_config(
     overrides: Overrides = (),
     base_dir: str | os.PathLike[str] | None = None,
     live_retrievers: Collection[str] = (),
+    live_generators: Collection[str] = (),
 ) -> ExperimentConfig:
     """Read and check a config as a whole.
 
@@ -67,6 +73,7 @@ def load_config(
             working directory for a mapping.
         live_retrievers: Names of retrievers that the caller adds as objects; references may use
             them.
+        live_generators: Names of generators that the caller adds; gates may name their pairs.
 
     Raises:
         ConfigError: Everything that is wrong, in file order.
@@ -86,7 +93,8 @@ def load_config(
     if read is not None and _is_mapping(read, report):
         tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
         tree = interpolate(tree, os.environ, report)
-        config = _check_variants(tree, report, path, base, live_retrievers)
+        live = (live_retrievers, live_generators)
+        config = _check_variants(tree, report, path, base, live)
     if config is None or report:
         raise report.error(os.fspath(path) if path else "the config")
     return replace(config, environment=dict(report.environment))
@@ -119,13 +127,13 @@ def _check_variants(
     report: Report,
     path: Path | None,
     base: Path,
-    live_retrievers: Collection[str],
+    live: tuple[Collection[str], Collection[str]],
 ) -> ExperimentConfig | None:
     """Check the tree, and again with the other value of each repeated key."""
     config = None
     for replaced, variant in itertools.islice(variants(tree), MAX_VARIANTS):
         own = Report()
-        built = _Assembly(variant, own, path, base, live_retrievers).build()
+        built = _Assembly(variant, own, path, base, live).build()
         report.include(own.under(replaced))
         config = config if replaced else built
     return config
@@ -140,12 +148,12 @@ class _Assembly:
         report: Report,
         path: Path | None,
         base: Path,
-        live_retrievers: Collection[str],
+        live: tuple[Collection[str], Collection[str]],
     ) -> None:
         self.tree, self.report, self.path = tree, report, path
-        self.live_retrievers = live_retrievers
+        self.live_retrievers, self.live_generators = live
         self.swept = {block: self._expand(block) for block in ("retrievers", "generators")}
-        names = dict.fromkeys([*self.swept["retrievers"].components, *live_retrievers])
+        names = dict.fromkeys([*self.swept["retrievers"].components, *self.live_retrievers])
         self.context = Context(report, base, list(names), self.swept["retrievers"].members)
 
     def build(self) -> ExperimentConfig | None:
@@ -168,6 +176,7 @@ class _Assembly:
         statistics = self._statistics()
         budget = self._block("budget", BudgetLimits)
         executor = self._block("executor", Executor)
+        gates = self._gates(metrics.metrics, generators, LOADERS)
         is_complete = top.keys() >= declared_options(Top).keys()  # else it was unreadable
         if self.report or not is_complete or dataset is None or not dataset.component:
             return None
@@ -179,6 +188,7 @@ class _Assembly:
             "generators": {key: checked.written for key, checked in generators.items()},
             "metrics": metrics.written,
             "statistics": statistics[1],
+            "gates": gates[1],
             "max_failed": self._as_written("max_failed", top["max_failed"]),
             "budget": budget[1],
             "executor": executor[1],
@@ -193,6 +203,7 @@ class _Assembly:
             generators=_built(generators),
             metrics=metrics.metrics,
             statistics=Statistics(**statistics[0]),
+            gates=gates[0],
             max_failed=top["max_failed"],
             budget=BudgetLimits(**budget[0]),
             executor=Executor(**executor[0]),
@@ -200,7 +211,7 @@ class _Assembly:
             cache_also=tuple(map(Path, top["cache_also"] or ())),
             output=top["output"],
             path=self.path,
-            resolved={key: value for key, value in resolved.items() if value not in ({}, None)},
+            resolved={key: value for key, value in resolved.items() if value not in ({}, [], None)},
         )
 
     def _as_written(self, key: str, value: Any) -> Any:
@@ -258,13 +269,17 @@ class _Assembly:
                     found = f"{taken[file]} and {pair} would write the same file"
                     self.report.add(entry.key_place, entry.item.path, found, "names without '--'")
 
-    def _require_a_system(self, loaders: Family) -> None:
-        """Records, and loaders that we do not know, may bring systems of their own."""
-        item, dataset = self.tree.entries.get("retrievers"), self.tree.get("dataset")
+    def _may_bring_systems(self, loaders: Family) -> bool:
+        """Whether the data set may: records do, and loaders that we do not know."""
+        dataset = self.tree.get("dataset")
         kind = dataset.get("type") if dataset is not None else None
         type_name = kind.value if kind is not None and isinstance(kind.value, str) else None
-        if self.live_retrievers or type_name not in loaders.table or type_name == "records":
+        return type_name not in loaders.table or type_name == "records"
+
+    def _require_a_system(self, loaders: Family) -> None:
+        if self.live_retrievers or self._may_bring_systems(loaders):
             return
+        item = self.tree.entries.get("retrievers")
         if item is None:
             self.report.add(
                 self.tree.place, (), "missing key 'retrievers'", "at least one retriever"
@@ -275,19 +290,29 @@ class _Assembly:
             )
 
     def _statistics(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        values, written = self._block("statistics", Statistics)
-        block = self.tree.get("statistics")
-        baseline = block.get("baseline") if block is not None else None
-        # without retrievers the systems are those of the records, known when they are read
-        if baseline is not None and isinstance(baseline.value, str) and self.context.retrievers:
-            check_reference(baseline, self.context)
-        return values, written
+        return check_statistics(self._item("statistics"), self.context)
+
+    def _gates(
+        self, metrics: Metrics, generators: Mapping[str, Checked], loaders: Family
+    ) -> tuple[tuple[Gate, ...], list[Any]]:
+        item = self.tree.get("gates")
+        if item is None:
+            return (), []
+        paired = {name: checked.component for name, checked in generators.items()}
+        pairs = pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live_generators)})
+        known = GateContext(
+            self.context, known_scores(metrics), pairs, self._may_bring_systems(loaders)
+        )
+        return check_gates(item, known)
 
     def _block(self, name: str, record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The values of a block, and the block as plain data with its defaults."""
+        return check_block(self._item(name), record, self.report)
+
+    def _item(self, name: str) -> Item:
+        """The block as it stands in the file, or an empty one."""
         entry = self.tree.entries.get(name)
-        item = entry.item if entry else Item({}, self.tree.place, (name,))
-        return check_block(item, record, self.report)
+        return entry.item if entry else Item({}, self.tree.place, (name,))
 
 
 def _built(checked: Mapping[str, Checked]) -> dict[str, Component]:

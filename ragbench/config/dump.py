@@ -129,6 +129,10 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
                 _relative(rubric, folder) if isinstance(rubric, Path) else rubric
                 for rubric in checked.rubrics
             ]
+    for gate, written in zip(config.gates, resolved.get("gates", ()), strict=False):
+        key = "against" if gate.certificate is None else "certificate"
+        if gate.file is not None and "${" not in str(written[key]):
+            written[key] = _relative(gate.file, folder)
 
 
 def _move_metric(metric: Metric, written: str, folder: Path) -> str:

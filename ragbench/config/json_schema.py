@@ -8,6 +8,7 @@ from typing import Any
 from ragbench.config.check import adapter
 from ragbench.config.chunking import CHUNK, CHUNK_HELP, indexes
 from ragbench.config.components import common_keys
+from ragbench.config.gate_block import Gate
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
@@ -66,6 +67,7 @@ def config_schema() -> Schema:
         "generators": _mapping("generator"),
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
+        "gates": {"type": "array", "items": _object(declared_options(Gate).values())},
         "budget": _object(declared_options(BudgetLimits).values()),
         "executor": _object(declared_options(Executor).values()),
     }

@@ -10,7 +10,9 @@ from ragbench.config.problems import Report
 from ragbench.config.schema import Match
 from ragbench.config.tree import Item
 
-_METADATA = re.compile(r"metadata(\.[^.\s]+)+")
+METADATA = re.compile(r"metadata(\.[^.\s]+)+")
+"""How a config names a value of the metadata."""
+
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
@@ -49,7 +51,7 @@ def _check_document(item: Item, report: Report) -> None:
         report.add(item.place, item.path, found, 'id: metadata.<key>, or separator: "#"')
     if where is not None and separator is not None:
         report.add(separator.place, separator.path, "id and separator are both given", "one")
-    if where is not None and isinstance(where.value, str) and not _METADATA.fullmatch(where.value):
+    if where is not None and isinstance(where.value, str) and not METADATA.fullmatch(where.value):
         allowed = "metadata.<key>, such as metadata.doc_id"
         report.add(where.place, where.path, f"{where.shown()} is no key of the metadata", allowed)
     if separator is not None and separator.value == "":

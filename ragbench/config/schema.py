@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
+from ragbench.config.gate_block import Gate
 from ragbench.config.problems import Place
 from ragbench.registry import Option
 from ragbench.score.retrieval.match_texts import DEFAULT_OVERLAP
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 Words = Mapping[str, frozenset[str]]
 """Key -> words that the design has for it and this version lacks."""
 
+SLICES = ("query_length", "relevant", "answerable")
+"""What sorts queries into slices without metadata."""
+
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
 DEFAULT_DEPTH = 50
@@ -35,7 +39,7 @@ PYTHON_TIMEOUT = 60.0
 class Top:
     """A ragbench experiment: data, systems, what to score, and how to compare."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"apps", "controls", "gates"})
+    planned: ClassVar[frozenset[str]] = frozenset({"apps", "controls"})
 
     def __init__(
         self,
@@ -70,10 +74,11 @@ BLOCKS: Mapping[str, str] = {
     "generators": "Systems that answer from passages, by name; crossed with the retrievers.",
     "metrics": "What is scored; a block left out gets all that the data allow.",
     "statistics": "How intervals and tests are made.",
+    "gates": "Conditions that a run has to meet.",
     "budget": "What a run may cost; the rest is left out, and said.",
     "executor": "What runs the stages.",
 }
-"""The top-level keys that hold mappings; the other ones are declared by `Top`."""
+"""The top-level keys that hold mappings, `gates` a list; the other ones are declared by `Top`."""
 
 
 class Common:
@@ -200,21 +205,36 @@ class RetrievalMetrics:
 class Statistics:
     """How intervals and tests are made."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"cluster", "family"})
-    planned_words: ClassVar[Words] = {
-        "test": frozenset({"mcnemar", "t", "wilcoxon"}),
-        "correction": frozenset({"bh", "benjamini_hochberg", "max_t"}),
-    }
-
     confidence: Annotated[float, Option("Level of the intervals.", gt=0, lt=1)] = 0.95
     resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
-    test: Annotated[Literal["randomization"], Option("Paired test over queries.")] = "randomization"
-    correction: Annotated[Literal["holm"], Option("Correction for several comparisons.")] = "holm"
+    test: Annotated[
+        Literal["randomization", "t", "wilcoxon", "mcnemar"],
+        Option("Paired test over queries; `mcnemar`: of hits and misses."),
+    ] = "randomization"
+    correction: Annotated[
+        Literal["holm", "benjamini_hochberg", "bh", "max_t"],
+        Option("Correction for several comparisons; `bh` is short for benjamini_hochberg."),
+    ] = "holm"
+    family: Annotated[
+        Literal["measure", "all"],
+        Option("What is corrected together: the comparisons of one measure, or of all measures."),
+    ] = "measure"
     baseline: Annotated[
         str | None,
         Option(
             "Retriever that the others are compared with; default: the first.",
             refers_to="retriever",
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        Option("metadata.<key> of the queries: those with equal values are one unit."),
+    ] = None
+    slices: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            f"What sorts the queries into slices: {', '.join(SLICES)}, metadata.<key>; each is "
+            "tested for having become worse; default: none."
         ),
     ] = None
 
@@ -330,6 +350,8 @@ class ExperimentConfig:
     """What is scored."""
     statistics: Statistics = field(default_factory=Statistics)
     """How intervals and tests are made."""
+    gates: tuple[Gate, ...] = ()
+    """Conditions that the run has to meet."""
     max_failed: float = 0.0
     """Share of failed items above which a run is incomplete."""
     budget: BudgetLimits = field(default_factory=BudgetLimits)

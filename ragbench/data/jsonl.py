@@ -38,7 +38,7 @@ def parse_json(text: str) -> Any:
             half of a surrogate pair, which no UTF-8 file can hold.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"bad JSON at column {error.colno}: {error.msg}") from error
     except RecursionError as error:
@@ -54,7 +54,8 @@ def parse_json(text: str) -> Any:
     return value
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make the object of its pairs; a ValueError where a key is repeated."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -63,7 +64,8 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> NoReturn:
+def no_constant(name: str) -> NoReturn:
+    """Refuse NaN and the infinities, which JSON does not have."""
     raise ValueError(f"{name} is no JSON number, write null")
 
 

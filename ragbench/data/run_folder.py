@@ -32,9 +32,14 @@ def to_json(value: Any) -> str:
     return f"{_dump(value, indent=1)}\n"
 
 
+def to_json_line(value: Any) -> str:
+    """Write a value as JSON on one line, without its end; NaN is a mistake here and raises."""
+    return _dump(value)
+
+
 def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     """Write one JSON object a line; NaN is a mistake here and raises."""
-    return "".join(f"{_dump(row)}\n" for row in rows)
+    return "".join(f"{to_json_line(row)}\n" for row in rows)
 
 
 def _dump(value: Any, indent: int | None = None) -> str:
@@ -145,12 +150,26 @@ def read_json(path: Path, schema: str) -> dict[str, Any]:
 
 
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Read `per_query.csv` as system -> query id -> column -> value; None for an empty cell."""
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    """Read `per_query.csv` as system -> query id -> column -> value; None for an empty cell.
+
+    Raises:
+        DataError: It is missing, or a cell is no number; names the line.
+    """
+    try:
+        # ids of TREC files may be any bytes
+        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:
+            rows = list(csv.DictReader(stream, strict=True))
+    except FileNotFoundError as error:
+        raise DataError("no such file", file=path) from error
+    except csv.Error as error:
+        raise DataError(f"not CSV: {error}", file=path) from error
     table: dict[str, dict[str, dict[str, float | None]]] = {}
-    for row in rows:
-        system, query = row.pop("system"), row.pop("query_id")
-        values = {name: float(cell) if cell else None for name, cell in row.items()}
+    for number, row in enumerate(rows, start=2):
+        try:
+            system, query = row.pop("system"), row.pop("query_id")
+            values = {name: float(cell) if cell else None for name, cell in row.items()}
+        except (KeyError, TypeError, ValueError) as error:
+            allowed = "system, query_id, and numbers or empty cells"
+            raise DataError(f"row: {error}", file=path, line=number, allowed=allowed) from error
         table.setdefault(system, {})[query] = values
     return table

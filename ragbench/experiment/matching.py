@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain
 
 from ragbench.config.schema import Match, RetrievalMetrics
 from ragbench.data.corpus import encode_spaces
 from ragbench.data.jsonl import id_problem
 from ragbench.errors import DataError
 from ragbench.experiment.generation import document_of
+from ragbench.experiment.metadata import keys_of, look_up
 from ragbench.experiment.retrieval import Ranked
 from ragbench.registry import nearest
 from ragbench.score.retrieval.fold import before_last, fold
@@ -23,8 +24,6 @@ from ragbench.score.retrieval.match_texts import (
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Run, ScoredDocument
-
-_PREFIX = "metadata."
 
 
 def match_hits(
@@ -70,20 +69,11 @@ def document_id(passage: Document | ScoredDocument, match: Match) -> str | None:
     """
     if match.id is None:
         return before_last(passage.id, match.separator or "")
-    value = _look_up(passage.metadata, match.id.removeprefix(_PREFIX))
+    value = look_up(passage.metadata, match.id)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return None
     identifier = encode_spaces(str(value))  # as ids of judgements and of hits are written
     return None if id_problem(identifier) else identifier
-
-
-def _look_up(metadata: Mapping[str, Any], path: str) -> Any:
-    """Follow dots into nested metadata; a key that holds the dots itself comes first."""
-    if path in metadata:
-        return metadata[path]
-    key, dot, rest = path.partition(".")
-    inner = metadata.get(key)
-    return _look_up(inner, rest) if dot and isinstance(inner, Mapping) else None
 
 
 def _fold_chunks(ranked: Ranked) -> Ranked:
@@ -142,11 +132,9 @@ def _document_of_hit(
 
 def _nowhere(ranked: Ranked, match: Match, found: str, corpus: Mapping[str, Document]) -> DataError:
     """Say that no passage names its document, and which keys there are."""
-    keys: dict[str, None] = {}
-    for _, hits in _hits(ranked):
-        for hit in hits:
-            known = corpus[hit.id].metadata if hit.id in corpus else {}
-            keys.update(dict.fromkeys(f"{_PREFIX}{key}" for key in (*hit.metadata, *known)))
+    found_hits = [hit for _, hits in _hits(ranked) for hit in hits]
+    known = (corpus[hit.id].metadata for hit in found_hits if hit.id in corpus)
+    keys = keys_of(chain((hit.metadata for hit in found_hits), known))
     return DataError(
         f"{ranked.name}: {found}",
         record="metrics.retrieval.match.id",

@@ -24,6 +24,7 @@ from ragbench.data.run_folder import (
 from ragbench.data.trec_files import format_run
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
+from ragbench.experiment.gates import gate_run
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.manifest import make_manifest
 from ragbench.experiment.plan import Plan
@@ -31,6 +32,7 @@ from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
 from ragbench.experiment.spending import budget_warning
 from ragbench.report.html import render_html
+from ragbench.report.junit import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.secrets import redact
 from ragbench.types import Cause, Prediction
@@ -45,7 +47,7 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
     # the random part keeps runs of the same second apart
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     run_id = f"{stamp}-{secrets.token_hex(2)}"
-    summary = make_summary(plan, results, run_id)
+    summary = gate_run(plan, results, make_summary(plan, results, run_id))
     contents = {
         "config.yaml": dump_config(
             plan.config, Path(plan.config.output) / plan.config.name / run_id
@@ -57,6 +59,7 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
         "comparisons.json": to_json(results.comparisons),
         "report.md": render_markdown(summary, results.comparisons),
         "report.html": render_html(summary, results.comparisons),
+        "junit.xml": render_junit(summary),
     }
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
@@ -77,7 +80,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
     confidence = plan.config.statistics.confidence
     summaries = {
         system.name: {
-            name: summarize(column, confidence=confidence)
+            name: summarize(column, confidence=confidence, clusters=plan.clusters)
             for name, column in system.columns.items()
         }
         for system in results.systems

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ragbench.comparison.paired import Method
+from ragbench.comparison.slices import Slicing
 from ragbench.config.schema import Component, ExperimentConfig
 from ragbench.data.run_folder import file_name
 from ragbench.errors import DataError, OptionError
@@ -16,9 +18,12 @@ from ragbench.experiment.choices import Choices, narrow, sample
 from ragbench.experiment.components import PlannedJudge, build_generator, build_retriever
 from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import choose_answer_scores, choose_measures
+from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
+from ragbench.experiment.query_groups import cluster_labels, slicings
 from ragbench.experiment.stale import check_judgements
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Indexing
+from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Document, Qrels, Query
@@ -64,8 +69,19 @@ class Plan:
     """Name -> why a judge that runs only where it can does not run."""
     baseline: str | None
     """The retriever that others are compared with."""
+    clusters: list[str] | None
+    """The cluster of each query; None where each stands for itself."""
+    slicings: list[Slicing]
+    """The slices of the queries, field by field."""
     warnings: list[str]
     """What the reader must know before believing the numbers."""
+    gate_files: GateFiles
+    """What the gates refer to."""
+
+    @property
+    def all_systems(self) -> list[str]:
+        """The names of all systems: retrievers, pairs, and what the records came with."""
+        return [*self.systems, *(f"{r}/{g}" for r, g in self.pairs), *self.given]
 
     @cached_property
     def corpus(self) -> dict[str, Document]:
@@ -92,6 +108,7 @@ def make_plan(
         AdapterError: A component cannot be made.
     """
     _check_live_names(config, live)
+    gate_files = read_gate_files(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     retrievers = [*config.retrievers, *live.retrievers]
     pairs = _pairs(config, retrievers, live)
@@ -111,6 +128,9 @@ def make_plan(
     if qrels is not None and collection.documents is not None and _reads_ids(measures):
         match = config.metrics.retrieval.match
         warnings += check_judgements(qrels, collection.documents, match, config.path)
+    clusters, lacking = cluster_labels(config, queries)
+    warnings += lacking
+    slices = slicings(config, queries, qrels, collection.answers)
     metrics, judges, skipped = choose_answer_scores(
         config, collection, choices, has_answers=has_answers
     )
@@ -125,7 +145,7 @@ def make_plan(
     for noun, components in (("retriever", built), ("generator", generators)):
         for name, component in components.items():
             warnings += check_coverage(f"{noun} '{name}'", component, collection.queries, queries)
-    return Plan(
+    plan = Plan(
         config=config,
         collection=collection,
         queries=queries,
@@ -141,8 +161,46 @@ def make_plan(
         judges=judges,
         skipped_judges=skipped,
         baseline=_baseline(config, list(collection.given), retrievers, given),
+        clusters=clusters,
+        slicings=slices,
         warnings=warnings,
+        gate_files=gate_files,
     )
+    if choices.judge and not choices.only:
+        check_gate_names(config.gates, _scores(plan), plan.all_systems)
+    return plan
+
+
+def method_of(plan: Plan) -> Method:
+    """Return how the systems of a run are compared, in tables and by gates."""
+    chosen = plan.config.statistics
+    return Method(
+        confidence=chosen.confidence,
+        resamples=chosen.resamples,
+        seed=plan.config.seed,
+        test=chosen.test,
+        correction=chosen.correction,
+        family=chosen.family,
+        cluster=chosen.cluster,
+    )
+
+
+def _scores(plan: Plan) -> list[str]:
+    """The names of all scores, those of skipped judges included."""
+    skipped = {name: (plan.config.metrics.judges or {})[name] for name in plan.skipped_judges}
+    rubrics = {
+        **{name: judge.rubrics for name, judge in plan.judges.items()},
+        **{name: [load_rubric(each) for each in block.rubrics] for name, block in skipped.items()},
+    }
+    return [
+        *plan.measures,
+        *(metric.name for metric in plan.metrics),
+        *(
+            plan.judge_score(each.name, judge)
+            for judge, each_of in rubrics.items()
+            for each in each_of
+        ),
+    ]
 
 
 def _reads_ids(measures: Sequence[str]) -> bool:

@@ -15,7 +15,13 @@ from ragbench.data.run_folder import (
     read_per_query,
     resolve_run_folder,
 )
-from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK
+from ragbench.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_GATE_FAILED,
+    EXIT_INCOMPLETE,
+    EXIT_OK,
+    EXIT_UNDECIDED,
+)
 
 
 @dataclass(frozen=True)
@@ -31,8 +37,8 @@ class Experiment:
 
     @property
     def exit_code(self) -> int:
-        """0, or 3 where too many items failed."""
-        return EXIT_OK if self.summary["complete"] else EXIT_INCOMPLETE
+        """What `ragbench run` exits with: 2 refused, 1 a gate failed, 3 incomplete, else 0."""
+        return exit_code_of(self.summary)
 
     @cached_property
     def per_query(self) -> dict[str, dict[str, dict[str, float]]]:
@@ -52,6 +58,30 @@ class Experiment:
     def to_dict(self) -> dict[str, Any]:
         """Return the summary, JSON-ready."""
         return dict(self.summary)
+
+
+def exit_code_of(summary: Mapping[str, Any], *, strict: bool = False) -> int:
+    """Return the exit code of a run, the most urgent where several apply: 2, 1, 4, 3.
+
+    Args:
+        summary: The mapping of `summary.json`.
+        strict: Whether a gate that is undecided counts, as 4.
+
+    Example:
+        >>> gates = [{"verdict": "pass"}, {"verdict": "undecided"}]
+        >>> run = {"complete": False, "gates": gates}
+        >>> exit_code_of(run), exit_code_of(run, strict=True)
+        (3, 4)
+    """
+    gates = summary["gates"]
+    verdicts = {gate["verdict"] for gate in gates}
+    if any(gate.get("refused") for gate in gates):
+        return EXIT_BAD_INPUT
+    if "fail" in verdicts:
+        return EXIT_GATE_FAILED
+    if strict and "undecided" in verdicts:
+        return EXIT_UNDECIDED
+    return EXIT_OK if summary["complete"] else EXIT_INCOMPLETE
 
 
 def load_experiment(path: str | Path) -> Experiment:

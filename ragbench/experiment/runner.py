@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.paired import Method, compare_systems
+from ragbench.comparison.paired import compare_systems
+from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config import load_config
 from ragbench.config.schema import DEFAULT_PASSAGES, BudgetLimits, ExperimentConfig
@@ -29,7 +30,7 @@ from ragbench.experiment.judging import (
 from ragbench.experiment.load import load_collection
 from ragbench.experiment.matching import match_hits
 from ragbench.experiment.output import write_run
-from ragbench.experiment.plan import LiveComponents, make_plan
+from ragbench.experiment.plan import LiveComponents, make_plan, method_of
 from ragbench.experiment.progress import Progress, Silent
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
@@ -86,7 +87,12 @@ def run_experiment(
     if isinstance(source, ExperimentConfig):
         config = source
     else:
-        config = load_config(source, overrides=overrides or {}, live_retrievers=live.retrievers)
+        config = load_config(
+            source,
+            overrides=overrides or {},
+            live_retrievers=live.retrievers,
+            live_generators=live.generators,
+        )
     progress, choices = progress or Silent(), choices or Choices()
     started = time.time()
     with progress.stage("load", 1, "data sets") as stage:
@@ -215,11 +221,18 @@ class _Runner:
         return judged
 
     def _compare(self) -> dict[str, Any]:
-        statistics, systems = self.plan.config.statistics, self.results.systems
-        method = Method(statistics.confidence, statistics.resamples, self.plan.config.seed)
-        parts = [repr(method), repr(self.plan.baseline)]
+        plan, systems = self.plan, self.results.systems
+        method = method_of(plan)
+        parts = [repr(method), repr(plan.baseline), repr(plan.clusters), repr(plan.slicings)]
         for system in systems:
             parts += [system.name, *column_parts(system.columns)]
-        return self.scores.compared(
-            parts, lambda: compare_systems(systems, self.plan.baseline, method)
-        )
+
+        def compare() -> dict[str, Any]:
+            found = compare_systems(systems, plan.baseline, method, plan.clusters)
+            if plan.slicings:
+                found["slices"] = compare_slices(
+                    systems, plan.baseline, method, plan.slicings, plan.clusters
+                )
+            return found
+
+        return self.scores.compared(parts, compare)

@@ -150,6 +150,38 @@ COST_HEADS = ("system", "p50 ms", "p95 ms", "input tokens", "output tokens", "us
 
 
 @dataclass(frozen=True, slots=True)
+class SliceRow:
+    """A slice of the queries where a system got worse, as text."""
+
+    slice: str
+    """The field and the slice."""
+    system: str
+    """Which got worse than its baseline."""
+    measure: str
+    """By which measure."""
+    queries: str
+    """How many queries of the slice both systems have."""
+    difference: str
+    """Signed, with its interval."""
+    p: str
+    """One-sided, adjusted for the slices of the field."""
+
+
+SLICE_HEADS = ("slice", "system", "measure", "queries", "difference", "p")
+"""The heads of a table of slices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """What became of the slices."""
+
+    rows: tuple[SliceRow, ...]
+    """Those that got worse, the surest first."""
+    lines: tuple[str, ...]
+    """What was tested, field by field."""
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """A whole page."""
 
@@ -160,11 +192,13 @@ class Layout:
     subject: str
     """Data set, counts and baseline in one line."""
     headlines: tuple[str, ...]
-    """The results in words, one sentence for each section; the first is the result."""
+    """The results in words, one sentence for each section; where there are gates, these first."""
     gates: tuple[Gate, ...]
     """Undecided ones first."""
     sections: tuple[Section, ...]
     """Those that have a score."""
+    slices: Slices | None
+    """Where systems got worse; None where no slices were asked for."""
     legend: tuple[tuple[str, str], ...]
     """What each mark and word on this page means."""
     notes: tuple[str, ...]

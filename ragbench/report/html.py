@@ -7,7 +7,7 @@ from dataclasses import astuple
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ragbench.report.base import COST_HEADS, SIGNS
+from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS
 from ragbench.report.layout import lay_out
 from ragbench.report.whiskers import charts
 
@@ -35,6 +35,7 @@ def render_html(summary: Json, comparisons: Json) -> str:
         signs=SIGNS,
         costs=[astuple(cost) for cost in page.costs],
         cost_heads=COST_HEADS,
+        slice_heads=SLICE_HEADS,
     )
 
 

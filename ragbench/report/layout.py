@@ -12,6 +12,7 @@ from ragbench.report.digits import MISSING, counted, printable, significant
 from ragbench.report.headline import headline
 from ragbench.report.legend import legend
 from ragbench.report.section import Group, build_section, find_baselines
+from ragbench.report.slices import build_slices
 
 Json = Mapping[str, Any]
 
@@ -42,9 +43,10 @@ def lay_out(summary: Json, comparisons: Json) -> Layout:
         name=printable(summary["name"]),
         run_id=printable(summary.get("run_id") or ""),
         subject=_subject(summary),
-        headlines=tuple(_headlines(summary, groups, sections, families)),
+        headlines=(*_gate_counts(gates), *_headlines(summary, groups, sections, families)),
         gates=tuple(sorted(gates, key=lambda gate: _GATES_FIRST.get(gate.verdict, 2))),
         sections=tuple(sections),
+        slices=build_slices(comparisons),
         legend=tuple(legend(sections, {**_confidence(summary), **comparisons})),
         notes=_lines(dataset.get("notes"), summary.get("notes")),
         warnings=_lines(incomplete, summary.get("warnings")),
@@ -140,6 +142,14 @@ def _system_counts(systems: Sequence[Json]) -> list[str]:
 def _gate(gate: Json) -> Gate:
     words = (printable(gate.get(key) or "") for key in ("verdict", "gate", "system", "why"))
     return Gate(*words)
+
+
+def _gate_counts(gates: Sequence[Gate]) -> list[str]:
+    """Count the verdicts in one sentence, what needs a reader first; none without gates."""
+    counts = Counter(gate.verdict for gate in gates)
+    words = {"fail": "failed", "undecided": "undecided", "pass": "passed"}
+    parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
+    return [f"gates: {', '.join(parts)}"] if parts else []
 
 
 def _costs(systems: Sequence[Json]) -> list[Cost]:

@@ -15,6 +15,11 @@ _CORRECTIONS = {
     "benjamini_hochberg": "Benjamini-Hochberg",
     "max_t": "studentized max-T",
 }
+_TESTS = {
+    "t": "paired t test",
+    "wilcoxon": "Wilcoxon signed-rank test",
+    "mcnemar": "McNemar test of hits and misses, randomization test of other scores",
+}
 
 
 def legend(sections: Sequence[Section], comparisons: Json) -> list[tuple[str, str]]:
@@ -60,19 +65,35 @@ def _of_differences(sections: Sequence[Section], comparisons: Json) -> list[tupl
     text = "paired difference over the queries that both have"
     if any(s.against and s.kind != "retrieval" for s in sections):
         text += "; a pair is compared with the baseline's pair of the same generator"
-    test = printable(comparisons.get("test", "test"))
+    if cluster := comparisons.get("cluster"):
+        text += f"; queries with the same {printable(cluster)} are one unit"
+    return [(", ".join(heads), text), ("p", p_meaning(comparisons))]
+
+
+def p_meaning(comparisons: Json) -> str:
+    """Name the test behind the p values, and over what they are corrected."""
+    word = str(comparisons.get("test", "test"))
+    test = printable(_TESTS.get(word, f"{word} test"))
     correction = str(comparisons.get("correction", "none"))
     named = printable(_CORRECTIONS.get(correction, correction))
-    p = f"{test} test, {named} over {_sizes(comparisons)} of one measure"
+    if comparisons.get("family") == "all":
+        p = f"{test}, {named} over {_counted(sum(_sizes(comparisons)))} of all measures"
+    else:
+        p = f"{test}, {named} over {_counted(*_sizes(comparisons))} of one measure"
     if resamples := comparisons.get("resamples"):
         p += f"; {resamples} resamples, seed {comparisons.get('seed')}"
-    return [(", ".join(heads), text), ("p", p)]
+    return p
 
 
-def _sizes(comparisons: Json) -> str:
-    """Say over how many comparisons the p values are corrected: `the 2 to 5 comparisons`."""
+def _sizes(comparisons: Json) -> list[int]:
+    """Count the comparisons of each measure that has any."""
     families = [m.get("comparisons") or () for m in comparisons.get("measures") or ()]
-    sizes = sorted({len(family) for family in families if family})
-    if sizes == [1]:
+    return [len(family) for family in families if family]
+
+
+def _counted(*sizes: int) -> str:
+    """Say over how many comparisons the p values are corrected: `the 2 to 5 comparisons`."""
+    if set(sizes) == {1}:
         return "the 1 comparison"
-    return f"the {' to '.join(map(str, dict.fromkeys([*sizes[:1], *sizes[-1:]])))} comparisons"
+    ends = [min(sizes, default=""), max(sizes, default="")]
+    return f"the {' to '.join(map(str, dict.fromkeys(ends)))} comparisons"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from ragbench.report.base import COST_HEADS, Layout, ScoreCell, Section
+from ragbench.report.base import COST_HEADS, SLICE_HEADS, Layout, ScoreCell, Section, Slices
 from ragbench.report.layout import lay_out
 
 Json = Mapping[str, Any]
@@ -42,11 +42,13 @@ def render_markdown(summary: Json, comparisons: Json) -> str:
     blocks.append([escape(page.subject)])
     if page.gates:
         rows = [(g.verdict, g.gate, g.system, g.why) for g in page.gates]
-        blocks.append(_table(["verdict", "gate", "system", "why"], map(_escaped, rows)))
+        blocks.append(table_lines(["verdict", "gate", "system", "why"], map(_escaped, rows)))
     if page.warnings:
         blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
     for section in page.sections:
         blocks += _section(section)
+    if page.slices:
+        blocks += _slices(page.slices)
     if page.legend:
         blocks.append(["### how to read it"])
         blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
@@ -83,7 +85,9 @@ def _escaped(row: Iterable[str]) -> list[str]:
     return [escape(cell) for cell in row]
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False) -> list[str]:
+def table_lines(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False
+) -> list[str]:
     """Draw a table of cells that are escaped already; numbers stand right, names left."""
     rule = [":--", *["--:" if numbers else ":--"] * (len(head) - 1)]
     return [f"| {' | '.join(row)} |" for row in [head, rule, *rows]]
@@ -94,15 +98,24 @@ def _section(section: Section) -> list[list[str]]:
     names = [escape(system) for system in section.systems]
     columns = [[_score(cell) for cell in measure.scores] for measure in section.measures]
     blocks = [[f"### {escape(section.title)}"], *([escape(label)] for label in section.labels)]
-    blocks.append(_table(head, zip(names, *columns, strict=True), numbers=True))
+    blocks.append(table_lines(head, zip(names, *columns, strict=True), numbers=True))
     if section.against:
         columns = [
             [escape(cell.text) for cell in measure.differences] for measure in section.measures
         ]
         head = [escape(section.against), *head[1:]]
-        blocks.append(_table(head, zip(names, *columns, strict=True), numbers=True))
+        blocks.append(table_lines(head, zip(names, *columns, strict=True), numbers=True))
     blocks.append([f"- {escape(line)}" for line in section.counts])
     return blocks
+
+
+def _slices(slices: Slices) -> list[list[str]]:
+    table = [table_lines(SLICE_HEADS, [_escaped(astuple(row)) for row in slices.rows])]
+    return [
+        ["### slices"],
+        *(table if slices.rows else []),
+        [f"- {escape(line)}" for line in slices.lines],
+    ]
 
 
 def _score(cell: ScoreCell) -> str:
@@ -116,13 +129,15 @@ def _details(page: Layout) -> list[list[str]]:
     head = ["system", "measure", "mean", "scored", "failed", "not applicable", "bounds"]
     for section in page.sections:
         blocks += [[escape(text)] for text in (section.title, *section.labels)]
-        blocks.append(_table(head, _detail_rows(section)))
+        blocks.append(table_lines(head, _detail_rows(section)))
     if page.costs:
         blocks.append(["time, tokens and money"])
-        blocks.append(_table(COST_HEADS, [_escaped(astuple(cost)) for cost in page.costs], True))
+        blocks.append(
+            table_lines(COST_HEADS, [_escaped(astuple(cost)) for cost in page.costs], True)
+        )
     if page.signatures:
         blocks.append(["signatures"])
-        blocks.append(_table(["measure", "signature"], map(_escaped, page.signatures)))
+        blocks.append(table_lines(["measure", "signature"], map(_escaped, page.signatures)))
     return [*blocks, ["</details>"]]
 
 

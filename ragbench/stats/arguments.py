@@ -76,6 +76,17 @@ def probability(owner: str, option: str, value: float) -> float:
     return float(value)
 
 
+def size(owner: str, option: str, value: float) -> float:
+    """Give value if it is not negative, or refuse it; NaN, an unknown size, passes.
+
+    Raises:
+        OptionError: value is below 0.
+    """
+    if value < 0:
+        raise OptionError(owner, option, value, "a number >= 0")
+    return float(value)
+
+
 def whole_number(owner: str, option: str, value: int, *, least: int) -> int:
     """Give value if it is an integer not below least, or refuse it.
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ragbench.errors import OptionError
 from ragbench.stats import arguments
-from ragbench.stats.bootstrap import RESAMPLES, studentized_bootstrap
+from ragbench.stats.bootstrap import (
+    RESAMPLES,
+    bca_bootstrap,
+    percentile_bootstrap,
+    studentized_bootstrap,
+)
+from ragbench.stats.clusters import cluster_codes, cluster_units
 from ragbench.stats.student import t_quantile
 
 if TYPE_CHECKING:
@@ -18,10 +25,11 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-DifferenceRule = Literal["identical", "studentized", "plus_four", "undefined"]
+DifferenceMethod = Literal["default", "percentile", "bca"]
+DifferenceRule = Literal["identical", "studentized", "plus_four", "percentile", "bca", "undefined"]
 
 ENOUGH_CHANGED = 20
-"""From this many changed queries on, resampling them says how a mean of them varies."""
+"""From this many changed queries (or clusters) on, resampling says how a mean of them varies."""
 
 _UNCHANGED = 1e-12
 
@@ -42,9 +50,17 @@ class DifferenceInterval:
     """How many of them have a difference other than 0."""
     sd: float
     """Standard deviation of the differences, from which further queries are planned; with the
-    pseudo-differences where the rule adds them, so that few changes do not look like none."""
+    pseudo-differences where the rule adds them, so that few changes do not look like none. With
+    clusters that of one cluster, so that further clusters are planned."""
     rule: DifferenceRule
     """How the limits were found."""
+    n_clusters: int | None = None
+    """How many clusters the queries are in; None where each query stands for itself."""
+
+    @property
+    def n_units(self) -> int:
+        """What `sd` is the spread of: clusters where there are any, else queries."""
+        return self.n if self.n_clusters is None else self.n_clusters
 
 
 def difference_interval(
@@ -52,6 +68,8 @@ def difference_interval(
     *,
     range: tuple[float, float] = (0.0, 1.0),
     confidence: float = 0.95,
+    method: DifferenceMethod = "default",
+    clusters: ArrayLike | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> DifferenceInterval:
@@ -70,12 +88,18 @@ def difference_interval(
     interval covers in 87 % of samples. A difference smaller than 1e-12 of what is possible is
     rounding and counts as 0. Limits mirror each other where the differences change sign.
 
+    With clusters these are the unit: the limits come from one value per cluster, with clusters - 1
+    degrees of freedom, and whole clusters are resampled and counted as changed.
+
     Args:
         differences: Score of the system minus score of the baseline, for n queries.
         range: Smallest and largest possible score of ONE system, as for `mean_interval`; a
             difference is at most as large as the range is wide. An infinite end: unbounded.
         confidence: Coverage that is aimed at.
-        resamples: Resamples of the studentized bootstrap.
+        method: `percentile` or `bca` for that bootstrap alone: never safer, at times narrower.
+            Where nothing changed, or it has no width, the default's limits are given.
+        clusters: n labels; queries with equal ones belong together.
+        resamples: Resamples of the bootstrap.
         seed: Equal seeds give equal intervals.
 
     Returns:
@@ -102,6 +126,8 @@ def difference_interval(
     arguments.whole_number(owner, "resamples", resamples, least=1)
     arguments.whole_number(owner, "seed", seed, least=0)
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
+    if method not in ("default", "percentile", "bca"):
+        raise OptionError(owner, "method", method, "default, percentile or bca")
     given = arguments.sample(owner, "differences", differences)
     width = high - low
     if math.isfinite(width):
@@ -111,32 +137,29 @@ def difference_interval(
     unit = width if math.isfinite(width) else float(np.abs(given).max(initial=0.0)) or 1.0
     d = given / unit
     d[np.abs(d) <= _UNCHANGED] = 0.0
+    units, n_units_changed, n_clusters = _units(owner, d, clusters)
     n, n_changed = len(d), int(np.count_nonzero(d))
     if n == 0:
-        return DifferenceInterval(math.nan, math.nan, math.nan, 0, 0, math.nan, "undefined")
+        nan = math.nan
+        return DifferenceInterval(nan, nan, nan, 0, 0, nan, "undefined", n_clusters)
 
-    mean, sd = float(d.mean()), _sd(d)
-    rule: DifferenceRule
-    if n_changed >= ENOUGH_CHANGED and _n_unlike_the_median(d) >= ENOUGH_CHANGED:
-        rule = "studentized"
-        lower, upper = studentized_bootstrap(
-            d, confidence=confidence, resamples=resamples, seed=seed
-        )
-    elif math.isfinite(width):
-        rule = "plus_four" if n_changed else "identical"
-        lower, upper, sd = _plus_four(d, alpha)
-    else:
-        rule = "undefined" if n_changed else "identical"
-        lower, upper = math.nan, math.nan
-    half = t_quantile(1 - alpha, n - 1) * _sd(d) / math.sqrt(n) if n > 1 else 0.0
+    resampling: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    bounded = math.isfinite(width)
+    lower, upper, sd, rule = _rule_g(units, n_units_changed, alpha, bounded, resampling)
+    if method != "default" and n_changed:
+        bootstrap = percentile_bootstrap if method == "percentile" else bca_bootstrap
+        limits = bootstrap(units, **resampling)
+        if limits[0] < limits[1]:
+            (lower, upper), rule = limits, method
     return DifferenceInterval(
-        mean=unit * mean,
-        lower=max(unit * min(lower, mean - half), -width),
-        upper=min(unit * max(upper, mean + half), width),
+        mean=unit * float(d.mean()),
+        lower=max(unit * lower, -width),
+        upper=min(unit * upper, width),
         n=n,
         n_changed=n_changed,
         sd=unit * sd,
         rule=rule,
+        n_clusters=n_clusters,
     )
 
 
@@ -163,32 +186,36 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
     return d
 
 
-def effect_size(differences: ArrayLike) -> float:
-    """Give the mean paired difference in units of the standard deviation of the differences.
+def _units(
+    owner: str, d: FloatArray, clusters: ArrayLike | None
+) -> tuple[FloatArray, int, int | None]:
+    """Give one value for each query or cluster, how many changed, and how many clusters."""
+    if clusters is None:
+        return d, int(np.count_nonzero(d)), None
+    codes, n_clusters = cluster_codes(owner, clusters, len(d))
+    if not len(d):
+        return d, 0, 0
+    n_changed = int(np.count_nonzero(np.bincount(codes, weights=d != 0, minlength=n_clusters)))
+    return cluster_units(d, codes, n_clusters), n_changed, n_clusters
 
-    Args:
-        differences: Score of the system minus score of the baseline, for n queries.
 
-    Returns:
-        Cohen's d of paired samples; NaN where n < 2, or where all differences are equal.
-
-    Raises:
-        OptionError: A difference is not finite.
-
-    Example:
-        Mean 2, standard deviation 1.
-
-        >>> round(effect_size([1.0, 2.0, 3.0]), 12)
-        2.0
-
-    References:
-        Cohen (1988), Statistical power analysis for the behavioral sciences, 2.3.5.
-    """
-    d = arguments.sample("effect_size", "differences", differences)
-    if len(d) < 2 or d.min() == d.max():
-        return math.nan
-    d = d / float(np.abs(d).max())
-    return float(d.mean()) / _sd(d)
+def _rule_g(
+    d: FloatArray, n_changed: int, alpha: float, bounded: bool, resampling: dict[str, Any]
+) -> tuple[float, float, float, DifferenceRule]:
+    """Give the limits of the default method, the standard deviation, and how they were found."""
+    n, mean, sd = len(d), float(d.mean()), _sd(d)
+    half = t_quantile(1 - alpha, n - 1) * sd / math.sqrt(n) if n > 1 else 0.0
+    rule: DifferenceRule
+    if n_changed >= ENOUGH_CHANGED and _n_unlike_the_median(d) >= ENOUGH_CHANGED:
+        rule = "studentized"
+        lower, upper = studentized_bootstrap(d, **resampling)
+    elif bounded:
+        rule = "plus_four" if n_changed else "identical"
+        lower, upper, sd = _plus_four(d, alpha)
+    else:
+        rule = "undefined" if n_changed else "identical"
+        return math.nan, math.nan, sd, rule
+    return min(lower, mean - half), max(upper, mean + half), sd, rule
 
 
 def _sd(d: FloatArray) -> float:

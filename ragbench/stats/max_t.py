@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
+from ragbench.stats.clusters import cluster_sums
 from ragbench.stats.difference import paired_differences
 from ragbench.stats.signs import EXACT_UP_TO, all_flips, random_flips, tolerance
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
 Steps = Literal["down", "single"]
+Side = Literal["both", "lower", "upper"]
 RESAMPLES = 10_000
 
 
@@ -26,6 +28,7 @@ def max_t_p_values(
     differences: ArrayLike,
     *,
     steps: Steps = "down",
+    side: Side = "both",
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> FloatArray:
@@ -40,6 +43,8 @@ def max_t_p_values(
         differences: Table (n queries, m comparisons); NaN where a comparison is not scored.
         steps: `down` compares a column with itself and the columns less extreme than it; `single`
             compares each with all, which is never smaller.
+        side: `both`: any difference is looked for; `lower`: only sums below 0; `upper`: only
+            sums above.
         resamples: Number of random flips.
         seed: Equal seeds give equal p-values. The order of the columns does not matter.
 
@@ -62,13 +67,16 @@ def max_t_p_values(
     table = arguments.matrix(owner, "differences", differences)
     if steps not in ("down", "single"):
         raise OptionError(owner, "steps", steps, "down or single")
+    if side not in ("both", "lower", "upper"):
+        raise OptionError(owner, "side", side, "both, lower or upper")
     arguments.whole_number(owner, "resamples", resamples, least=1)
     arguments.whole_number(owner, "seed", seed, least=0)
 
     p_values = np.full(table.shape[1], np.nan)
     scored = ~np.isnan(table).all(axis=0)
     d = _studentized(np.nan_to_num(table[:, scored]))
-    observed = np.abs(d.sum(axis=0))
+    d = -d if side == "lower" else d
+    observed = np.abs(d.sum(axis=0)) if side == "both" else d.sum(axis=0)
     # Most extreme first; rounding may order ties either way, since their p-values are levelled.
     order = np.argsort(-observed, kind="stable")
     d, threshold = d[:, order], (observed - tolerance(d))[order]
@@ -78,7 +86,7 @@ def max_t_p_values(
     blocks = all_flips(d[changed]) if exact else random_flips(d, resamples, seed)
     extreme, total = np.zeros(d.shape[1]), 0
     for sums in blocks:
-        highest = _highest(np.abs(sums, out=sums), steps)
+        highest = _highest(np.abs(sums, out=sums) if side == "both" else sums, steps)
         extreme += np.count_nonzero(highest >= threshold, axis=0)
         total += len(sums)
     ordered = extreme / total if exact else (extreme + 1) / (total + 1)
@@ -93,6 +101,7 @@ def tied_with_best(
     *,
     higher_is_better: bool = True,
     alpha: float = 0.05,
+    clusters: ArrayLike | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> NDArray[np.bool_]:
@@ -104,6 +113,7 @@ def tied_with_best(
         values: Table (n queries, s systems) of one measure; NaN where a system is not scored.
         higher_is_better: False for a latency or a cost.
         alpha: Chance of any false difference among all pairs.
+        clusters: n labels; queries with equal ones belong together and are flipped together.
         resamples: Number of random flips.
         seed: Equal seeds give equal marks.
 
@@ -130,6 +140,8 @@ def tied_with_best(
 
     first, second = _pairs(table.shape[1])
     differences = paired_differences(table[:, first], table[:, second])
+    if clusters is not None:
+        differences = cluster_sums(differences, clusters)
     p_values = max_t_p_values(differences, resamples=resamples, seed=seed)
     scored = ~np.isnan(table).all(axis=0)
     alike = ~(p_values <= alpha)  # NaN too: a pair without common queries is not told apart
@@ -150,7 +162,7 @@ def _studentized(d: FloatArray) -> FloatArray:
 def _highest(statistics: FloatArray, steps: Steps) -> FloatArray:
     """Give, for each flip, what each column is compared with; most extreme column first."""
     if steps == "single":
-        highest: FloatArray = statistics.max(axis=1, keepdims=True, initial=0.0)
+        highest: FloatArray = statistics.max(axis=1, keepdims=True, initial=-np.inf)
         return highest
     backwards = statistics[:, ::-1]
     np.maximum.accumulate(backwards, axis=1, out=backwards)

@@ -12,6 +12,7 @@ import numpy as np
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.bootstrap import RESAMPLES, bca_bootstrap, percentile_bootstrap
+from ragbench.stats.clusters import cluster_codes, cluster_units
 from ragbench.stats.student import t_quantile
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def mean_interval(
     range: tuple[float, float] = (0.0, 1.0),
     confidence: float = 0.95,
     method: MeanMethod = "default",
+    clusters: ArrayLike | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> MeanInterval:
@@ -55,11 +57,15 @@ def mean_interval(
     infinite. With a bounded range and a value, the width is never zero: equal values show no
     spread, yet the next query may differ, so a bootstrap of them falls back to the default.
 
+    With clusters these are the unit: the limits come from one value per cluster, and Wilson's
+    interval, which counts queries, gives way to `plus_two`.
+
     Args:
         values: n finite scores inside the range. Leave failed and unscored queries out.
         range: Smallest and largest possible score; an infinite end means no bound.
         confidence: Coverage that is aimed at.
         method: `default`, `percentile` or `bca`.
+        clusters: n labels; queries with equal ones belong together.
         resamples: Resamples of the two bootstraps.
         seed: Equal seeds give equal bootstrap intervals.
 
@@ -90,7 +96,8 @@ def mean_interval(
     arguments.within(owner, "values", sample, low, high)
 
     bounded = math.isfinite(low) and math.isfinite(high)
-    constant = len(sample) == 0 or bool(sample.min() == sample.max())
+    units = _units(owner, sample, clusters)
+    constant = len(units) == 0 or bool(units.min() == units.max())
     if len(sample) == 0 or (constant and not bounded):
         mean = float(sample[0]) if len(sample) else math.nan
         return MeanInterval(mean, math.nan, math.nan, len(sample), "undefined")
@@ -98,14 +105,14 @@ def mean_interval(
     rule: MeanRule
     if method != "default" and not constant:
         bootstrap = percentile_bootstrap if method == "percentile" else bca_bootstrap
-        limits = bootstrap(sample, confidence=confidence, resamples=resamples, seed=seed)
+        limits = bootstrap(units, confidence=confidence, resamples=resamples, seed=seed)
         rule = method
     elif not bounded:
-        limits, rule = _student(sample, confidence), "t"
-    elif bool(np.all((sample == low) | (sample == high))):
+        limits, rule = _student(units, confidence), "t"
+    elif clusters is None and bool(np.all((sample == low) | (sample == high))):
         limits, rule = _wilson(sample == high, low, high, confidence), "wilson"
     else:
-        limits, rule = _plus_two(sample, low, high, confidence), "plus_two"
+        limits, rule = _plus_two(units, low, high, confidence), "plus_two"
     mean = _mean(sample)
     return MeanInterval(
         mean=mean,
@@ -114,6 +121,14 @@ def mean_interval(
         n=len(sample),
         rule=rule,
     )
+
+
+def _units(owner: str, sample: FloatArray, clusters: ArrayLike | None) -> FloatArray:
+    """Give one value for each query, or for each cluster."""
+    if clusters is None:
+        return sample
+    codes, n_clusters = cluster_codes(owner, clusters, len(sample))
+    return cluster_units(sample, codes, n_clusters) if len(sample) else sample
 
 
 def _mean(sample: FloatArray) -> float:

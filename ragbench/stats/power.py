@@ -50,7 +50,7 @@ def minimum_detectable_difference(
         Bloom (1995), Minimum detectable effects.
     """
     owner = "minimum_detectable_difference"
-    _check_size(owner, "sd", sd)
+    arguments.size(owner, "sd", sd)
     arguments.whole_number(owner, "n", n, least=0)
     arguments.probability(owner, "confidence", confidence)
     arguments.probability(owner, "power", power)
@@ -97,8 +97,8 @@ def queries_needed(
         Cohen (1988), Statistical power analysis for the behavioral sciences, 2.4.
     """
     owner = "queries_needed"
-    _check_size(owner, "distance", distance)
-    _check_size(owner, "sd", sd)
+    arguments.size(owner, "distance", distance)
+    arguments.size(owner, "sd", sd)
     arguments.probability(owner, "power", power)
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
     standard_error = 0.0
@@ -191,8 +191,3 @@ def _smallest(enough: Callable[[int], bool], guess: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-def _check_size(owner: str, option: str, value: float) -> None:
-    if value < 0:
-        raise OptionError(owner, option, value, "a number >= 0")

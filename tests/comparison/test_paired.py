@@ -133,3 +133,52 @@ def test_one_system_is_its_own_best():
 
     assert found["tied_with_best"] == ["base"]
     assert found["comparisons"] == []
+
+
+def test_the_tests_of_a_measure_are_named_and_chosen():
+    hits = np.sign(np.round(RANDOM.normal(0, 0.6, 60)))
+    systems = [system("base", (BASE > 0.5) * 1.0, "hit"), system("x", (hits > 0) * 1.0, "hit")]
+    graded = [system("base", BASE, "ndcg"), system("x", RANDOM.random(60), "ndcg")]
+
+    (of_hits,), (of_grades,) = (measures(s, test="mcnemar") for s in (systems, graded))
+
+    assert of_hits["comparisons"][0]["test"] == "mcnemar"
+    assert of_hits["comparisons"][0]["resamples"] is None
+    assert of_grades["comparisons"][0]["test"] == "randomization"
+    assert of_grades["comparisons"][0]["resamples"] == 10_000
+
+
+def test_a_family_of_all_measures_is_adjusted_as_one():
+    rng = np.random.default_rng(2)
+    systems = []
+    for name in ("base", "a", "b"):
+        columns = {m: system(name, rng.random(60), m).columns[m] for m in ("ndcg", "map")}
+        systems.append(SystemScores(name, name, None, columns, dict.fromkeys(columns, "retrieval")))
+
+    of_each, of_all = (measures(systems, family=family) for family in ("measure", "all"))
+
+    def smallest(found):
+        return min((c["p"], c["p_adjusted"]) for measure in found for c in measure["comparisons"])
+
+    p, adjusted = smallest(of_all)
+    assert adjusted == pytest.approx(min(4 * p, 1))
+    assert smallest(of_each)[1] == pytest.approx(min(2 * p, 1))
+
+
+def test_clusters_are_the_unit():
+    """Six topics of ten copies each: ten times the queries, not the evidence."""
+    base = np.repeat(RANDOM.random(6) / 2, 10)
+    systems = [system("base", base), system("up", base + np.repeat([0.1, 0.2, 0.3] * 2, 10))]
+    topics = np.repeat(list("abcdef"), 10).tolist()
+
+    alone = compare_systems(systems, "base", Method())["measures"][0]
+    found = compare_systems(systems, "base", Method(cluster="metadata.topic"), topics)
+
+    (clustered,) = found["measures"][0]["comparisons"]
+    assert found["cluster"] == "metadata.topic"
+    assert clustered["p"] == 2 / 2**6
+    assert (clustered["n"], clustered["n_clusters"]) == (60, 6)
+    assert clustered["interval"][0] < alone["comparisons"][0]["interval"][0]
+    assert clustered["effect_interval"][0] < alone["comparisons"][0]["effect_interval"][0]
+    assert clustered["minimum_detectable"] > alone["comparisons"][0]["minimum_detectable"]
+    assert found["measures"][0]["tied_with_best"] == ["up"]

@@ -25,6 +25,13 @@ metrics:
   generation: [rouge1, bleu, rougeL(stemmer=true).recall]
   judge: {type: lexical, rubrics: [faithfulness]}
 statistics: {baseline: bm25, confidence: 0.9}
+gates:
+  - {measure: "ndcg(gain=exp,discount=jk)@10", system: swept, against: data, max_drop: 0.05}
+  - {measure: map, min: 0.2, decide: interval, undecided: fail}
+  - {measure: rouge1, system: [swept-k1=0.9/e], against: swept-k1=1.2/e, max_queries_worse: 2}
+  - {failed: faithfulness, max: 0.01}
+  - {certificate: data, rubric: faithfulness, min_kappa: 0.6}
+  - {measure: usd, max: 1}
 max_failed: 0.5
 """,
     "variables": """\

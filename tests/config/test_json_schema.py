@@ -52,6 +52,7 @@ RIGHT = {
     "dataset": {"type": "beir", "path": "data"},
     "retrievers": {"a": {"type": "bm25"}},
     "generators": {"g": {"type": "extractive"}},
+    "gates": [{"measure": "map", "min": 0.1}],
 }
 WRONG = [
     {"dataset": None},
@@ -77,7 +78,11 @@ WRONG = [
     {"metrics": {"judge": {"type": "lexikal"}}},
     {"statistics": {"confidence": 1}},
     {"executor": {"type": "ray"}},
-    {"gates": []},
+    {"gates": {}},
+    {"gates": [{"measure": "map", "min": "high"}]},
+    {"gates": [{"measure": "map", "maximum": 1}]},
+    {"gates": [{"measure": "map", "max_drop": -1}]},
+    {"gates": [{"measure": "map", "min": 0.1, "undecided": "pass"}]},
 ]
 
 

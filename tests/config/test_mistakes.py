@@ -204,12 +204,8 @@ def _marks(text):
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("gates: []\n", "gates"),
         ("apps: {}\n", "apps"),
-        ("budget: {usd: 1}\n", "budget"),
         ("executor: {type: ray}\n", "executor.type"),
-        ("statistics: {cluster: metadata.topic}\n", "statistics.cluster"),
-        ("statistics: {test: wilcoxon}\n", "statistics.test"),
         ("metrics: {verify: true}\n", "metrics.verify"),
         ("  dense: {type: dense, model: m}\n", "retrievers.dense.type"),
     ],

@@ -41,6 +41,7 @@ def test_folder_has_every_file(config):
         "comparisons.json",
         "report.md",
         "report.html",
+        "junit.xml",
         "rankings/bm25.trec",
         "rankings/exact.trec",
         "predictions/bm25--extractive.jsonl",

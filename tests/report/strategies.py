@@ -81,7 +81,27 @@ def results(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         "judges": {judge: {"type": "t", "model": draw(names), "label": draw(names)}},
     }
     families = [draw(family(m, directions[m], kinds[m], named)) for m in measures if named]
-    return summary, {"baseline": summary["baseline"], "measures": families}
+    comparisons = {"baseline": summary["baseline"], "measures": families}
+    if named:
+        comparisons["slices"] = draw(st.lists(slice_row(named), max_size=3))
+    return summary, comparisons
+
+
+@st.composite
+def slice_row(draw: st.DrawFn, systems: list[str]) -> dict[str, Any]:
+    return {
+        "field": draw(names),
+        "slice": draw(names),
+        "measure": draw(names),
+        "system": draw(st.sampled_from(systems)),
+        "baseline": draw(st.sampled_from(systems)),
+        "direction": draw(st.sampled_from(["higher", "lower"])),
+        "difference": draw(st.none() | finite),
+        "interval": draw(interval),
+        "n": draw(counts),
+        "p_adjusted": draw(st.none() | st.floats(0, 1)),
+        "worse": draw(st.none() | st.booleans()),
+    }
 
 
 @st.composite

@@ -2,6 +2,8 @@
 
 import copy
 
+import pytest
+
 from ragbench.report.counts import count_lines
 from ragbench.report.layout import lay_out
 from tests.report.example import comparison, score, system
@@ -164,3 +166,22 @@ def test_failures_have_causes_and_bounds_even_where_they_are_usual():
     assert [line.startswith(f"{name}: {text}") for name, line in zip("ab", lines, strict=True)] == [
         True, True,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({}, "randomization test, Holm over the 1 to 2 comparisons of one measure; 10000"),
+        ({"test": "t"}, "paired t test, Holm over"),
+        ({"family": "all"}, "Holm over the 9 comparisons of all measures"),
+        ({"correction": "max_t"}, "studentized max-T over"),
+        ({"test": "mcnemar"}, "McNemar test of hits and misses, randomization test of other"),
+        ({"cluster": "metadata.topic"}, "queries with the same metadata.topic are one unit"),
+    ],
+)
+def test_the_legend_names_test_family_and_unit(example, facts, said):
+    summary, comparisons = example
+
+    page = lay_out(summary, {**comparisons, **facts})
+
+    assert any(said in meaning for _, meaning in page.legend)

@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.stats.bootstrap import studentized_bootstrap
-from ragbench.stats.difference import difference_interval, effect_size, paired_differences
+from ragbench.stats.bootstrap import (
+    bca_bootstrap,
+    percentile_bootstrap,
+    studentized_bootstrap,
+)
+from ragbench.stats.difference import difference_interval, paired_differences
+from ragbench.stats.effect import effect_size
 from tests.stats.strategies import differences
 
 UNBOUNDED = (0.0, math.inf)
@@ -247,3 +252,25 @@ def test_effect_size_needs_spread(d):
 def test_bad_arguments_say_what_is_allowed(d, options, message):
     with pytest.raises(OptionError, match=f"difference_interval: {message}"):
         difference_interval(d, **options)
+
+
+def test_percentile_and_bca_on_request():
+    d = np.random.default_rng(8).normal(0.05, 0.2, 200)
+
+    for method, bootstrap in (("percentile", percentile_bootstrap), ("bca", bca_bootstrap)):
+        found = difference_interval(d, method=method, resamples=500, seed=3)
+        assert found.rule == method
+        assert (found.lower, found.upper) == pytest.approx(bootstrap(d, resamples=500, seed=3))
+
+
+@given(differences(), st.sampled_from(["percentile", "bca"]))
+@settings(deadline=None)
+def test_no_method_gives_an_interval_without_width(d, method):
+    found = difference_interval(d, method=method, resamples=50)
+
+    assert found.lower < found.upper
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(OptionError, match="method: found 'bayes', allowed: default, percentile"):
+        difference_interval([0.1], method="bayes")

@@ -230,3 +230,38 @@ def test_tied_with_best_does_not_depend_on_order(values, random):
 def test_bad_arguments_say_what_is_allowed(call, message):
     with pytest.raises(OptionError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("side", "expected"),
+    [
+        pytest.param("both", 2 / 2**10, id="all + and all -"),
+        pytest.param("upper", 1 / 2**10, id="all + alone"),
+        pytest.param("lower", 1.0, id="every flip is as low"),
+    ],
+)
+def test_one_side_looks_one_way(side, expected):
+    assert max_t_p_values([[0.1]] * 10, side=side).tolist() == [expected]
+
+
+@given(difference_tables(), st.sampled_from(["single", "down"]))
+@settings(max_examples=30)
+def test_the_sides_mirror_each_other(table, steps):
+    np.testing.assert_array_equal(
+        max_t_p_values(table, side="lower", steps=steps),
+        max_t_p_values(-table, side="upper", steps=steps),
+    )
+
+
+def test_an_unknown_side_is_refused():
+    with pytest.raises(OptionError, match="side: found 'left', allowed: both, lower or upper"):
+        max_t_p_values([[0.1]], side="left")
+
+
+def test_clusters_are_flipped_together():
+    """Five topics of eight queries: 2^5 signs cannot reject at 5 %, 40 queries would."""
+    table = np.column_stack([np.full(40, 0.5), 0.4 - np.repeat(np.arange(5), 8) / 100])
+    topics = np.repeat(np.arange(5), 8)
+
+    assert tied_with_best(table).tolist() == [True, False]
+    assert tied_with_best(table, clusters=topics).tolist() == [True, True]

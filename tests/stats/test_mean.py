@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
@@ -199,3 +199,36 @@ def test_bad_arguments_say_what_is_allowed(values, options, message):
 
 def test_a_rounding_error_above_the_range_is_let_through():
     assert mean_interval([1.0 + 1e-7, 0.5]).upper == 1.0
+
+
+@given(scores(), st.sampled_from(["default", "percentile", "bca"]))
+@settings(max_examples=50, deadline=None)
+def test_a_cluster_per_query_is_no_cluster(values, method):
+    if not set(values) <= {0.0, 1.0}:  # Wilson's interval has no clusters
+        alone = mean_interval(values, method=method, resamples=200)
+        clustered = mean_interval(
+            values, method=method, resamples=200, clusters=[*range(len(values))]
+        )
+        assert (clustered.lower, clustered.upper) == pytest.approx((alone.lower, alone.upper))
+        assert (clustered.mean, clustered.n, clustered.rule) == (alone.mean, alone.n, alone.rule)
+
+
+def test_copies_of_a_query_do_not_narrow_a_mean():
+    """Eight questions in ten paraphrases: the interval of eight values, t with two more."""
+    values = np.array([0.2, 0.9, 0.4, 0.7, 0.1, 0.6, 0.8, 0.5])
+    copies, labels = np.repeat(values, 10), np.repeat(np.arange(8), 10)
+
+    clustered, eight = mean_interval(copies, clusters=labels), mean_interval(values)
+
+    assert (clustered.lower, clustered.upper) == pytest.approx((eight.lower, eight.upper))
+    assert clustered.n == 80
+    alone = mean_interval(copies)
+    assert clustered.upper - clustered.lower > 2 * (alone.upper - alone.lower)
+
+
+def test_hits_in_clusters_are_no_wilson_interval():
+    found = mean_interval([1.0] * 30, clusters=["a", "b", "c"] * 10)
+
+    assert found.rule == "plus_two"
+    assert found.lower < 0.7
+    assert mean_interval([1.0], range=UNBOUNDED, clusters=["a"]).rule == "undefined"

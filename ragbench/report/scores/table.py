@@ -8,13 +8,11 @@ from ragbench.comparison.summary import ScoreSummary, finite
 from ragbench.report.counts import count_lines
 from ragbench.report.digits import interval, printable, significant
 from ragbench.report.scores.base import ALL, Scored
-from ragbench.report.table import align
+from ragbench.report.wrapped import side_by_side
 from ragbench.types.cells import id_bytes
 
 Key = tuple[str | None, str]
 """Query and score of a row; None stands for all queries."""
-
-_GAP = "  "
 
 
 def render_table(
@@ -41,8 +39,7 @@ def render_table(
         for place, head in enumerate(heads, start=2 - len(heads))
     ]
     columns = [[printable(scored.name), *_cells(scored, keys)] for scored in systems]
-    tables = [_draw(block) for block in _blocks(start, columns, width)]
-    lines = [line for table in tables for line in ["", *table]][1:]
+    lines = side_by_side(start, columns, width)
     lines += _counts(systems) if summary else []
     return "\n".join([*lines, *(f"note: {printable(note)}" for note in notes)]) + "\n"
 
@@ -85,20 +82,3 @@ def _cells(scored: Scored, keys: Sequence[Key]) -> list[str]:
 def _ends(score: ScoreSummary) -> str:
     low, high = map(finite, score.interval)
     return "" if low is None or high is None else interval((low, high))
-
-
-def _blocks(
-    start: list[list[str]], columns: Sequence[list[str]], width: int
-) -> list[list[list[str]]]:
-    """Distribute the columns over as many tables as they need."""
-    blocks = [[*start]]
-    for column in columns:
-        widths = [max(map(len, cells)) + len(_GAP) for cells in [*blocks[-1], column]]
-        if sum(widths) - len(_GAP) > width and len(blocks[-1]) > len(start):
-            blocks.append([*start])
-        blocks[-1].append(column)
-    return blocks
-
-
-def _draw(columns: Sequence[Sequence[str]]) -> list[str]:
-    return [_GAP.join(row).rstrip() for row in align(columns)]

@@ -1,0 +1,45 @@
+"""Statistics against what they promise: coverage, false verdicts, families, power, speed.
+
+    python benchmarks/statistics.py [--full]
+
+Simulates evaluations of which the truth is known: reciprocal ranks, hits and nDCG-like scores of
+two systems, with few or many queries changed, from 10 to 1,000 queries. 1,000 replicates a cell
+(seconds to a minute), 10,000 with `--full` (minutes). The rule is computed for all replicates at
+once; in every cell some are computed again by `difference_interval` and must agree to 1e-9.
+
+Bars: a gate fails falsely, at a true drop equal to its margin, in at most 3.5 %, passes falsely in
+at most 4.5 %; intervals cover in at least 93 %, and at most 97.5 % where 60 changed queries are
+expected; 10 queries decide no margin up to .05 unless the systems are identical on them; families
+err in at most 5 % under Holm and max-T; plans keep their power where they know the true spread;
+100,000 permutations of 1,000 queries for all 45 pairs of 10 systems 200 times as fast as scipy.
+Simulated shares may miss a bar by two standard errors.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+
+def _yield_the_name() -> None:
+    """Give the standard library's module of this name to the scripts that stand beside this one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = sys.path[:]
+    sys.path[:] = [entry for entry in path if os.path.abspath(entry or ".") != here]
+    sys.modules.pop("statistics", None)
+    importlib.import_module("statistics")
+    sys.path[:] = path
+
+
+_yield_the_name()
+
+if __name__ == "__main__":
+    from family_trials import families, permutations, plans
+    from interval_trials import intervals
+
+    n_replicates = 10_000 if "--full" in sys.argv[1:] else 1_000
+    missed = intervals(n_replicates) + families(n_replicates) + plans(n_replicates)
+    missed += permutations()
+    print(f"{missed} bars missed" if missed else "all bars met")
+    sys.exit(1 if missed else 0)

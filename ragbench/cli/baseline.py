@@ -1,0 +1,36 @@
+"""`ragbench baseline RUN -o FILE`: the scores per query in one file, to be committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(name="baseline")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The file, such as baselines/main.json; an old one is replaced.",
+)
+def command(run: Path, output: Path) -> None:
+    """Write the scores of a finished RUN to one small file.
+
+    RUN is a run folder, or the folder of an experiment, whose newest run is taken. Commit the
+    file: `ragbench compare FILE RUN` says what has changed since. Equal scores give equal bytes.
+    """
+    from ragbench.cli.score_output import write_notes
+    from ragbench.data.baseline import write_baseline
+    from ragbench.data.run_scores import read_run_scores
+    from ragbench.report.digits import counted
+
+    scores = read_run_scores(run)
+    write_baseline(output, scores)
+    systems = counted(sum(bool(system.scores) for system in scores.systems), "systems")
+    click.echo(f"baseline: {output}: {systems}, {counted(len(scores.query_ids), 'queries')}")
+    if not scores.facts.get("complete", True):
+        write_notes(["the run is incomplete: too many items failed, and its baseline lacks them"])

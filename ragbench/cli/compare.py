@@ -1,0 +1,118 @@
+"""`ragbench compare BASE RUN...`: is one better than the other, or is it chance?"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ragbench.experiment.compare import Comparison
+
+_FORMATS = ("table", "markdown", "latex", "csv", "json")
+_WORDS = {"fail": "error", "undecided": "warning"}
+_WIDTH = 100  # columns of what is piped or stored: the same on every machine
+
+
+@click.command(name="compare")
+@click.argument("base")
+@click.argument("runs", nargs=-1, metavar="[RUN...]")
+@click.option(
+    "-m",
+    "--measure",
+    "measures",
+    multiple=True,
+    metavar="NAME",
+    help="A measure or metric; repeatable. Default: all that BASE and RUN share.",
+)
+@click.option("--qrels", metavar="FILE", help="The judgements of TREC run files.")
+@click.option(
+    "--fail-if",
+    multiple=True,
+    metavar="'NAME drop > X'",
+    help="Exit 1 if NAME dropped by more than X beyond doubt: 'ndcg@10 drop > 0.01'; repeatable.",
+)
+@click.option("--strict", is_flag=True, help="Exit 4 if --fail-if cannot be decided.")
+@click.option("--intersect", is_flag=True, help="Compare the common queries where the sets differ.")
+@click.option(
+    "--moved",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="List the N queries that moved most on the first measure, with both rankings.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Coverage of the intervals.",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Sign flips of a test and bootstrap resamples.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=13,
+    show_default=True,
+    metavar="N",
+    help="Equal seeds give equal results.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="table",
+    help="A table for people (default), Markdown, LaTeX, CSV, or JSON.",
+)
+def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options: Any) -> int:
+    """Compare each RUN with BASE, paired over their queries.
+
+    Each is a run folder, the folder of an experiment (its newest run), a baseline file, or a TREC
+    run file with --qrels. Systems meet by name; where both have one system each, these two. BASE
+    alone: its systems are compared with its own baseline. What depends on other data, options or
+    judges is refused, with what differs.
+    """
+    from ragbench.cli.score_output import write_result
+    from ragbench.experiment.compare import compare
+    from ragbench.report.comparison.base import gate_line
+
+    if strict and not options["fail_if"]:
+        raise click.UsageError("--strict is for --fail-if")
+    measures = options.pop("measures") or None
+    found = compare(base, *runs, measures=measures, **options)
+    write_result(_render(found, form))
+    for gate in found.gates:
+        if gate["verdict"] != "pass":
+            click.echo(f"{_WORDS[gate['verdict']]}: {gate_line(gate)}", err=True)
+    return found.exit_code(strict=strict)
+
+
+def _render(found: Comparison, form: str) -> str:
+    """Write the comparison in the format that was asked for."""
+    mapping = found.to_dict()
+    if form == "table":
+        from ragbench.report.comparison.table import render_table
+
+        terminal = sys.stdout.isatty()
+        return render_table(
+            mapping, width=shutil.get_terminal_size().columns if terminal else _WIDTH
+        )
+    if form == "json":
+        from ragbench.data.run_folder import to_json
+
+        return to_json(mapping)
+    from importlib import import_module
+
+    module = import_module(f"ragbench.report.comparison.{form}")
+    text: str = getattr(module, f"render_{form}")(mapping)
+    return text

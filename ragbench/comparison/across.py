@@ -1,0 +1,155 @@
+"""Compare the systems of several runs, or of one: `ragbench.comparison/1` with all its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragbench.comparison.comparable import Met
+from ragbench.comparison.paired import Method, compare_systems
+from ragbench.comparison.paired_scores import PairedScores
+from ragbench.comparison.summary import summarize
+from ragbench.comparison.superiority import better_than
+from ragbench.comparison.systems import SystemScores
+
+_LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One of the systems that are compared."""
+
+    letter: str
+    """Stands for it in marks: `a`, `b`, and after `z` `a1`."""
+    label: str
+    """Unlike that of any other row: `bm25`, or `bm25 (runs/new)`."""
+    source: int
+    """The number of its source; 0 is the base."""
+    group: str
+    """What it is compared with has the same group: the name of the system in the base."""
+    scores: SystemScores
+    """Its columns over the common queries, under its own name."""
+
+
+def rows_of(met: Met) -> list[Row]:
+    """Name the systems, those that are compared with each other side by side."""
+    found = [
+        (group, place, met.sources[place].systems[name])
+        for group, names in met.groups.items()
+        for place, name in enumerate(names)
+        if name is not None
+    ]
+    having = [tuple(name for name in met.measures if name in each[2].columns) for each in found]
+    # those with the same measures stand together, so that the letters of a table have no gaps
+    kinds = [names for names in dict.fromkeys(having) if names]
+    found = [f for kind in kinds for f, names in zip(found, having, strict=True) if names == kind]
+    names = [system.name for _, _, system in found]
+    tails = _short_names([source.source for source in met.sources])
+    labels = [
+        system.name if names.count(system.name) == 1 else f"{system.name} ({tails[place]})"
+        for _, place, system in found
+    ]
+    return [
+        Row(_letter(i), label, place, group, system)
+        for i, (label, (group, place, system)) in enumerate(zip(labels, found, strict=True))
+    ]
+
+
+def _short_names(sources: Sequence[str]) -> list[str]:
+    """Cut paths to as many of their last parts as tell them apart; number what is the same."""
+    parts = [source.replace("\\", "/").rstrip("/").split("/") for source in sources]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{source} #{place}" for place, source in enumerate(sources, start=1)]
+
+
+def _letter(i: int) -> str:
+    turn, place = divmod(i, len(_LETTERS))
+    return f"{_LETTERS[place]}{turn or ''}"
+
+
+def compare_met(met: Met, method: Method) -> dict[str, Any]:
+    """Compare the systems of sources that may be compared.
+
+    Each system of a run is compared with that of the base; within one source, each with the
+    source's baseline. The family of a measure are these comparisons. Which of all rows is better
+    than which is tested by max-T over all pairs.
+
+    Args:
+        met: What `meet` returned.
+        method: Confidence, resampling, seed.
+
+    Returns:
+        The mapping of `comparisons.json`, with `sources`, `systems` and their scores.
+    """
+    rows = rows_of(met)
+    systems = [_relabelled(row, met) for row in rows]
+    several = len(met.sources) > 1
+    found = compare_systems(systems, "0" if several else met.sources[0].baseline, method)
+    for family in found["measures"]:
+        _add_to(family, rows, met, method)
+    return {
+        **found,
+        "baseline": met.sources[0].source if several else met.sources[0].baseline,
+        "sources": [source.source for source in met.sources],
+        "queries": len(met.sources[0].query_ids),
+        "left_out": dict(met.left_out),
+        "systems": [_described(row, met, method) for row in rows],
+        "notes": list(met.notes),
+    }
+
+
+def _relabelled(row: Row, met: Met) -> SystemScores:
+    """The row as `compare_systems` pairs it: sources are its retrievers, groups its generators."""
+    columns = {m: row.scores.columns[m] for m in met.measures if m in row.scores.columns}
+    if len(met.sources) == 1:
+        return replace(row.scores, columns=columns)
+    return replace(
+        row.scores,
+        name=row.label,
+        retriever=str(row.source),
+        generator=row.group,
+        columns=columns,
+    )
+
+
+def _add_to(family: dict[str, Any], rows: Sequence[Row], met: Met, method: Method) -> None:
+    """Add who is better than whom, and how many pairs a failure left out."""
+    name = family["measure"]
+    having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
+    family["better_than"] = better_than(having, method)
+    for made in family["comparisons"]:
+        system, other = having[made["system"]], having[made["baseline"]]
+        pairs = PairedScores(system, other, met.sources[0].query_ids)
+        made["n_failed"] = int(pairs.failed.sum())
+
+
+def _described(row: Row, met: Met, method: Method) -> dict[str, Any]:
+    return {
+        "name": row.label,
+        "letter": row.letter,
+        "system": row.scores.name,
+        "source": met.sources[row.source].source,
+        "retriever": row.scores.retriever,
+        "generator": row.scores.generator,
+        "scores": {
+            name: summarize(row.scores.columns[name], confidence=method.confidence).to_dict()
+            for name in met.measures
+            if name in row.scores.columns
+        },
+    }
+
+
+def pairs_of(
+    comparison: dict[str, Any], met: Met, measure: str
+) -> Iterator[tuple[Row, Row, PairedScores]]:
+    """Yield (system, baseline, both columns) for each comparison of a measure."""
+    by_label = {row.label: row for row in rows_of(met)}
+    family = next(each for each in comparison["measures"] if each["measure"] == measure)
+    for made in family["comparisons"]:
+        system, base = by_label[made["system"]], by_label[made["baseline"]]
+        columns = (system.scores.columns[measure], base.scores.columns[measure])
+        yield system, base, PairedScores(*columns, met.sources[0].query_ids)

@@ -1,0 +1,199 @@
+"""Whether scored systems may be compared, and over which queries; if not, what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ragbench.comparison.matching import choose_measures, match_systems
+from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.systems import SystemScores
+from ragbench.errors import DataError
+from ragbench.types import Cause
+
+_FINGERPRINTS = ("qrels", "subtopics", "gold", "queries")
+"""Parts of a signature that move with the set of queries."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Sources that may be compared, over their common queries in one order."""
+
+    sources: tuple[ScoredSystems, ...]
+    """The first is what the others are compared with."""
+    measures: tuple[str, ...]
+    """What all compared systems have, or what was asked for."""
+    groups: Mapping[str, tuple[str | None, ...]]
+    """Name of a group -> for each source the system in it; None where a source has none."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Source -> how many of its queries the others lack; empty where none."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know, one sentence each."""
+
+
+def meet(
+    base: ScoredSystems,
+    runs: Sequence[ScoredSystems],
+    *,
+    measures: Sequence[str] | None = None,
+    intersect: bool = False,
+) -> Met:
+    """Match the systems of base and runs, and put their queries into one order.
+
+    Args:
+        base: What the others are compared with.
+        runs: The others; none where the systems of one source are compared with each other.
+        measures: Names of scores; None takes all that base and runs share.
+        intersect: Compare the common queries where the sets differ, and count the others.
+
+    Raises:
+        DataError: Signatures, data or query sets differ, or nothing meets; all that differs.
+        OptionError: A measure that nobody has.
+    """
+    sources = (base, *runs)
+    groups = match_systems(base, runs) if runs else {name: (name,) for name in base.systems}
+    members = [
+        (source, source.systems[name])
+        for group in groups.values()
+        for source, name in zip(sources, group, strict=True)
+        if name is not None
+    ]
+    if len(members) < 2:
+        alone = ", ".join(system.name for _, system in members) or "nothing"
+        raise DataError(
+            f"only {alone} to compare", file=base.source, allowed="a second run to compare it with"
+        )
+    chosen = choose_measures(members, measures)
+    taken, left_out = _common_queries(sources, chosen, intersect)
+    tolerated = _FINGERPRINTS if left_out else ()
+    problems = [
+        *(_other_data(sources) if not left_out else ()),
+        *_other_signatures(members, chosen, tolerated),
+    ]
+    if problems:
+        raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
+    return Met(taken, chosen, groups, left_out, tuple(_notes(sources, groups, left_out)))
+
+
+def _common_queries(
+    sources: Sequence[ScoredSystems], measures: Sequence[str], intersect: bool
+) -> tuple[tuple[ScoredSystems, ...], dict[str, int]]:
+    """Reindex all sources to the queries of the first that all have."""
+    judged = [_judged(source, measures) for source in sources]
+    common = [query for query in judged[0] if all(query in rows for rows in judged[1:])]
+    left_out = {
+        source.source: len(rows) - len(common)
+        for source, rows in zip(sources, judged, strict=True)
+        if len(rows) > len(common)
+    }
+    if left_out and not intersect:
+        raise DataError(_set_difference(sources, judged, len(common)))
+    if not common:
+        raise DataError(_set_difference(sources, judged, 0))
+    taken = tuple(
+        source.take(np.array([rows[query] for query in common], np.int64))
+        for source, rows in zip(sources, judged, strict=True)
+    )
+    return taken, left_out
+
+
+def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
+    """Query -> row, without those that no judgement is about: qrels do not list them."""
+    columns = [
+        system.columns[name]
+        for system in source.systems.values()
+        for name in measures
+        if name in system.columns
+    ]
+    counts = np.zeros(len(source.query_ids), bool)
+    for column in columns:
+        counts |= column.causes != Cause.NO_JUDGEMENTS
+    return {query: row for row, query in enumerate(source.query_ids) if counts[row]}
+
+
+def _set_difference(
+    sources: Sequence[ScoredSystems], judged: Sequence[Mapping[str, int]], n_common: int
+) -> str:
+    """Say how the query sets differ, each from that of the first source."""
+    lines = []
+    for source, rows in zip(sources[1:], judged[1:], strict=True):
+        for (here, mine), (there, theirs) in (
+            ((sources[0], judged[0]), (source, rows)),
+            ((source, rows), (sources[0], judged[0])),
+        ):
+            only = [query for query in mine if query not in theirs]
+            if only:
+                names = ", ".join(only[:_SHOWN]) + (", ..." if len(only) > _SHOWN else "")
+                lines.append(
+                    f"queries: {len(only)} of {len(mine)} in {here.source} are not in "
+                    f"{there.source}: {names}"
+                )
+    hint = f"--intersect compares the common ones: {n_common}" if n_common else "nothing is common"
+    return "\n".join([*lines, f"the query sets differ; {hint}"])
+
+
+def _other_data(sources: Sequence[ScoredSystems]) -> list[str]:
+    """Say which sources were made from other questions; unknown data are not held against them."""
+    base = sources[0]
+    return [
+        f"the questions differ: fingerprint {base.data['queries']} in {base.source}, "
+        f"{source.data['queries']} in {source.source}"
+        for source in sources[1:]
+        if "queries" in base.data
+        and "queries" in source.data
+        and base.data["queries"] != source.data["queries"]
+    ]
+
+
+def _other_signatures(
+    members: Sequence[tuple[ScoredSystems, SystemScores]],
+    measures: Sequence[str],
+    tolerated: Sequence[str],
+) -> list[str]:
+    """Say what differs in the signatures of each measure, in words."""
+    problems = []
+    for name in measures:
+        having = [(source, s.columns[name]) for source, s in members if name in s.columns]
+        base, first = having[0]
+        for source, column in having[1:]:
+            differing = [
+                f"{part or 'the measure'} is {here or 'absent'} in {base.source} and "
+                f"{there or 'absent'} in {source.source}"
+                for part, here, there in first.signature.differences(column.signature)
+                if part not in tolerated
+            ]
+            if differing:
+                problems.append(f"{name} cannot be compared: {'; '.join(differing)}")
+    return problems
+
+
+def _advice(
+    chosen: Sequence[str], problems: Sequence[str], asked: Sequence[str] | None
+) -> list[str]:
+    """Name the measures that may be compared, where nobody asked for the others."""
+    fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
+    data_differ = any(problem.startswith("the questions") for problem in problems)
+    if asked or not fine or data_differ:
+        return []
+    return [f"the others can be: {' '.join(f'-m {name}' for name in fine)}"]
+
+
+def _notes(
+    sources: Sequence[ScoredSystems],
+    groups: Mapping[str, tuple[str | None, ...]],
+    left_out: Mapping[str, int],
+) -> list[str]:
+    notes = [
+        f"{source}: {count} queries that the others lack were left out; judgements of the common "
+        "ones are taken to be the same"
+        for source, count in left_out.items()
+    ]
+    for place, source in enumerate(sources):
+        matched = {group[place] for group in groups.values()}
+        alone = [name for name in source.systems if name not in matched]
+        if alone:
+            notes.append(f"{source.source}: not compared, as no other has them: {', '.join(alone)}")
+    return notes

@@ -1,0 +1,123 @@
+"""Scored systems in one form, wherever they come from: what comparisons and gates read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from ragbench.comparison.evaluate import Evaluation
+from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.data.stored_scores import StoredScore, StoredScores
+from ragbench.score.base import Aggregate, ScoreColumn
+from ragbench.signature import Signature
+from ragbench.types import Direction, IntArray
+
+
+@dataclass(frozen=True)
+class ScoredSystems:
+    """The systems of one run, baseline file or evaluation, over the same queries."""
+
+    source: str
+    """Where they come from, as the user named it: messages and tables show it."""
+    systems: Mapping[str, SystemScores] = field(repr=False)
+    """System -> its columns, a value or a cause for each query."""
+    query_ids: Sequence[str] = field(repr=False)
+    """The queries, in the order of all columns."""
+    baseline: str | None = None
+    """The system that the experiment compared its others with; None where none is named."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """Part of the data set -> fingerprint; empty where it is not known."""
+    rankings: Mapping[str, Path] = field(default_factory=dict, repr=False)
+    """Retriever -> run file, where rankings are at hand."""
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The mapping of `summary.json` where a run was read: latency, cost, skipped judges."""
+
+    def take(self, rows: IntArray) -> ScoredSystems:
+        """Return the same systems over some of the queries, in the order of `rows`.
+
+        A score of a whole corpus is, over a part of it, the mean of what its queries moved the
+        whole by; over all queries, in any order, it is what it was.
+        """
+        whole = len(rows) == len(self.query_ids)
+        return replace(
+            self,
+            query_ids=[self.query_ids[row] for row in rows],
+            systems={
+                name: replace(
+                    system,
+                    columns={
+                        score: _taken(column, rows, whole)
+                        for score, column in system.columns.items()
+                    },
+                )
+                for name, system in self.systems.items()
+            },
+        )
+
+
+def from_stored(
+    source: str, stored: StoredScores, rankings: Mapping[str, Path] | None = None
+) -> ScoredSystems:
+    """Return what a run folder or a baseline file holds."""
+    systems = {
+        system.name: SystemScores(
+            system.name,
+            system.retriever,
+            system.generator,
+            {name: _column(name, score) for name, score in system.scores.items()},
+            {name: cast("Kind", score.kind) for name, score in system.scores.items()},
+        )
+        for system in stored.systems
+    }
+    return ScoredSystems(
+        source,
+        systems,
+        stored.query_ids,
+        stored.baseline,
+        stored.data,
+        rankings or {},
+        stored.facts,
+    )
+
+
+def from_evaluation(
+    source: str, evaluation: Evaluation, run: Path | None = None, name: str | None = None
+) -> ScoredSystems:
+    """Return the one system of an evaluation, under its name or the tag of its run file."""
+    name = name or str(evaluation.counts.get("tag") or source)
+    of_texts = "predictions" in evaluation.counts
+    kinds: dict[str, Kind] = dict.fromkeys(
+        evaluation.columns, "generation" if of_texts else "retrieval"
+    )
+    retriever = None if of_texts else name
+    system = SystemScores(name, retriever, None, evaluation.columns, kinds, evaluation.counts)
+    rankings = {} if run is None else {name: run}
+    return ScoredSystems(source, {name: system}, evaluation.query_ids, rankings=rankings)
+
+
+def _column(name: str, score: StoredScore) -> ScoreColumn:
+    aggregate = cast("Aggregate", score.aggregate)
+    return ScoreColumn(
+        name,
+        score.values,
+        score.causes,
+        Signature.parse(score.signature),
+        cast("Direction", score.direction),
+        score.low,
+        score.high,
+        aggregate,
+        # the only number that its values do not give
+        score.mean if aggregate == "corpus" else None,
+    )
+
+
+def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
+    return replace(
+        column,
+        values=column.values[rows],
+        causes=column.causes[rows],
+        total=column.total if whole else None,
+        details={},
+    )

@@ -1,0 +1,104 @@
+"""Slices of the queries: where a system that is fine on average got worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragbench.comparison.paired import Labels, Method, describe
+from ragbench.comparison.pairs import Pair, pair_systems
+from ragbench.comparison.summary import finite
+from ragbench.comparison.systems import SystemScores
+from ragbench.stats import cluster_sums, max_t_p_values
+
+ENOUGH_QUERIES = 20
+"""A slice of fewer queries is listed and not tested: it could not tell a loss from chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slicing:
+    """A field that sorts the queries into slices."""
+
+    field: str
+    """`metadata.topic`, `query_length`."""
+    names: tuple[str, ...]
+    """The slices, in the order of tables."""
+    labels: Sequence[str]
+    """The slice of each query."""
+
+
+def compare_slices(
+    systems: Sequence[SystemScores],
+    baseline: str | None,
+    method: Method,
+    slicings: Sequence[Slicing],
+    clusters: Sequence[str] | None = None,
+) -> list[dict[str, Any]]:
+    """Ask of every slice whether a system is worse there than its baseline.
+
+    One-sided, and adjusted by studentized max-T over the tested slices of one field: the chance
+    that any of them is called worse though none is stays below 1 - confidence. Fields, measures
+    and systems are families of their own.
+
+    Args:
+        systems: All systems of one experiment, over the same queries in the same order.
+        baseline: The retriever that the others are compared with.
+        method: Confidence, resampling, seed.
+        slicings: The slices of each field.
+        clusters: The cluster of each query, where queries belong together.
+
+    Returns:
+        The entry `slices` of `comparisons.json`, a row for each slice, measure and comparison.
+        `worse` is None where the slice was not tested.
+    """
+    labels = None if clusters is None else np.asarray(clusters)
+    return [
+        row
+        for slicing in slicings
+        for pairs in pair_systems(systems, baseline).values()
+        for pair in pairs
+        for row in _compare(pair, slicing, method, labels)
+    ]
+
+
+def _compare(
+    pair: Pair, slicing: Slicing, method: Method, clusters: Labels | None
+) -> list[dict[str, Any]]:
+    of_query = np.asarray(slicing.labels)
+    inside = of_query[:, np.newaxis] == np.asarray(slicing.names)
+    table = np.where(inside, pair.differences[:, np.newaxis], np.nan)
+    upwards = table if pair.column.direction == "higher" else -table
+    units = upwards if clusters is None else cluster_sums(upwards, clusters)
+    tested = np.count_nonzero(~np.isnan(units), axis=0) >= ENOUGH_QUERIES
+    p_values = np.full(len(slicing.names), np.nan)
+    p_values[tested] = max_t_p_values(
+        units[:, tested], side="lower", resamples=method.resamples, seed=method.seed
+    )
+    return [
+        {
+            "field": slicing.field,
+            "slice": name,
+            "measure": pair.measure,
+            "system": pair.system,
+            "baseline": pair.baseline,
+            "direction": pair.column.direction,
+            **_described(table[:, place], pair, method, clusters),
+            "p_adjusted": finite(p_values[place]),
+            "worse": bool(p_values[place] <= 1 - method.confidence) if tested[place] else None,
+        }
+        for place, name in enumerate(slicing.names)
+    ]
+
+
+def _described(
+    d: np.ndarray[tuple[int], np.dtype[np.float64]],
+    pair: Pair,
+    method: Method,
+    clusters: Labels | None,
+) -> dict[str, Any]:
+    kept = ("difference", "interval", "n", "n_changed", "n_clusters")
+    found = describe(d, pair.column, method, clusters)
+    return {key: found[key] for key in kept if key in found}

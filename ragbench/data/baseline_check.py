@@ -1,0 +1,120 @@
+"""What a baseline file may hold, checked field by field, with the path of what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+from ragbench.data.jsonl import kind
+from ragbench.errors import DataError
+from ragbench.registry import nearest
+from ragbench.types import Cause
+
+_WORDS = {
+    "kind": ("retrieval", "generation", "judge"),
+    "direction": ("higher", "lower"),
+    "aggregate": ("mean", "sum", "geometric_mean", "corpus"),
+}
+_CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """An object of the file, and where it stands."""
+
+    file: str | Path
+    """The file, as the user named it."""
+    value: Any = field(repr=False)
+    """What stands there; anything but an object is an error."""
+    path: str = ""
+    """Dotted path inside the file."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the object."""
+        if not isinstance(self.value, dict):
+            raise self.error(f"found {kind(self.value)}", allowed="an object")
+        return self.value
+
+    def error(
+        self, found: str, *, allowed: str | None = None, near: str | None = None
+    ) -> DataError:
+        """Return the error that names this place."""
+        return DataError(found, file=self.file, record=self.path, allowed=allowed, nearest=near)
+
+    def mapping(self, key: str) -> Checked:
+        """Return an object inside this one."""
+        inner = Checked(self.file, self._field(key), f"{self.path}.{key}" if self.path else key)
+        inner.fields  # noqa: B018 - an error here and now if it is none
+        return inner
+
+    def text(self, key: str) -> str:
+        """Return a field that must be text."""
+        return str(self._of_type(key, str, "text"))
+
+    def text_or_null(self, key: str) -> str | None:
+        """Return a field that is text or null."""
+        return None if self._field(key) is None else self.text(key)
+
+    def whole_number(self, key: str) -> int:
+        """Return a field that must be an integer."""
+        return int(self._of_type(key, int, "an integer"))
+
+    def number_or_null(self, key: str) -> float | None:
+        """Return a field that is a number or null."""
+        found = self._field(key)
+        return None if found is None else float(self._of_type(key, (int, float), "a number"))
+
+    def word(self, key: str) -> str:
+        """Return a field that has one of a few words."""
+        found = self.text(key)
+        if found not in _WORDS[key]:
+            raise self.error(
+                f"{key} is '{found}'",
+                allowed=", ".join(_WORDS[key]),
+                near=nearest(found, _WORDS[key]),
+            )
+        return found
+
+    def range(self) -> tuple[float, float]:
+        """Return the smallest and the largest possible value; null is unbounded."""
+        found = self._of_type("range", list, "[low, high]")
+        if len(found) != 2 or any(not _is_number(end) and end is not None for end in found):
+            raise self.error(f"range is {found!r}", allowed="[low, high], null where unbounded")
+        low, high = found
+        return (-inf if low is None else float(low), inf if high is None else float(high))
+
+    def cells(self, query: str, n: int) -> list[tuple[float, Cause]]:
+        """Return the line of a query: n values or causes."""
+        line = self._of_type(query, list, "a list")
+        if len(line) != n:
+            raise self.error(
+                f"'{query}' has {len(line)} values", allowed=f"{n}: one for each of the scores"
+            )
+        return [self._cell(query, cell) for cell in line]
+
+    def _cell(self, query: str, cell: Any) -> tuple[float, Cause]:
+        if _is_number(cell):
+            return float(cell), Cause.SCORED
+        if isinstance(cell, str) and cell in _CAUSES:
+            return nan, _CAUSES[cell]
+        near = nearest(cell, _CAUSES) if isinstance(cell, str) else None
+        raise self.error(f"'{query}' has {cell!r}", allowed="a number or a cause", near=near)
+
+    def _field(self, key: str) -> Any:
+        if key not in self.fields:
+            has = ", ".join(self.fields) or "none"
+            raise self.error(f"no '{key}' (keys: {has})", near=nearest(key, self.fields))
+        return self.fields[key]
+
+    def _of_type(self, key: str, types: Any, allowed: str) -> Any:
+        found = self._field(key)
+        if not isinstance(found, types) or isinstance(found, bool):
+            raise self.error(f"'{key}' is {kind(found)}", allowed=allowed)
+        return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,144 @@
+"""The scores per query of a run folder: `summary.json`, `per_query.csv` and `unscored.jsonl`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragbench.data.run_folder import (
+    SUMMARY_SCHEMA,
+    read_json,
+    read_per_query,
+    resolve_run_folder,
+)
+from ragbench.data.stored_scores import StoredScore, StoredScores, StoredSystem
+from ragbench.errors import DataError
+from ragbench.registry import shown
+from ragbench.types import Cause
+
+_IDENTIFYING = ("queries", "qrels", "answers")
+"""Parts of a data set that scores depend on; systems may search different corpora."""
+
+Causes = Mapping[tuple[str, str, str], Cause]
+"""(system, score, query id) -> why there is no value."""
+
+
+def read_run_scores(path: str | Path) -> StoredScores:
+    """Read a run folder, or the newest run in the folder of an experiment.
+
+    Raises:
+        DataError: There is no run, or its files are not what they should be.
+    """
+    folder = resolve_run_folder(Path(path))
+    summary = read_json(folder / "summary.json", SUMMARY_SCHEMA)
+    manifest = read_json(folder / "manifest.json", "ragbench.manifest/1")
+    cells = read_per_query(folder / "per_query.csv")
+    causes = _read_causes(folder / "unscored.jsonl")
+    try:
+        data = {part: manifest["data"][part] for part in _IDENTIFYING if part in manifest["data"]}
+        query_ids = list(next(iter(cells.values()), {}))
+        systems = [
+            _system(each, query_ids, cells, causes, folder / "per_query.csv")
+            for each in summary["systems"]
+        ]
+        return StoredScores(summary["name"], summary["baseline"], data, query_ids, systems, summary)
+    except KeyError as error:
+        raise DataError(
+            f"no {error}", file=folder, allowed="files as ragbench run wrote them"
+        ) from error
+
+
+def _read_causes(path: Path) -> Causes:
+    """Read why values are missing; a run that scored everything has an empty file."""
+    words = {cause.word: cause for cause in Cause}
+    found = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise DataError("no such file", file=path, allowed="a whole run folder") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            cause = words[row["cause"]]
+            found[row["system"], row["measure"], row["query_id"]] = cause
+        except (ValueError, KeyError, TypeError) as error:
+            allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
+            raise DataError(
+                f"not a line of ours: {shown(line)}", file=path, line=number, allowed=allowed
+            ) from error
+    return found
+
+
+def _system(
+    system: Mapping[str, Any],
+    query_ids: Sequence[str],
+    cells: Mapping[str, Mapping[str, Mapping[str, float | None]]],
+    causes: Causes,
+    file: Path,
+) -> StoredSystem:
+    name = system["name"]
+    rows = cells.get(name, {})
+    if list(rows) != list(query_ids):
+        raise DataError(
+            f"system '{name}' has {len(rows)} queries, others {len(query_ids)}",
+            file=file,
+            allowed="a row for every system and query, in one order",
+        )
+    retriever, generator = system["retriever"], system["generator"]
+    return StoredSystem(
+        name,
+        retriever,
+        generator,
+        {
+            score: _score(name, score, facts, retriever and not generator, rows, causes, file)
+            for score, facts in system["scores"].items()
+        },
+    )
+
+
+def _score(
+    system: str,
+    name: str,
+    facts: Mapping[str, Any],
+    of_ranking: bool,
+    rows: Mapping[str, Mapping[str, float | None]],
+    causes: Causes,
+    file: Path,
+) -> StoredScore:
+    if "range" not in facts:
+        raise DataError(
+            f"'{name}' has no 'range'",
+            file=file.with_name("summary.json"),
+            allowed="a run of this version: run the experiment again",
+        )
+    values, codes = [], []
+    for query, row in rows.items():
+        if name not in row:
+            raise DataError(f"no column '{name}'", file=file)
+        value = row[name]
+        values.append(nan if value is None else value)
+        codes.append(Cause.SCORED if value is not None else causes.get((system, name, query)))
+        if codes[-1] is None:
+            raise DataError(
+                f"query '{query}' has no '{name}' in system '{system}', and no cause",
+                file=file,
+                allowed="a value here, or a line in unscored.jsonl",
+            )
+    low, high = facts["range"]
+    kind = "judge" if "judge" in facts else "retrieval" if of_ranking else "generation"
+    return StoredScore(
+        kind=kind,
+        direction=facts["direction"],
+        aggregate=facts["aggregate"],
+        low=-inf if low is None else low,
+        high=inf if high is None else high,
+        mean=facts["mean"],
+        signature=facts["signature"],
+        values=np.array(values, np.float64),
+        causes=np.array(codes, np.uint8),
+    )

@@ -1,0 +1,104 @@
+"""The gates of a YAML file as tests: which there are, and what each of them becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragbench.config import load_config
+from ragbench.config.load import decode, read_yaml
+from ragbench.config.problems import Report
+from ragbench.config.tree import Item
+from ragbench.experiment.assertions import worst_lines
+from ragbench.experiment.result import Experiment
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a test session makes of one YAML file."""
+
+    gates: Sequence[tuple[str, int | None]]
+    """Text and line of each gate."""
+    overrides: Mapping[str, Any]
+    """What the run changes in the file: which baselines it is compared with."""
+    baselines: Sequence[Path] = ()
+    """Files that the run has to write instead of being compared with them."""
+
+
+def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collected:
+    """Read and check a file.
+
+    Args:
+        path: The YAML file.
+        baseline: Takes the place of every baseline file that a gate names; None changes nothing.
+        update: Leave out the gates against baseline files; these will be written.
+
+    Raises:
+        ConfigError: Everything that is wrong with it.
+    """
+    written = _against_files(path)
+    overrides: dict[str, Any] = {}
+    files: list[Path] = []
+    if update:
+        own = [path.parent / file for file in written.values()]
+        files = list(dict.fromkeys([Path(baseline).absolute()] if baseline and own else own))
+        overrides = {"gates": _other_gates(path, written)} if written else {}
+    elif baseline is not None:
+        target = str(Path(baseline).absolute())
+        overrides = {f"gates.{index}.against": target for index in written}
+    config = load_config(path, overrides=overrides)
+    return Collected([(gate.text, gate.place.line) for gate in config.gates], overrides, files)
+
+
+def outcome_of(
+    experiment: Experiment, gate: tuple[str, int | None]
+) -> tuple[str, str, list[tuple[str, object]]]:
+    """Return the verdict on a gate over all its systems, its words, and its numbers.
+
+    Fail goes before undecided, undecided before pass; a comparison that was refused fails.
+    """
+    entries = [
+        entry for entry in experiment.summary["gates"] if (entry["gate"], entry["line"]) == gate
+    ]
+    words, facts, verdicts = [], [], []
+    for entry in entries:
+        system = f"{entry['system']}: " if entry["system"] else ""
+        verdicts.append("fail" if entry.get("refused") else entry["verdict"])
+        words.append("\n".join([f"{system}{verdicts[-1]}: {entry['why']}", *worst_lines(entry)]))
+        facts.append((f"{entry['system'] or 'judge'}", f"{entry['verdict']}: {entry['why']}"))
+    for verdict in ("fail", "undecided"):
+        if verdict in verdicts:
+            shown = [text for text, each in zip(words, verdicts, strict=True) if each == verdict]
+            return verdict, "\n".join([gate[0], *shown]), list(facts)
+    return "pass", "\n".join(words), list(facts)
+
+
+def _read(path: Path) -> Item | None:
+    """The file as a tree; None where it cannot be read: checking it says why."""
+    report = Report()
+    try:
+        text = decode(path.read_bytes(), str(path), report)
+    except OSError:  # checking it says so, with its place
+        return None
+    return None if text is None else read_yaml(text, str(path), report)
+
+
+def _against_files(path: Path) -> dict[int, str]:
+    """Index of a gate -> the baseline file that it names."""
+    tree = _read(path)
+    gates = None if tree is None else tree.get("gates")
+    found = {}
+    for index, gate in enumerate(gates.items if gates is not None else ()):
+        against = gate.get("against")
+        if against is not None and str(against.value).endswith(".json"):
+            found[index] = str(against.value)
+    return found
+
+
+def _other_gates(path: Path, written: Mapping[int, str]) -> list[Any]:
+    tree = _read(path)
+    gates = None if tree is None else tree.get("gates")
+    items = gates.items if gates is not None else ()
+    return [gate.as_written() for index, gate in enumerate(items) if index not in written]

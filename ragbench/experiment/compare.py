@@ -1,0 +1,165 @@
+"""`rb.compare`: is one better than the other, or is it chance?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+from ragbench.comparison.across import compare_met
+from ragbench.comparison.comparable import meet
+from ragbench.comparison.fail_if import FailIf, decide_all, undecided, why_skipped
+from ragbench.comparison.matching import find_measure
+from ragbench.comparison.moved import moved_most
+from ragbench.comparison.paired import Method
+from ragbench.comparison.read_scored import DEFAULT_MEASURES, Source, needs_qrels, read_scored
+from ragbench.comparison.scored import ScoredSystems
+from ragbench.data.trec_files import read_qrels
+from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED
+from ragbench.report.comparison.base import lay_out_comparison
+from ragbench.report.comparison.table import render_table
+from ragbench.types import Qrels
+
+MOVED = 5
+"""How many queries of each comparison are shown."""
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What a comparison found; `print` shows it as tables."""
+
+    found: Mapping[str, Any]
+    """The mapping of `ragbench.comparison/1`."""
+
+    @property
+    def differences(self) -> list[dict[str, Any]]:
+        """One entry for each measure and comparison: difference, interval, p, `differs`."""
+        return [
+            {"measure": family["measure"], **made}
+            for family in self.found["measures"]
+            for made in family["comparisons"]
+        ]
+
+    @property
+    def gates(self) -> list[dict[str, Any]]:
+        """The verdict on each condition and system."""
+        return list(self.found["gates"])
+
+    def exit_code(self, *, strict: bool = False) -> int:
+        """Return 1 where a gate failed, and with `strict` 4 where one cannot be decided."""
+        verdicts = {gate["verdict"] for gate in self.found["gates"]}
+        if "fail" in verdicts:
+            return EXIT_GATE_FAILED
+        return EXIT_UNDECIDED if strict and "undecided" in verdicts else EXIT_OK
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, JSON-ready; null and never NaN."""
+        return dict(self.found)
+
+    def __str__(self) -> str:
+        return render_table(self.found)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {lay_out_comparison(self.found).subject}>"
+
+
+def compare(
+    base: Source,
+    *runs: Source,
+    measures: Sequence[str] | None = None,
+    qrels: Qrels | str | Path | None = None,
+    intersect: bool = False,
+    fail_if: Sequence[str] = (),
+    moved: int = MOVED,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 13,
+) -> Comparison:
+    """Compare runs with a base, paired over their queries.
+
+    Systems meet by name; where both have one system each, these two. The base alone: its systems
+    are compared with its own baseline.
+
+    Args:
+        base: A run folder or the folder of an experiment, a baseline file, a TREC run file (with
+            `qrels`), an experiment, or what `evaluate_run` or `evaluate_texts` returned.
+        *runs: The same, one or several.
+        measures: Names of scores; None takes all that are common.
+        qrels: The judgements of TREC run files.
+        intersect: Where the query sets differ, compare the common queries and count the others.
+        fail_if: Conditions: `ndcg@10 drop > 0.01`.
+        moved: How many of the queries that moved most on the first measure to list.
+        confidence: Level of intervals and tests.
+        resamples: Sign flips and bootstrap resamples.
+        seed: Equal seeds give equal results.
+
+    Returns:
+        Differences with intervals and p-values, verdicts, the queries that moved most.
+
+    Raises:
+        DataError: Nothing to read, or what may not be compared: all that differs.
+        OptionError: An unknown measure, or a condition that is none.
+
+    Example:
+        >>> from ragbench import evaluate_run
+        >>> qrels = {f"q{n}": {"d": 1} for n in range(30)}
+        >>> first = evaluate_run({q: {"x": 2.0, "d": 1.0} for q in qrels}, qrels, ["mrr"])
+        >>> better = evaluate_run({q: {"d": 1.0} for q in qrels}, qrels, ["mrr"])
+        >>> compare(first, better, measures=["mrr"]).differences[0]["difference"]
+        0.5
+    """
+    conditions = [FailIf.parse(text) for text in fail_if]
+    sources = read_all([base, *runs], qrels, [*(measures or ()), *(c.measure for c in conditions)])
+    skipped = {c: why for c in conditions if (why := why_skipped(c, sources)) is not None}
+    open_ = [condition for condition in conditions if condition not in skipped]
+    asked = [*measures, *(condition.measure for condition in open_)] if measures else None
+    met = meet(sources[0], sources[1:], measures=asked, intersect=intersect)
+    method = Method(confidence, resamples, seed)
+    found = compare_met(met, method)
+    named = [(condition, find_measure(condition.measure, met.measures)) for condition in open_]
+    found["gates"] = [
+        *(undecided(condition, why) for condition, why in skipped.items()),
+        *decide_all(named, found, met, method),
+    ]
+    found["moved"] = moved_most(found, met, met.measures[0], moved) if moved else []
+    return Comparison(found)
+
+
+def read_all(
+    sources: Sequence[Source], qrels: Qrels | str | Path | None, measures: Sequence[str]
+) -> list[ScoredSystems]:
+    """Read what is to be compared; run files are scored by the measures that the others have."""
+    judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_qrels(qrels)
+    names = _names(sources)
+    read: dict[int, ScoredSystems] = {}
+    # what has scores comes first: they say what run files are to be scored by
+    order = sorted(range(len(sources)), key=lambda i: needs_qrels(sources[i]))
+    for i in order:
+        by = list(measures) or _of_rankings(read.values()) or DEFAULT_MEASURES
+        read[i] = read_scored(sources[i], name=names[i], qrels=judged, measures=by)
+    return [read[i] for i in range(len(sources))]
+
+
+def _names(sources: Sequence[Source]) -> list[str]:
+    """Paths as they were given; what has none is `a`, `b`, in its place."""
+    return [
+        str(getattr(source, "path", source))
+        if isinstance(source, (str, Path)) or hasattr(source, "path")
+        else ascii_lowercase[place % len(ascii_lowercase)]
+        for place, source in enumerate(sources)
+    ]
+
+
+def _of_rankings(read: Iterable[ScoredSystems]) -> list[str]:
+    """Measures of rankings that what was read so far has."""
+    return list(
+        dict.fromkeys(
+            name
+            for source in read
+            for system in source.systems.values()
+            for name, kind in system.kinds.items()
+            if kind == "retrieval"
+        )
+    )

@@ -1,0 +1,224 @@
+"""The gates of a run: what each one says of each of its systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragbench.comparison.gates import GateVerdict, decide_drop, decide_queries_worse
+from ragbench.comparison.limits import decide_cost, decide_failed, decide_kappa, decide_score
+from ragbench.comparison.paired import Method
+from ragbench.comparison.paired_scores import pair_scores
+from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.config.gate_block import COSTS, Gate
+from ragbench.errors import DataError
+from ragbench.experiment.gate_files import GateFiles, find_score
+from ragbench.experiment.plan import Plan, method_of
+from ragbench.experiment.results import Results
+from ragbench.report.digits import counted
+from ragbench.secrets import redact
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class GatedRun:
+    """What gates are held against."""
+
+    scored: ScoredSystems
+    """The systems of the run with their columns."""
+    summary: Json
+    """The mapping of `summary.json` without gates: costs, and judges that were skipped."""
+    method: Method
+    """How intervals are made."""
+    files: GateFiles
+    """What the gates refer to."""
+    n_queries: int
+    """How many queries the data set has; more than were asked in a sample."""
+    clusters: Mapping[str, str] | None = None
+    """Query -> its cluster; None where each stands for itself."""
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether only some of the queries were asked."""
+        return len(self.scored.query_ids) < self.n_queries
+
+
+def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
+    """Return the summary of a run with its gates, and a warning where some are undecided."""
+    if not plan.config.gates:
+        return dict(summary)
+    fingerprints, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
+    scored = ScoredSystems(
+        "this run",
+        {system.name: system for system in results.systems},
+        ids,
+        plan.baseline,
+        {part: fingerprints[part] for part in ("queries",) if part in fingerprints},
+    )
+    run = GatedRun(
+        scored=scored,
+        summary=summary,
+        method=method_of(plan),
+        files=plan.gate_files,
+        n_queries=len(plan.collection.queries),
+        clusters=None if plan.clusters is None else dict(zip(ids, plan.clusters, strict=True)),
+    )
+    secrets = plan.config.environment
+    gates = [
+        {**entry, **{key: redact(entry[key], secrets) for key in ("gate", "why")}}
+        for entry in decide_gates(plan.config.gates, run)
+    ]
+    n_undecided = sum(gate["verdict"] == "undecided" for gate in gates)
+    warning = (
+        f"{n_undecided} of {counted(len(gates), 'gates')} undecided: neither passed nor failed"
+    )
+    warnings = [*summary["warnings"], *([warning] if n_undecided else [])]
+    return {**summary, "gates": gates, "warnings": warnings}
+
+
+def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[dict[str, Any]]:
+    """Hold the gates against a run.
+
+    Returns:
+        The `gates` of `summary.json`: an entry for each gate and system, in the order of the
+        config. Where a gate cannot be compared with what it names, its entry is undecided and
+        `refused`.
+    """
+    return [
+        _entry(gate, system, verdict) for gate in gates for system, verdict in _decide(gate, run)
+    ]
+
+
+def _entry(gate: Gate, system: str | None, found: GateVerdict) -> dict[str, Any]:
+    verdict, why = found.verdict, found.why
+    if verdict == "undecided" and gate.undecided == "fail":
+        verdict, why = "fail", f"undecided, which counts as failed here: {why}"
+    return {
+        "gate": gate.text,
+        "system": system,
+        "verdict": verdict,
+        "why": why,
+        "line": gate.place.line,
+        **found.facts,
+    }
+
+
+def _decide(gate: Gate, run: GatedRun) -> Iterator[tuple[str | None, GateVerdict]]:
+    if gate.certificate is not None:
+        yield None, _certificate(gate, run)
+        return
+    having, score = _systems_with(gate, run)
+    if not having:
+        yield None, GateVerdict("undecided", _not_there(gate, run))
+        return
+    for name in gate.systems or _all_but_the_baseline(having, run.scored.baseline):
+        if name not in having:
+            missing = f"{name} was not run" if name not in run.scored.systems else ""
+            yield name, GateVerdict("undecided", missing or _not_there(gate, run))
+        else:
+            yield name, _decide_system(gate, having[name], score, having, run)
+
+
+def _systems_with(gate: Gate, run: GatedRun) -> tuple[Mapping[str, SystemScores], str]:
+    """The systems that have what a gate is about, and the name under which they have it."""
+    asked = str(gate.failed or gate.measure)
+    if gate.measure in COSTS:
+        return run.scored.systems, asked
+    names = dict.fromkeys(n for s in run.scored.systems.values() for n in s.columns)
+    score = find_score(asked, list(names)) or asked
+    return {n: s for n, s in run.scored.systems.items() if score in s.columns}, score
+
+
+def _not_there(gate: Gate, run: GatedRun) -> str:
+    skipped = run.summary.get("skipped_judges") or {}
+    reasons = [f"judge {name} was skipped: {why}" for name, why in skipped.items()]
+    return "; ".join([f"{gate.failed or gate.measure} was not scored in this run", *reasons])
+
+
+def _all_but_the_baseline(having: Mapping[str, SystemScores], baseline: str | None) -> list[str]:
+    """Every system that has a baseline; where none has, they are all that there is to hold."""
+    others = [s.name for s in having.values() if baseline_of(s, having, baseline) is not None]
+    return others or list(having)
+
+
+def _decide_system(
+    gate: Gate,
+    system: SystemScores,
+    score: str,
+    having: Mapping[str, SystemScores],
+    run: GatedRun,
+) -> GateVerdict:
+    confidence = run.method.confidence
+    if gate.measure in COSTS:
+        return decide_cost(_cost(score, system.name, run.summary), float(gate.max or 0))
+    column = system.columns[score]
+    if gate.failed is not None:
+        return decide_failed(column, float(gate.max or 0))
+    if gate.min is not None or gate.max is not None:
+        how = gate.decide or "mean"
+        return decide_score(
+            column, least=gate.min, most=gate.max, decide=how, confidence=confidence
+        )
+    base, other = _reference(gate, system, having, run)
+    if base is None or other is None or find_score(score, list(other.columns)) is None:
+        lacks = f"{gate.against} has no {score} of {system.name}"
+        itself = f"{system.name} is the baseline; against: names something else"
+        return GateVerdict("undecided", lacks if gate.file is not None else itself)
+    try:
+        theirs = str(find_score(score, list(other.columns)))
+        pairs = pair_scores((run.scored, system, score), (base, other, theirs), run.clusters)
+    except DataError as error:
+        if run.is_sample:
+            n, total = len(run.scored.query_ids), run.n_queries
+            return GateVerdict("undecided", f"a sample of {n} of {total} queries was asked")
+        return GateVerdict("undecided", f"refused: {error}", {"refused": True})
+    if gate.max_queries_worse is not None:
+        return decide_queries_worse(pairs, gate.max_queries_worse, gate.by or 0.0)
+    return decide_drop(
+        pairs, float(gate.max_drop or 0), run.method, decide=gate.decide or "interval"
+    )
+
+
+def _reference(
+    gate: Gate, system: SystemScores, having: Mapping[str, SystemScores], run: GatedRun
+) -> tuple[ScoredSystems | None, SystemScores | None]:
+    """Where a system's counterpart comes from, and that counterpart."""
+    if gate.file is not None:
+        base = run.files.references[gate.file]
+        return base, base.systems.get(system.name)
+    if gate.against is not None:
+        return run.scored, having.get(gate.against)
+    return run.scored, baseline_of(system, having, run.scored.baseline)
+
+
+def _cost(measure: str, system: str, summary: Json) -> float | None:
+    """A cost as `summary.json` has it; None where it is not known."""
+    of_system: Json = next(s for s in summary["systems"] if s["name"] == system)
+    key, _, part = measure.partition(".")
+    value = of_system.get(key)
+    return value.get(part) if isinstance(value, Mapping) else value
+
+
+def _certificate(gate: Gate, run: GatedRun) -> GateVerdict:
+    if gate.file is None:
+        raise DataError(f"no certificate {gate.certificate}")
+    certificate, rubric = run.files.certificates[gate.file], str(gate.rubric)
+    scores = [
+        score
+        for system in run.summary["systems"]
+        for name, score in system["scores"].items()
+        if name == rubric and score.get("judge") is not None
+    ]
+    certified = certificate["rubrics"][rubric].get("model")
+    others = sorted({str(score["model"]) for score in scores if score.get("model") != certified})
+    if not scores:
+        return GateVerdict("undecided", _not_there(replace(gate, measure=rubric), run))
+    if others:
+        why = f"the certificate is of {certified}, and this run was judged by {', '.join(others)}"
+        return GateVerdict("undecided", why)
+    return decide_kappa(
+        certificate, rubric, float(gate.min_kappa or 0), decide=gate.decide or "mean"
+    )

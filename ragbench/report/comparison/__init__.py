@@ -1,0 +1,1 @@
+"""What `ragbench compare` prints: a table, Markdown, LaTeX, CSV or JSON."""

@@ -1,0 +1,173 @@
+"""The neutral tables of a comparison, before anyone decides how they look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.report.counts import count_lines
+from ragbench.report.digits import (
+    MISSING,
+    counted,
+    difference,
+    interval,
+    listed,
+    percent,
+    printable,
+    probability,
+    significant,
+)
+from ragbench.report.headline import outcome_of
+from ragbench.report.legend import p_meaning
+
+Json = Mapping[str, Any]
+
+DIFFERENCE_HEADS = (
+    *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),
+)
+"""The heads of the table of differences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One system's value by one measure."""
+
+    value: str
+    """Three significant digits; `-` where nothing was scored."""
+    marks: tuple[str, ...] = ()
+    """Letters of the systems that it is significantly better than."""
+    interval: str = ""
+    """`[low, high]`; empty where there is none."""
+    best: bool = False
+    """Whether no other of its measure is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Systems with the same measures: the rankings, or the answers."""
+
+    letters: tuple[str, ...]
+    """One for each system."""
+    systems: tuple[str, ...]
+    """The rows."""
+    measures: tuple[str, ...]
+    """The heads of the columns."""
+    cells: tuple[tuple[Cell, ...], ...]
+    """A row of cells for each system."""
+    counts: tuple[str, ...]
+    """How many items were scored, failed and not applicable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole comparison as text."""
+
+    subject: str
+    """What was compared with what, over how many queries."""
+    gates: tuple[Json, ...]
+    """The verdicts, undecided ones first."""
+    blocks: tuple[Block, ...]
+    """The scores."""
+    differences: tuple[tuple[str, ...], ...]
+    """Rows under `DIFFERENCE_HEADS`."""
+    legend: tuple[tuple[str, str], ...]
+    """What letters and words mean."""
+    notes: tuple[str, ...]
+    """What a reader should know."""
+
+
+def lay_out_comparison(comparison: Json) -> Page:
+    """Turn the mapping of a comparison into tables of text, one printable line a cell."""
+    order = ("undecided", "fail", "pass")
+    gates = sorted(comparison.get("gates") or (), key=lambda gate: order.index(gate["verdict"]))
+    return Page(
+        subject=_subject(comparison),
+        gates=tuple(gates),
+        blocks=tuple(_blocks(comparison)),
+        differences=tuple(_differences(comparison)),
+        legend=tuple(_legend(comparison)),
+        notes=tuple(printable(note) for note in comparison["notes"]),
+    )
+
+
+def gate_line(gate: Json) -> str:
+    """Write a verdict in one line: `gate fail: map drop > 0.01 (dense): -0.2 [-0.3, -0.1] ...`."""
+    system = f" ({printable(gate['system'])})" if gate["system"] else ""
+    return f"gate {gate['verdict']}: {printable(gate['gate'])}{system}: {printable(gate['why'])}"
+
+
+def _subject(comparison: Json) -> str:
+    base, *others = map(printable, comparison["sources"])
+    queries = counted(comparison["queries"], "queries")
+    if others:
+        return f"{listed(others)} against {base}: {queries}, paired"
+    return f"{base}: its systems against {printable(comparison['baseline'])}: {queries}, paired"
+
+
+def _blocks(comparison: Json) -> Iterator[Block]:
+    """Group measures that the same systems have."""
+    systems = {system["name"]: system for system in comparison["systems"]}
+    groups: dict[tuple[str, ...], list[Json]] = {}
+    for family in comparison["measures"]:
+        having = [name for name, s in systems.items() if family["measure"] in s["scores"]]
+        groups.setdefault(tuple(having), []).append(family)
+    letters = {name: system["letter"] for name, system in systems.items()}
+    for names, families in groups.items():
+        measures = [family["measure"] for family in families]
+        scores = {name: systems[name]["scores"] for name in names}
+        yield Block(
+            letters=tuple(letters[name] for name in names),
+            systems=tuple(map(printable, names)),
+            measures=tuple(_title(family) for family in families),
+            cells=tuple(
+                tuple(_cell(scores, name, family, letters) for family in families) for name in names
+            ),
+            counts=tuple(count_lines(scores, measures)),
+        )
+
+
+def _title(family: Json) -> str:
+    lower = " (lower is better)" if family["direction"] == "lower" else ""
+    return printable(family["measure"]) + lower
+
+
+def _cell(scores: Json, name: str, family: Json, letters: Mapping[str, str]) -> Cell:
+    measure = family["measure"]
+    score = scores[name][measure]
+    if score["mean"] is None:
+        return Cell(MISSING)
+    highest = scores.get(family["best"], {}).get(measure, {}).get("mean")
+    return Cell(
+        value=significant(score["mean"]),
+        marks=tuple(letters[other] for other in family["better_than"].get(name, ())),
+        interval=interval(score["interval"]),
+        best=score["mean"] == highest,  # several where they are equal
+    )
+
+
+def _differences(comparison: Json) -> Iterator[tuple[str, ...]]:
+    for family in comparison["measures"]:
+        for made in family["comparisons"]:
+            names = (family["measure"], made["system"], made["baseline"])
+            value, ends = (
+                (MISSING, "")
+                if made["difference"] is None
+                else difference(made["difference"], made["interval"])
+            )
+            outcome = outcome_of(made, family["direction"])
+            counts = (str(made["n"]), str(made["n_changed"]))
+            p = probability(made["p_adjusted"])
+            yield (*map(printable, names), value, ends, p, outcome, *counts)
+
+
+def _legend(comparison: Json) -> Iterator[tuple[str, str]]:
+    confidence = percent(comparison["confidence"])
+    if any(any(family["better_than"].values()) for family in comparison["measures"]):
+        text = "significantly better than the systems of these letters "
+        yield "letters behind a value", f"{text}(max-T test over all pairs, {confidence})"
+    if any(family["comparisons"] for family in comparison["measures"]):
+        text = f"paired difference over the n queries that both have, {confidence} interval"
+        yield "difference", text
+        yield "p", p_meaning(comparison)
+        yield "undecided", "no difference was shown, which is not equality"

@@ -1,0 +1,126 @@
+"""`ragbench compare --format table`: for people, aligned text with superscript letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ragbench.report.comparison.base import (
+    DIFFERENCE_HEADS,
+    Block,
+    Cell,
+    gate_line,
+    lay_out_comparison,
+)
+from ragbench.report.digits import difference, printable, significant
+from ragbench.report.wrapped import draw, side_by_side
+
+Json = Mapping[str, Any]
+
+_RAISED = str.maketrans(
+    "abcdefghijklmnoprstuvwxyz0123456789", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹"
+)
+_NO_RANKING = "(no ranking at hand)"
+_NOTHING = "(nothing retrieved)"
+
+
+def raised(letters: Sequence[str]) -> str:
+    """Write letters as superscripts.
+
+    Example:
+        >>> print(raised(["a", "b", "c1"]))
+        ᵃᵇᶜ¹
+    """
+    return "".join(letters).translate(_RAISED)
+
+
+def render_table(comparison: Json, *, width: int = 100) -> str:
+    """Draw a comparison as aligned text.
+
+    Args:
+        comparison: What `ragbench.compare(...).to_dict()` returns.
+        width: Measures that do not fit beside each other go into a further table below.
+    """
+    page = lay_out_comparison(comparison)
+    lines = [page.subject, *map(gate_line, page.gates)]
+    for block in page.blocks:
+        lines += ["", *_scores(block, width), *block.counts]
+    if page.differences:
+        lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *page.differences, strict=True)))]
+    for moved in filter(has_moved, comparison.get("moved") or ()):
+        lines += ["", *_moved(moved, width)]
+    lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
+    lines += [f"note: {note}" for note in page.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _scores(block: Block, width: int) -> list[str]:
+    start = [["", *block.letters], ["system", *block.systems]]
+    columns = [
+        [title, *_column([row[place] for row in block.cells])]
+        for place, title in enumerate(block.measures)
+    ]
+    return side_by_side(start, columns, width)
+
+
+def _column(cells: Sequence[Cell]) -> list[str]:
+    """Values with their letters, padded so that intervals line up."""
+    values = [cell.value + raised(cell.marks) for cell in cells]
+    longest = max(map(len, values))
+    return [
+        f"{value:{longest}} {cell.interval}".rstrip()
+        for value, cell in zip(values, cells, strict=True)
+    ]
+
+
+def has_moved(moved: Json) -> bool:
+    """Whether there is anything to show of a comparison."""
+    return bool(moved["queries"])
+
+
+def moved_head(moved: Json) -> str:
+    """Say in one line how many queries moved between two systems.
+
+    Example:
+        >>> moved_head({"measure": "map", "system": "dense", "baseline": "bm25",
+        ...             "up": 2, "down": 1, "same": 7})
+        'moved most on map, dense against bm25: 2 up, 1 down, 7 the same'
+    """
+    names = [printable(moved[key]) for key in ("measure", "system", "baseline")]
+    counts = f"{moved['up']} up, {moved['down']} down, {moved['same']} the same"
+    return "moved most on {}, {} against {}: {}".format(*names, counts)
+
+
+def moved_cells(query: Json) -> tuple[str, str, str, str]:
+    """Write one moved query: id, score of the baseline, of the system, difference."""
+    scores = (significant(query["baseline_score"]), significant(query["score"]))
+    return (printable(query["query_id"]), *scores, difference(query["difference"], None)[0])
+
+
+def rankings_of(query: Json) -> Iterator[tuple[str, str]]:
+    """Yield the two rankings rank by rank, the baseline's first; nothing where there is none."""
+    if "ranking" not in query and "baseline_ranking" not in query:
+        return
+    keys = ("baseline_ranking", "ranking")
+    sides = [query.get(key, [_NO_RANKING]) or [_NOTHING] for key in keys]
+    for place in range(max(map(len, sides))):
+        first, second = (printable(side[place]) if place < len(side) else "" for side in sides)
+        yield first, second
+
+
+def _moved(moved: Json, width: int) -> list[str]:
+    """Draw the queries of one comparison, the rankings of both below each."""
+    queries = moved["queries"]
+    heads = ("query", printable(moved["baseline"]), printable(moved["system"]), "difference")
+    rows = draw(list(zip(heads, *map(moved_cells, queries), strict=True)))
+    lines = [moved_head(moved), rows[0]]
+    half = (width - 8) // 2
+    for line, query in zip(rows[1:], queries, strict=True):
+        lines.append(line)
+        ranked = list(rankings_of(query))
+        longest = max((len(first) for first, _ in ranked), default=0)
+        lines += [
+            f"{rank:>5} {first:{min(longest, half)}} | {second}".rstrip()
+            for rank, (first, second) in enumerate(ranked, start=1)
+        ]
+    return lines

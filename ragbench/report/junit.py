@@ -1,0 +1,77 @@
+"""`junit.xml`: one test case per gate and system, as GitHub, GitLab and Jenkins read it.
+
+Only what the schema of Jenkins (junit-10.xsd) allows is written, since every reader takes that:
+an undecided gate is `skipped`, a refused comparison an `error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+from ragbench.report.digits import printable
+
+Json = Mapping[str, Any]
+
+
+def render_junit(summary: Json) -> str:
+    """Write the gates of a run as JUnit XML.
+
+    A run without gates is an empty suite: a reader then has a file, and nothing to count.
+
+    Args:
+        summary: The content of summary.json.
+
+    Returns:
+        XML that ends in a line feed; foreign text is escaped, control characters are shown.
+
+    Example:
+        >>> gate = {"gate": "map >= 0.2", "system": "bm25", "verdict": "fail", "why": "it is 0.1"}
+        >>> text = render_junit({"name": "mine", "run_id": "1", "gates": [gate]})
+        >>> [line.strip() for line in text.splitlines() if "<failure" in line]
+        ['<failure message="map &gt;= 0.2: it is 0.1" type="fail">it is 0.1</failure>']
+    """
+    gates = summary["gates"]
+    name = f"ragbench.{printable(summary['name'])}"
+    counts = {
+        "tests": len(gates),
+        "failures": sum(gate["verdict"] == "fail" for gate in gates),
+        "errors": sum(bool(gate.get("refused")) for gate in gates),
+    }
+    skipped = sum(gate["verdict"] == "undecided" and not gate.get("refused") for gate in gates)
+    root = ElementTree.Element("testsuites", {"name": "ragbench", "time": "0", **_text(counts)})
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        {"name": name, "time": "0", **_text({**counts, "skipped": skipped})},
+    )
+    run = {"name": "run_id", "value": printable(summary.get("run_id") or "")}
+    ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property", run)
+    for gate in gates:
+        _add_case(suite, name, gate)
+    ElementTree.indent(root)
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    return f"{head}{ElementTree.tostring(root, encoding='unicode')}\n"
+
+
+def _add_case(suite: ElementTree.Element, class_name: str, gate: Json) -> None:
+    """Add one case; classes are systems, so that readers group by them."""
+    text, why = printable(gate["gate"]), printable(gate["why"])
+    system = printable(gate.get("system") or "judge")
+    case = ElementTree.SubElement(
+        suite, "testcase", {"name": text, "classname": f"{class_name}.{system}", "time": "0"}
+    )
+    message = {"message": f"{text}: {why}"}
+    if gate.get("refused"):
+        ElementTree.SubElement(case, "error", {**message, "type": "refused"}).text = why
+    elif gate["verdict"] == "fail":
+        ElementTree.SubElement(case, "failure", {**message, "type": "fail"}).text = why
+    elif gate["verdict"] == "undecided":
+        ElementTree.SubElement(case, "skipped", {"message": f"undecided: {why}"})
+    else:
+        ElementTree.SubElement(case, "system-out").text = why
+
+
+def _text(counts: Mapping[str, int]) -> dict[str, str]:
+    return {key: str(count) for key, count in counts.items()}

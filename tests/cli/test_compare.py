@@ -1,0 +1,271 @@
+"""`ragbench baseline` and `ragbench compare` as users call them, on real runs."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import pytrec_eval
+from scipy import stats as scipy_stats
+
+import ragbench as rb
+
+
+def ragbench(*arguments, cwd, code=0):
+    """Run the real command; return what it printed on stdout, and on stderr."""
+    command = [sys.executable, "-m", "ragbench", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, repository):
+    """A folder with runs/old and runs/new of the quickstart, and baselines/main.json of old."""
+    folder = tmp_path_factory.mktemp("project")
+    config = repository / "configs" / "quickstart.yaml"
+    for name, k1 in (("old", "0.9"), ("new", "0.0")):
+        changes = ("--set", f"name={name}", "--set", f"retrievers.bm25.k1={k1}")
+        ragbench("run", config, "--quiet", *changes, cwd=folder)
+    ragbench("baseline", "runs/old", "-o", "baselines/main.json", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def qrels(example_data):
+    return example_data / "qrels" / "test.tsv"
+
+
+def test_a_baseline_is_the_same_whatever_run_of_the_same_scores_it_is_made_of(runs, repository):
+    config = repository / "configs" / "quickstart.yaml"
+    ragbench("run", config, "--quiet", "--set", "name=old", "--set", "output=again", cwd=runs)
+
+    out, _ = ragbench("baseline", "again/old", "-o", "again.json", cwd=runs)
+
+    assert out == "baseline: again.json: 6 systems, 78 queries\n"
+    assert (runs / "again.json").read_bytes() == (runs / "baselines" / "main.json").read_bytes()
+
+
+def test_a_run_is_identical_with_its_own_baseline(runs):
+    out, _ = ragbench(
+        *("compare", "baselines/main.json", "runs/old", "--format", "json"),
+        *("--fail-if", "ndcg@10 drop > 0.0", "--fail-if", "bleu drop > 0", "--strict"),
+        cwd=runs,
+    )
+
+    found = json.loads(out)
+    assert found["schema"] == "ragbench.comparison/1"
+    assert {gate["verdict"] for gate in found["gates"]} == {"pass"}
+    assert len(found["measures"]) == 16
+    made = [each for family in found["measures"] for each in family["comparisons"]]
+    assert len(made) == 8 * 3 + 8 * 3
+    assert {each["n_changed"] for each in made} == {0}
+    assert all(each["interval"][0] < 0 < each["interval"][1] for each in made)
+
+
+@pytest.mark.parametrize(
+    ("system_drop", "strict", "code"),
+    [
+        pytest.param("0.9", ["--strict"], 0, id="no drop of 0.9"),
+        pytest.param("0.0", [], 0, id="undecided: a warning"),
+        pytest.param("0.0", ["--strict"], 4, id="undecided and strict"),
+    ],
+)
+def test_exit_codes_of_a_change_that_cannot_be_told(runs, system_drop, strict, code):
+    out, err = ragbench(
+        *("compare", "baselines/main.json", "runs/new", "-m", "hit_rate@5", "--moved", "0"),
+        *("--fail-if", f"hit_rate@5 drop > {system_drop}", *strict),
+        cwd=runs,
+        code=code,
+    )
+
+    undecided = system_drop == "0.0"
+    assert ("warning: gate undecided: hit_rate@5 drop > 0.0 (bm25 (new)):" in err) == undecided
+    if undecided:
+        assert out.splitlines()[1].startswith("gate undecided"), "what is open comes first"
+        assert "queries if the systems are equal" in out
+
+
+def test_a_real_drop_fails(runs, qrels, example_data):
+    bad = (runs / "runs/old/latest/rankings/exact.trec").read_text().splitlines()
+    reversed_scores = [
+        " ".join([*line.split()[:4], str(-float(line.split()[4])), "exact"]) for line in bad
+    ]
+    (runs / "bad.trec").write_text("\n".join(reversed_scores) + "\n")
+
+    out, err = ragbench(
+        *("compare", "baselines/main.json", "bad.trec", "--qrels", qrels, "-m", "ndcg@10"),
+        *("--fail-if", "nDCG@10 drop > 0.05", "--moved", "1"),
+        cwd=runs,
+        code=1,
+    )
+
+    assert "error: gate fail: nDCG@10 drop > 0.05 (exact (bad.trec))" in err
+    assert "worse" in out
+    assert "not compared, as no other has them: bm25" in out
+    assert "(no ranking at hand) | " in out, "a baseline file has no rankings"
+
+
+def test_run_files_are_compared_as_pytrec_eval_and_scipy_do(runs, qrels):
+    """The rules are an experiment's: queries without a relevant document are no part of it."""
+    judged = {}
+    for line in qrels.read_text().splitlines()[1:]:
+        query, document, grade = line.split("\t")[:3]
+        judged.setdefault(query, {})[document] = int(grade)
+    judged = {query: docs for query, docs in judged.items() if max(docs.values()) > 0}
+    files = [runs / "runs/old/latest/rankings" / f"{n}.trec" for n in ("bm25", "minilm", "exact")]
+    values = []
+    for file in files:
+        with file.open() as stream:
+            run = pytrec_eval.parse_run(stream)
+        scores = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10"}).evaluate(run)
+        values.append([scores.get(query, {}).get("ndcg_cut_10", 0.0) for query in judged])
+    base, *others = np.array(values)
+
+    out, _ = ragbench(
+        "compare", *files, "--qrels", qrels, "-m", "ndcg@10", "--format", "csv", cwd=runs
+    )
+
+    rows = list(csv.DictReader(io.StringIO(out)))
+    for row, other in zip(rows, others, strict=True):
+        theirs = scipy_stats.permutation_test(
+            (other - base,),
+            np.mean,
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=10_000,
+            rng=np.random.default_rng(1),
+        )
+        assert float(row["difference"]) == pytest.approx((other - base).mean(), abs=1e-9)
+        assert float(row["p"]) == pytest.approx(theirs.pvalue, abs=0.02)
+        assert int(row["n"]) == len(judged)
+        assert row["baseline_source"] == str(files[0])
+    assert [row["system"] for row in rows] == ["minilm", "exact"]
+
+
+def test_one_run_alone_shows_its_systems_against_its_baseline(runs):
+    out, _ = ragbench("compare", "runs/old", "-m", "ndcg@10", "--moved", "1", cwd=runs)
+
+    lines = out.splitlines()
+    assert lines[0] == "runs/old: its systems against bm25: 78 queries, paired"
+    assert [line for line in lines if line.startswith("c  minilm  0.756ᵃᵇ [")]
+    assert [line for line in lines if line.startswith("ndcg@10  minilm  bm25     +0.162 ")]
+    assert "1 venus-surface " in out
+    assert "moved most on ndcg@10, minilm against bm25: 35 up, 16 down, 19 the same" in lines
+
+
+def test_markdown_and_latex(runs):
+    markdown, _ = ragbench("compare", "runs/old", "-m", "map", "--format", "markdown", cwd=runs)
+    latex, _ = ragbench("compare", "runs/old", "-m", "map", "--format", "latex", cwd=runs)
+
+    assert "| c minilm | **0.674**<sup>ab</sup> [0.590, 0.748] |" in markdown
+    assert r"c & minilm & \textbf{0.674}$^{ab}$ \\" in latex
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no.json"], "no.json: no such file or folder"),
+        (["runs/old/latest/rankings/bm25.trec"], "a run file has no scores of its own"),
+        (["runs/old/latest/summary.json"], "allowed: ragbench.baseline/1"),
+        (["runs/new", "-m", "ndgc@10"], "did you mean 'ndcg@10'?"),
+        (["runs/new", "--fail-if", "ndcg@10"], "allowed: MEASURE drop > NUMBER"),
+        (["runs/new", "--strict"], "--strict is for --fail-if"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(runs, arguments, message):
+    out, err = ragbench("compare", "baselines/main.json", *arguments, cwd=runs, code=2)
+
+    assert message in err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_what_depends_on_something_else_is_refused(runs, qrels):
+    other = runs / "other.tsv"
+    lines = qrels.read_text().splitlines()
+    other.write_text("\n".join([*lines[:-1], lines[-1].rsplit("\t", 1)[0] + "\t1"]) + "\n")
+    ranking = "runs/old/latest/rankings/bm25.trec"
+
+    _, err = ragbench(
+        *("compare", "runs/old", ranking, "--qrels", other, "-m", "ndcg@10"), cwd=runs, code=2
+    )
+    _, depth = ragbench(
+        *("compare", "runs/old", ranking, "--qrels", qrels, "-m", "map"), cwd=runs, code=2
+    )
+
+    assert err.startswith("ndcg@10 cannot be compared: qrels is ")
+    assert depth == (f"map cannot be compared: top_k is 100 in runs/old and absent in {ranking}\n")
+
+
+def test_a_sample_is_compared_on_the_common_queries_only_when_asked(runs, repository):
+    config = repository / "configs" / "quickstart.yaml"
+    sample = ("--limit", "20", "--set", "name=sample", "--no-judge")
+    ragbench("run", config, "--quiet", *sample, cwd=runs)
+    call = ("compare", "baselines/main.json", "runs/sample", "-m", "ndcg@10")
+
+    _, err = ragbench(*call, cwd=runs, code=2)
+    out, _ = ragbench(*call, "--intersect", "--format", "json", cwd=runs)
+
+    found = json.loads(out)
+    assert "queries: 58 of 78 in baselines/main.json are not in runs/sample" in err
+    assert "--intersect compares the common ones: 20" in err
+    assert (found["queries"], found["left_out"]) == (20, {"baselines/main.json": 58})
+    (family,) = found["measures"]
+    assert {made["n_changed"] for made in family["comparisons"]} == {0}
+
+
+def test_a_damaged_run_folder_names_what_is_missing(runs, tmp_path):
+    shutil.copytree(runs / "runs/old/latest", tmp_path / "run")
+    (tmp_path / "run" / "per_query.csv").write_text("system,query_id,map\nbm25,q1,x\n")
+    _, cell = ragbench("baseline", tmp_path / "run", "-o", "x.json", cwd=tmp_path, code=2)
+    (tmp_path / "run" / "per_query.csv").unlink()
+    _, gone = ragbench("baseline", tmp_path / "run", "-o", "x.json", cwd=tmp_path, code=2)
+
+    assert "per_query.csv:2: row: could not convert string to float: 'x'" in cell
+    assert "per_query.csv: no such file" in gone
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_the_api_gives_what_the_command_prints(runs, qrels):
+    found = rb.compare(runs / "baselines" / "main.json", rb.load_experiment(runs / "runs" / "new"))
+    ranked = rb.compare(
+        *(
+            rb.evaluate_run(
+                rb.read_run(runs / f"runs/old/latest/rankings/{name}.trec"),
+                rb.read_qrels(qrels),
+                ["ndcg@10"],
+            )
+            for name in ("bm25", "minilm")
+        ),
+        measures=["ndcg@10"],
+    )
+
+    assert {made["measure"] for made in found.differences} >= {"ndcg@10", "bleu", "faithfulness"}
+    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
+    assert "b  b       0.756ᵃ [0.677, 0.820]" in str(ranked)
+    assert repr(ranked) == "<Comparison: b against a: 78 queries, paired>"
+    assert ranked.differences[0]["differs"]
+
+
+def test_evaluations_of_texts_are_compared():
+    references = ["the red fox is quick"] * 12
+    old = rb.evaluate_texts(["a dog"] * 12, references, ["rouge1", "bleu.corpus"])
+    new = rb.evaluate_texts(references, references, ["rouge1", "bleu.corpus"])
+
+    found = rb.compare(old, new, fail_if=["rouge1 drop > 0.1"])
+
+    assert found.gates[0]["verdict"] == "pass"
+    assert found.exit_code(strict=True) == 0
+    made = found.found["systems"][1]["scores"]["bleu.corpus"]
+    assert made["mean"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("wrong", [42, {"q": {"d": 1.0}}])
+def test_anything_else_is_refused(wrong):
+    with pytest.raises(rb.DataError, match="allowed: a path, an experiment, or what evaluate_run"):
+        rb.compare(wrong, wrong)

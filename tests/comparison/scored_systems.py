@@ -1,0 +1,31 @@
+"""Scored systems made of numbers, for the tests of what is compared with what."""
+
+import numpy as np
+
+from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.systems import SystemScores
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
+from ragbench.types import Cause
+
+NAN = float("nan")
+
+
+def column(values, measure="mrr", causes=None, signature=None, **facts):
+    values = np.asarray(values, dtype=float)
+    if causes is None:
+        causes = np.where(np.isnan(values), Cause.NO_RELEVANT, Cause.SCORED)
+    signature = Signature.of(measure, **{"qrels": "1a", "v": 1, **(signature or {})})
+    return ScoreColumn(measure, values, np.asarray(causes, np.uint8), signature, **facts)
+
+
+def system(name, *columns, kind="retrieval"):
+    retriever, _, generator = name.partition("/")
+    named = {each.name: each for each in columns}
+    return SystemScores(name, retriever, generator or None, named, dict.fromkeys(named, kind))
+
+
+def source(where, *systems, ids=None, **facts):
+    n = len(next(iter(systems[0].columns.values())).values)
+    ids = ids or [f"q{i}" for i in range(n)]
+    return ScoredSystems(where, {each.name: each for each in systems}, ids, **facts)

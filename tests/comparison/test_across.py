@@ -1,0 +1,191 @@
+"""Comparisons across sources: rows, letters, gates, and the queries that moved."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ragbench.comparison.across import compare_met, rows_of
+from ragbench.comparison.comparable import meet
+from ragbench.comparison.fail_if import FailIf, decide_all, why_skipped
+from ragbench.comparison.moved import moved_most
+from ragbench.comparison.paired import Method
+from ragbench.errors import OptionError
+from ragbench.types import Cause
+from tests.comparison.scored_systems import column, source, system
+
+METHOD = Method(resamples=500)
+BASE = np.tile([0.0, 0.5, 1.0], 20)
+
+
+def two(base, run, **facts):
+    return meet(
+        source("old/main.json", system("s", column(base, **facts))),
+        [source("new/run", system("s", column(run, **facts)))],
+    )
+
+
+def test_rows_are_told_apart_by_the_end_of_their_path():
+    names = [(row.letter, row.label) for row in rows_of(two(BASE, BASE))]
+
+    assert names == [("a", "s (main.json)"), ("b", "s (run)")]
+
+
+def test_equal_paths_are_numbered_and_single_systems_keep_their_names():
+    same = source("x", system("s", column(BASE)))
+    other = source("x", system("dense", column(BASE)))
+
+    assert [row.label for row in rows_of(meet(same, [same]))] == ["s (x #1)", "s (x #2)"]
+    assert [row.label for row in rows_of(meet(same, [other]))] == ["s", "dense"]
+
+
+def test_letters_have_no_gap_within_the_systems_of_a_measure():
+    systems = [
+        system(name, column(BASE, measure))
+        for name, measure in (("a", "mrr"), ("a/g", "f1"), ("b", "mrr"), ("b/g", "f1"))
+    ]
+    met = meet(source("x", *systems), [source("y", *systems)])
+
+    rows = rows_of(met)
+
+    assert [row.letter for row in rows if "mrr" in row.scores.columns] == list("abcd")
+    assert len({row.label for row in rows}) == 8
+
+
+def test_each_run_is_compared_with_the_base_as_one_family():
+    """Holm over two: the smaller p-value is doubled."""
+    base = source("base", system("s", column(BASE)))
+    runs = [source(f"r{i}", system("s", column(np.clip(BASE + i / 9, 0, 1)))) for i in (1, 2)]
+
+    (family,) = compare_met(meet(base, runs), METHOD)["measures"]
+
+    pairs = [(made["system"], made["baseline"]) for made in family["comparisons"]]
+    assert pairs == [("s (r1)", "s (base)"), ("s (r2)", "s (base)")]
+    smallest = min(made["p"] for made in family["comparisons"])
+    assert min(made["p_adjusted"] for made in family["comparisons"]) == pytest.approx(2 * smallest)
+    assert family["better_than"]["s (r2)"] == ["s (base)", "s (r1)"]
+
+
+def test_one_source_is_compared_with_its_own_baseline():
+    systems = [system(name, column(BASE)) for name in ("x", "base", "y")]
+
+    found = compare_met(meet(source("run", *systems, baseline="base"), []), METHOD)
+
+    made = found["measures"][0]["comparisons"]
+    assert {(each["system"], each["baseline"]) for each in made} == {("x", "base"), ("y", "base")}
+    assert found["baseline"] == "base"
+
+
+def test_everything_is_json_and_failures_are_counted():
+    run = np.where(np.arange(60) < 3, np.nan, BASE)
+    causes = np.where(np.arange(60) < 3, Cause.TIMEOUT, Cause.SCORED)
+    met = meet(
+        source("a", system("s", column(BASE))),
+        [source("b", system("s", column(run, causes=causes)))],
+    )
+    found = compare_met(met, METHOD)
+
+    (made,) = found["measures"][0]["comparisons"]
+    assert (made["n"], made["n_failed"]) == (57, 3)
+    assert found["systems"][1]["scores"]["mrr"]["failed"] == {"timeout": 3}
+    json.dumps([found, moved_most(found, met, "mrr", 3)], allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("drop", "direction", "verdict"),
+    [
+        pytest.param(0.0, "higher", "pass", id="identical"),
+        pytest.param(0.5, "higher", "fail", id="every query lost half"),
+        pytest.param(-0.5, "higher", "pass", id="every query gained half"),
+        pytest.param(-0.5, "lower", "fail", id="up is worse"),
+        pytest.param(0.5, "lower", "pass", id="down is better"),
+    ],
+)
+def test_verdicts_obey_the_direction(drop, direction, verdict):
+    base = np.full(60, 0.5)
+    met = two(base, base - drop, direction=direction)
+    condition = FailIf.parse("mrr drop > 0.01")
+
+    (found,) = decide_all([(condition, "mrr")], compare_met(met, METHOD), met, METHOD)
+
+    assert (found["verdict"], found["gate"]) == (verdict, "mrr drop > 0.01")
+
+
+def test_the_interval_that_decides_is_the_one_that_is_printed():
+    random = np.random.default_rng(3)
+    met = two(BASE, np.clip(BASE + random.normal(0, 0.2, 60), 0, 1))
+    comparison = compare_met(met, METHOD)
+    condition = FailIf.parse("mrr drop > 0.01")
+
+    (found,) = decide_all([(condition, "mrr")], comparison, met, METHOD)
+
+    (made,) = comparison["measures"][0]["comparisons"]
+    assert found["facts"]["interval"] == pytest.approx(made["interval"])
+    assert found["verdict"] == "undecided"
+
+
+def test_a_sum_decides_nothing():
+    met = two(BASE, BASE, aggregate="sum", high=np.inf)
+    condition = FailIf.parse("mrr drop > 1")
+
+    (found,) = decide_all([(condition, "mrr")], compare_met(met, METHOD), met, METHOD)
+
+    assert (found["verdict"], found["why"]) == ("undecided", "no two systems are compared by mrr")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ndcg@10 > 0.01", "allowed: MEASURE drop > NUMBER"),
+        ("drop > 0.01", "allowed: MEASURE drop > NUMBER"),
+        ("map drop > -1", "found '-1', allowed: a number from 0 on"),
+        ("map drop > 1%", "found '1%', allowed: a number from 0 on"),
+        ("map drop > nan", "found 'nan'"),
+    ],
+)
+def test_conditions_that_are_none(text, message):
+    with pytest.raises(OptionError, match=message):
+        FailIf.parse(text)
+
+
+def test_a_measure_with_a_blank_in_its_options_is_read():
+    found = FailIf.parse(" precision(rel=2, k=3) drop>0 ".replace("drop>0", "drop > 0"))
+
+    assert (found.measure, found.max_drop) == ("precision(rel=2, k=3)", 0.0)
+
+
+def test_a_judge_that_was_skipped_decides_nothing():
+    base = source("a", system("s/g", column(BASE, "faithfulness"), kind="judge"))
+    run = source("b", system("s/g", column(BASE)), facts={"skipped_judges": {"gpt": "no key"}})
+
+    why = why_skipped(FailIf.parse("faithfulness drop > 0.1"), [base, run])
+
+    assert why == "a judge was skipped in b: gpt: no key"
+    assert why_skipped(FailIf.parse("mrr drop > 0.1"), [base, run]) is None
+
+
+def test_moved_queries_come_with_both_rankings(tmp_path):
+    (tmp_path / "old.trec").write_text("q1 Q0 d1 1 2 x\nq1 Q0 d2 2 1 x\n")
+    (tmp_path / "new.trec").write_text("q1 Q0 d2 1 2 x\n")
+    met = meet(
+        source("a", system("s", column([0.0, 0.5, 1.0])), rankings={"s": tmp_path / "old.trec"}),
+        [source("b", system("s", column([0.0, 1.0, 0.75])), rankings={"s": tmp_path / "new.trec"})],
+    )
+
+    (moved,) = moved_most(compare_met(met, METHOD), met, "mrr", 5)
+
+    assert (moved["up"], moved["down"], moved["same"]) == (1, 1, 1)
+    first, second = moved["queries"]
+    assert (first["query_id"], first["difference"]) == ("q1", 0.5)
+    assert (first["baseline_ranking"], first["ranking"]) == (["d1", "d2"], ["d2"])
+    assert (second["query_id"], second["ranking"]) == ("q2", [])
+
+
+def test_without_rankings_there_are_none():
+    met = two(np.zeros(4), np.array([0.0, 0.5, 1.0, 0.0]))
+
+    (moved,) = moved_most(compare_met(met, METHOD), met, "mrr", 1)
+
+    (query,) = moved["queries"]
+    assert query["query_id"] == "q2"
+    assert "ranking" not in query

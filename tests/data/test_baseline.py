@@ -1,0 +1,147 @@
+"""Baseline files: the same scores give the same bytes, and nothing else is read as one."""
+
+import json
+from math import fsum, inf, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.data.baseline import SCHEMA, format_baseline, read_baseline, write_baseline
+from ragbench.data.stored_scores import StoredScore, StoredScores, StoredSystem
+from ragbench.errors import DataError
+from ragbench.types import Cause
+
+IDS = st.text('abé"\\{}ß1', min_size=1, max_size=4)
+CELLS = st.floats(0, 1) | st.sampled_from([cause for cause in Cause if cause])
+
+
+def score(cells, **facts):
+    values = [nan if isinstance(cell, Cause) else float(cell) for cell in cells]
+    causes = [cell if isinstance(cell, Cause) else Cause.SCORED for cell in cells]
+    known = [value for value in values if value == value]
+    defaults = {
+        "kind": "retrieval",
+        "direction": "higher",
+        "aggregate": "mean",
+        "low": 0.0,
+        "high": 1.0,
+        "mean": fsum(known) / len(known) if known else None,
+        "signature": "mrr|v:1",
+    }
+    return StoredScore(
+        **{**defaults, **facts}, values=np.array(values), causes=np.array(causes, np.uint8)
+    )
+
+
+def stored(cells, ids=None, system="bm25", **facts):
+    ids = ids or [f"q{n}" for n in range(len(cells))]
+    scores = {"mrr": score(cells, **facts)}
+    return StoredScores(
+        "mine", system, {"qrels": "1a2b"}, ids, [StoredSystem(system, system, None, scores)]
+    )
+
+
+def cells_of(scores):
+    return {
+        (system.name, name, query): (float(value), int(cause))
+        for system in scores.systems
+        for name, found in system.scores.items()
+        for query, value, cause in zip(scores.query_ids, found.values, found.causes, strict=True)
+    }
+
+
+@given(st.lists(st.tuples(IDS, CELLS), min_size=1, unique_by=lambda pair: pair[0]), st.randoms())
+def test_reads_back_what_was_written_in_any_order(pairs, random):
+    shuffled = random.sample(pairs, len(pairs))
+    before = stored([cell for _, cell in pairs], [query for query, _ in pairs])
+    other = stored([cell for _, cell in shuffled], [query for query, _ in shuffled])
+    text = format_baseline(before)
+
+    assert format_baseline(other) == text
+    assert json.loads(text)["schema"] == SCHEMA
+
+
+@given(st.lists(CELLS, min_size=1))
+def test_round_trip(tmp_path_factory, cells):
+    path = tmp_path_factory.mktemp("made") / "folder" / "main.json"
+    before = stored(cells)
+
+    write_baseline(path, before)
+    after = read_baseline(path)
+
+    np.testing.assert_equal(cells_of(after), cells_of(before))
+    assert (after.name, after.baseline, dict(after.data)) == ("mine", "bm25", {"qrels": "1a2b"})
+    assert format_baseline(after) == path.read_text(encoding="utf-8")
+
+
+def test_one_query_is_one_line():
+    before = format_baseline(stored([0.5, 1.0, Cause.NO_RELEVANT])).splitlines()
+    after = format_baseline(stored([0.5, 0.0, Cause.NO_RELEVANT])).splitlines()
+
+    changed = [(x.strip(), y.strip()) for x, y in zip(before, after, strict=True) if x != y]
+
+    assert changed[-1] == ('"q1": [1.0],', '"q1": [0.0],')
+    assert len(changed) == 2, "the query's line and that of the mean"
+    assert '    "q2": ["no_relevant"]' in after
+
+
+def test_unbounded_ranges_and_totals_are_kept(tmp_path):
+    facts = {"aggregate": "corpus", "low": 0.0, "high": inf, "mean": 0.31, "direction": "lower"}
+    write_baseline(tmp_path / "b.json", stored([0.5, 0.25], **facts))
+
+    (system,) = read_baseline(tmp_path / "b.json").systems
+
+    found = system.scores["mrr"]
+    assert {name: getattr(found, name) for name in facts} == facts
+
+
+def test_systems_without_scores_are_left_out(tmp_path):
+    whole = stored([1.0])
+    empty = StoredSystem("empty", "empty", None, {})
+
+    write_baseline(tmp_path / "b.json", StoredScores("x", None, {}, ["q"], [empty, *whole.systems]))
+
+    assert [system.name for system in read_baseline(tmp_path / "b.json").systems] == ["bm25"]
+    with pytest.raises(DataError, match="nothing was scored"):
+        write_baseline(tmp_path / "c.json", StoredScores("x", None, {}, ["q"], [empty]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (SCHEMA, "ragbench.summary/1", r"b\.json: found schema 'ragbench.summary/1'.*baseline/1"),
+        ('"q1": [0.5]', '"q1": [0.7]', r"systems\.bm25\.scores\.mrr: mean is 0\.75, but.*0\.85"),
+        ('"q1": [0.5]', '"q1": [0.5, 1]', r"per_query: 'q1' has 2 values; allowed: 1"),
+        ('"q1": [0.5]', '"q1": [null]', r"'q1' has None; allowed: a number or a cause"),
+        ('"q1": [0.5]', '"q1": [true]', r"'q1' has True; allowed: a number or a cause"),
+        ('"q1": [0.5]', '"q1": [NaN]', r"not JSON: NaN is no JSON number"),
+        ('"q1": [0.5]', '"q0": [0.5]', r"not JSON: key 'q0' is repeated"),
+        ('"q1": [0.5]', '"q1": ["timeuot"]', r"did you mean 'timeout'"),
+        ('"q1": [0.5]', '"q1": ["timeout"]', r"n is 2, but 1 queries have a value"),
+        (
+            '    "q0": [1.0],',
+            "<<<<<<< HEAD",
+            r"b\.json:15: conflict of a merge; allowed: the baseline written again",
+        ),
+        ('"higher"', '"highest"', r"direction is 'highest'; did you mean 'higher'"),
+        ('"queries": 2', '"queries": 3', r"3 queries, but bm25 has 2"),
+        ('"range": [0.0, 1.0]', '"range": [0.0]', r"range is \[0\.0\]; allowed: \[low, high\]"),
+        ('"signature"', '"signatur"', r"no 'signature' .*did you mean 'signatur'"),
+        ('{"qrels": "1a2b"}', "[]", r"data: found a list; allowed: an object"),
+    ],
+)
+def test_mistakes_name_their_place(tmp_path, old, new, message):
+    path = tmp_path / "b.json"
+    text = format_baseline(stored([1.0, 0.5]))
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+    with pytest.raises(DataError, match=message):
+        read_baseline(path)
+
+
+def test_no_file_is_one_line(tmp_path):
+    with pytest.raises(DataError, match=r"none\.json: no such file$"):
+        read_baseline(tmp_path / "none.json")

@@ -1,0 +1,236 @@
+"""Gates of whole runs: verdicts in every file, exit codes, references, refusals."""
+
+import json
+
+import pytest
+
+from ragbench.data.baseline import write_baseline
+from ragbench.data.run_scores import read_run_scores
+from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.choices import Choices
+from ragbench.experiment.result import exit_code_of, load_experiment
+from ragbench.experiment.runner import run_experiment
+from tests.experiment.moons import CORPUS
+
+
+def run(config, *gates, **options):
+    return run_experiment({**config, "gates": list(gates)}, **options)
+
+
+def verdicts(experiment):
+    return [(gate["system"], gate["verdict"]) for gate in experiment.summary["gates"]]
+
+
+@pytest.fixture
+def baseline(config, tmp_path):
+    """A baseline file of a first run."""
+    first = run_experiment(config)
+    write_baseline(tmp_path / "main.json", read_run_scores(first.path))
+    return tmp_path / "main.json"
+
+
+def test_a_run_against_its_own_baseline_is_identical(config, baseline):
+    gate = {"measure": "ndcg@10", "system": ["bm25", "exact"], "against": "main.json",
+            "max_drop": 0.01}  # fmt: skip
+
+    again = run(config, gate)
+
+    assert verdicts(again) == [("bm25", "pass"), ("exact", "pass")]
+    assert all("identical on" in found["why"] for found in again.summary["gates"])
+    assert again.exit_code == 0
+
+
+def test_a_run_folder_is_a_reference_too(config, tmp_path):
+    run_experiment(config)
+
+    again = run(config, {"measure": "rouge1", "against": "runs/moons", "max_drop": 0.1})
+
+    assert verdicts(again) == [("exact/extractive", "pass")]
+
+
+def test_verdicts_stand_in_every_file(config):
+    found = run(
+        config,
+        {"measure": "recall@10", "system": "bm25", "min": 0.1},
+        {"measure": "ndcg@10", "system": "bm25", "min": 1.0, "decide": "interval"},
+    )
+
+    assert found.summary["gates"][0]["gate"] == "recall@10 >= 0.1"
+    assert verdicts(found) == [("bm25", "pass"), ("bm25", "fail")]
+    assert found.exit_code == 1
+    assert load_experiment(found.path).exit_code == 1
+    for name in ("report.md", "report.html", "junit.xml"):
+        text = (found.path / name).read_text(encoding="utf-8")
+        assert "recall@10 &gt;= 0.1" in text, name
+    assert "gates: 1 failed, 1 passed" in (found.path / "report.md").read_text().splitlines()[0]
+
+
+def test_left_out_systems_are_all_but_the_baseline(config):
+    found = run(
+        config, {"measure": "map", "min": 0.0}, {"measure": "rouge1", "min": 0.0},
+        {"measure": "usd", "max": 0},
+    )  # fmt: skip
+
+    assert [system for system, _ in verdicts(found)] == [
+        "exact", "exact/extractive", "exact", "exact/extractive",
+    ]  # fmt: skip
+
+
+def test_a_baseline_that_is_alone_is_not_left_out(config):
+    alone = {**config, "retrievers": {"bm25": {"type": "bm25"}}}
+
+    assert verdicts(run(alone, {"measure": "map", "min": 0.0})) == [("bm25", "pass")]
+
+
+def test_another_spelling_finds_the_score(config):
+    assert verdicts(run(config, {"measure": "nDCG@10", "min": 0.0})) == [("exact", "pass")]
+
+
+def test_costs_are_those_of_the_summary(config):
+    found = run(
+        config,
+        {"measure": "latency_ms.p95", "system": "bm25", "max": 60_000},
+        {"measure": "latency_ms.p50", "system": "bm25", "max": 0},
+        {"measure": "tokens.input", "system": "bm25/extractive", "max": 0},
+    )
+
+    assert [verdict for _, verdict in verdicts(found)] == ["pass", "fail", "pass"]
+
+
+def test_undecided_warns_and_counts_where_that_is_asked_for(config):
+    gate = {"measure": "ndcg@10", "max_drop": 0.05, "system": "mine"}
+    mine = {"mine": lambda question, top_k: sorted(CORPUS)}
+
+    silent = run(config, gate, retrievers=mine)
+
+    assert verdicts(silent) == [("mine", "undecided")]
+    assert silent.exit_code == 0
+    assert exit_code_of(silent.summary, strict=True) == 4
+    assert any("1 of 1 gate undecided" in text for text in silent.summary["warnings"])
+
+
+def test_a_judge_that_did_not_run_is_undecided_and_may_count_as_failed(config):
+    gates = [{"measure": "faithfulness", "min": 0.1}, {"failed": "faithfulness", "max": 1.0},
+             {"measure": "faithfulness", "min": 0.1, "undecided": "fail"}]  # fmt: skip
+
+    found = run(config, *gates, choices=Choices(judge=False))
+
+    assert [verdict for _, verdict in verdicts(found)] == ["undecided", "undecided", "fail"]
+    assert found.exit_code == 1
+
+
+def test_a_system_that_was_left_out_is_undecided(config):
+    found = run(config, {"measure": "map", "system": "exact", "min": 0.0},
+                choices=Choices(only=("bm25",)))  # fmt: skip
+
+    assert found.summary["gates"][0]["why"] == "exact was not run"
+
+
+def test_a_sample_is_not_compared_with_the_whole(config, baseline):
+    gate = {"measure": "ndcg@10", "system": "bm25", "against": "main.json", "max_drop": 0.1}
+
+    found = run(config, gate, choices=Choices(limit=3))
+
+    assert found.summary["gates"][0]["verdict"] == "undecided"
+    assert "a sample of 3 of" in found.summary["gates"][0]["why"]
+    assert found.exit_code == 0
+
+
+def test_changed_judgements_are_refused_with_what_differs(config, data, baseline):
+    qrels = data / "qrels" / "test.tsv"
+    lines = qrels.read_text().splitlines()
+    qrels.write_text("\n".join([*lines[:-1], lines[-1][:-1] + "2", ""]))
+    gate = {"measure": "ndcg@10", "system": "bm25", "against": "main.json", "max_drop": 0.1}
+
+    found = run(config, gate)
+
+    [refused] = found.summary["gates"]
+    assert refused["verdict"] == "undecided"
+    assert "cannot be compared: qrels is" in refused["why"]
+    assert found.exit_code == 2
+    assert "<error" in (found.path / "junit.xml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("gate", "says"),
+    [
+        ({"measure": "ndcg@11", "min": 0.1}, "'ndcg@11' is not scored"),
+        ({"measure": "map", "system": "exact", "against": "main.json", "max_drop": 0.1}, None),
+        ({"measure": "tone", "min": 0.1}, "'tone' is not scored"),
+    ],
+)
+def test_what_the_run_lacks_is_said_before_it_runs(config, baseline, gate, says):
+    if says is None:
+        assert run(config, gate).exit_code == 0
+        return
+    with pytest.raises(ConfigError, match=says):
+        run(config, gate)
+
+
+def test_a_reference_that_lacks_what_is_named_is_an_error_before_the_run(config, baseline):
+    more = {**config, "retrievers": {**config["retrievers"], "new": {"type": "bm25"}}}
+    gate = {"measure": "map", "system": "new", "against": "main.json", "max_drop": 0.1}
+    (baseline.parent / "broken.json").write_text("{}")
+
+    with pytest.raises(ConfigError, match=r"main.json: no system 'new'"):
+        run(more, gate)
+    with pytest.raises(ConfigError, match=r"found schema None"):
+        run(config, {**gate, "system": "bm25", "against": "broken.json"})
+
+
+def test_a_new_system_that_nobody_named_is_undecided(config, baseline):
+    more = {**config, "retrievers": {**config["retrievers"], "new": {"type": "bm25"}}}
+
+    found = run(more, {"measure": "map", "against": "main.json", "max_drop": 0.1})
+
+    assert verdicts(found) == [("exact", "pass"), ("new", "undecided")]
+
+
+def certificate(tmp_path, value, model="lexical/1"):
+    kappa = {"value": value, "interval": [None, None], "n": 50, "reason": None}
+    content = {
+        "schema": "ragbench.certificate/1",
+        "rubrics": {"faithfulness": {"model": model, "agreement": {"kappa": kappa}}},
+    }
+    (tmp_path / "judge.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("value", "model", "verdict"),
+    [
+        (0.7, "lexical/1", "pass"),
+        (0.5, "lexical/1", "fail"),
+        (None, "lexical/1", "undecided"),
+        (0.9, "another", "undecided"),
+    ],
+)
+def test_certificates(config, tmp_path, value, model, verdict):
+    certificate(tmp_path, value, model)
+
+    found = run(config, {"certificate": "judge.json", "rubric": "faithfulness", "min_kappa": 0.6})
+
+    assert verdicts(found) == [(None, verdict)]
+
+
+def test_a_certificate_of_another_rubric_is_an_error(config, tmp_path):
+    certificate(tmp_path, 0.7)
+
+    with pytest.raises((ConfigError, DataError), match="did you mean 'faithfulness'"):
+        run(config, {"certificate": "judge.json", "rubric": "faithfulnes", "min_kappa": 0.6})
+
+
+def test_named_clusters_are_the_unit(config, data):
+    queries = data / "queries.jsonl"
+    rows = [json.loads(line) for line in queries.read_text().splitlines()]
+    topics = [{**row, "metadata": {"topic": f"t{i % 2}"}} for i, row in enumerate(rows)]
+    queries.write_text("".join(f"{json.dumps(row)}\n" for row in topics))
+    clustered = {**config, "statistics": {"cluster": "metadata.topic"}}
+    mine = {"mine": lambda question, top_k: sorted(CORPUS)}
+
+    found = run(
+        clustered, {"measure": "ndcg@10", "system": "mine", "max_drop": 0.05}, retrievers=mine
+    )
+
+    [gate] = found.summary["gates"]
+    assert (gate["verdict"], gate["n_clusters"]) == ("undecided", 2)
+    assert gate["why"].startswith("2 clusters are too few")

@@ -1,0 +1,204 @@
+"""The pytest plug-in in sessions of its own, as users run it, and what it may not load."""
+
+import os
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+MODULES = """
+import sys, pytest
+before = set(sys.modules)
+import ragbench.pytest_plugin
+print(*sorted({name for name in set(sys.modules) - before}))
+"""
+
+
+@pytest.fixture
+def session(data, tmp_path, repository):
+    """Run pytest in the folder of the test with this plug-in alone: exit code and output."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+
+    def run(*arguments, plugins=()):
+        environment = {
+            **os.environ,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the entry point may be installed, or not
+            "PYTHONPATH": str(repository),
+        }
+        names = ["ragbench.pytest_plugin", *plugins]
+        options = [option for name in names for option in ("-p", name)]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture
+def experiment(config, tmp_path):
+    """Write the config with gates as `moons.ragbench.yaml`."""
+
+    def write(*gates, **changes):
+        text = yaml.safe_dump({**config, **changes, "gates": list(gates)}, sort_keys=False)
+        (tmp_path / "moons.ragbench.yaml").write_text(text)
+
+    return write
+
+
+def runs(tmp_path):
+    return [folder for folder in (tmp_path / "runs" / "moons").glob("2*") if folder.is_dir()]
+
+
+def test_a_test_for_each_gate(session, experiment, tmp_path):
+    experiment(
+        {"measure": "recall@10", "system": "bm25", "min": 0.1},
+        {"measure": "ndcg@10", "system": "bm25", "min": 1.0, "decide": "interval"},
+        {"measure": "faithfulness", "against": "bm25/extractive", "max_drop": 0.0},
+        {"measure": "usd", "max": 0},
+    )
+
+    code, output = session("moons.ragbench.yaml", "-v", "-rs", "--junit-xml=out.xml")
+
+    assert code == 1
+    assert "moons.ragbench.yaml::recall@10 >= 0.1 PASSED" in output
+    assert "gate ndcg@10 >= 1 (interval)" in output
+    assert "bm25: fail: mean" in output
+    assert "Captured ragbench" in output
+    assert "Traceback" not in output
+    assert ".py:" not in output
+    assert len(runs(tmp_path)) == 1
+    cases = ElementTree.parse(tmp_path / "out.xml").findall(".//testcase")
+    assert len(cases) == 4
+    assert cases[0].find("properties/property").get("name") == "bm25"
+
+
+def test_undecided_is_skipped_or_fails(session, experiment):
+    experiment(
+        {"measure": "ndcg@10", "system": "empty", "max_drop": 0.0},
+        retrievers={"bm25": {"type": "bm25"}, "empty": {"type": "python:worse:search"}},
+    )
+    with open("worse.py", "w") as file:
+        file.write("def search(question, top_k):\n    return ['luna', 'titan', 'io'][:top_k]\n")
+
+    lenient, said = session("moons.ragbench.yaml", "-rs")
+    strict, also = session("moons.ragbench.yaml", "--ragbench-strict")
+
+    assert (lenient, strict) == (0, 1)
+    for output in (said, also):
+        assert "queries if the systems are equal" in output
+        assert "empty: undecided: " in output
+
+
+def test_a_wrong_file_is_one_clear_error(session, experiment):
+    experiment({"measure": "ndcg@11", "system": "bm52", "min": 0.1})
+
+    code, output = session()
+
+    assert code == 2
+    assert "no system 'bm52'" in output
+    assert "did you mean 'bm25'?" in output
+    assert "Traceback" not in output
+
+
+def test_a_baseline_is_written_then_compared_with(session, experiment, tmp_path):
+    gate = {"measure": "ndcg@10", "system": "bm25", "against": "main.json", "max_drop": 0.01}
+    experiment(gate, {"measure": "recall@10", "min": 0.0})
+
+    missing, said = session()
+    updated, _ = session("--ragbench-update")
+    again, _ = session()
+    moved = tmp_path / "main.json"
+    moved.rename(tmp_path / "other.json")
+    elsewhere, _ = session("--ragbench-baseline=other.json")
+
+    assert (missing, updated, again) == (2, 0, 0)
+    assert "no such file: main.json" in said
+    assert elsewhere == 0, "the option takes the place of the file that is gone"
+
+
+TESTS = """
+import pytest
+import ragbench
+from ragbench.pytest_plugin import assert_not_worse, assert_retrieval
+
+QRELS = {f"q{i}": {"d1": 1} for i in range(60)}
+GOOD = {query: {"d1": 2.0, "d2": 1.0} for query in QRELS}
+BAD = {query: {"d1": 0.5, "d2": 1.0} for query in QRELS}
+
+def test_run(ragbench_run):
+    experiment = ragbench_run("moons.ragbench.yaml")
+    assert experiment is ragbench_run("moons.ragbench.yaml")
+    assert_not_worse(experiment, experiment.path, measures={"ndcg@10": 0.0}, system="bm25")
+
+def test_retrieval():
+    assert_retrieval(GOOD, QRELS, {"mrr@10": 1.0})
+
+def test_bad_retrieval():
+    assert_retrieval(BAD, QRELS, {"mrr@10": 0.9})
+
+def test_worse():
+    now, before = (ragbench.evaluate_run(run, QRELS, ["mrr@10"]) for run in (BAD, GOOD))
+    assert_not_worse(now, before, measures={"mrr@10": 0.1})
+
+def test_undecided():
+    qrels, good = {"q1": QRELS["q1"]}, {"q1": GOOD["q1"]}
+    now, before = (ragbench.evaluate_run(r, qrels, ["mrr@10"]) for r in ({"q1": BAD["q1"]}, good))
+    with pytest.warns(pytest.PytestWarning, match="undecided"):
+        assert_not_worse(now, before, measures={"mrr@10": 0.1})
+"""
+
+
+def test_fixture_and_assertions(session, experiment, tmp_path):
+    experiment({"measure": "recall@10", "min": 0.0})
+    (tmp_path / "test_search.py").write_text(TESTS)
+
+    code, output = session("-rA", "--tb=short")
+
+    assert code == 1
+    assert "4 passed, 2 failed" in output or "2 failed, 4 passed" in output, output
+    assert "mrr@10 >= 0.9: fail: mean 0.5 over 60 queries" in output
+    assert "mrr@10 of evaluation drop <= 0.1 against evaluation: fail: -0.5 [-0.5" in output
+    assert "q0      0.500  1.00" in output, "the worst queries"
+    assert len(runs(tmp_path)) == 1, "the fixture and the gate share a run"
+
+
+def test_workers_share_a_run(session, experiment, tmp_path):
+    gates = [{"measure": "recall@10", "system": "bm25", "min": i / 100} for i in range(6)]
+    experiment(*gates)
+
+    code, output = session("-n", "2", plugins=["xdist"])
+
+    assert code == 0, output
+    assert "6 passed" in output
+    assert len(runs(tmp_path)) == 1
+
+
+def test_loads_pytest_alone():
+    done = subprocess.run(
+        [sys.executable, "-c", MODULES], capture_output=True, text=True, check=True
+    )
+
+    loaded = set(done.stdout.split())
+    assert {name for name in loaded if name.startswith("ragbench")} == {
+        "ragbench", "ragbench.pytest_plugin",
+    }  # fmt: skip
+    assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"ragbench"}
+
+
+def test_is_silent_unless_used(session, tmp_path):
+    (tmp_path / "test_other.py").write_text("def test_one():\n    pass\n")
+    (tmp_path / "other.yaml").write_text("gates: [nothing of ours]\n")
+
+    code, output = session("-q")
+
+    assert code == 0
+    assert output.splitlines()[0].startswith(".")
+    assert "ragbench" not in output

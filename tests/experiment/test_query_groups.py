@@ -1,0 +1,144 @@
+"""Clusters and slices of a data set: how queries are sorted, and what is refused."""
+
+import json
+
+import pytest
+
+import ragbench as rb
+from ragbench.config import load_config
+from ragbench.experiment.query_groups import cluster_labels, slicings
+from ragbench.types import Qrels, Query
+
+QUERIES = [
+    Query("q1", "one", {"topic": "law", "tags": ["a"], "source": {"doc": 1}}),
+    Query("q2", "one two", {"topic": "tax"}),
+    Query("q3", "one two three", {"topic": "law"}),
+    Query("q4", "one two three four"),
+]
+QRELS = Qrels.from_dict({"q1": {"d1": 1}, "q2": {"d1": 1, "d2": 2, "d3": 0}, "q3": {"d1": 0}})
+
+
+def config(**statistics):
+    return load_config(
+        {
+            "dataset": {"type": "beir", "path": ".", "split": "test"},
+            "retrievers": {"bm25": {"type": "bm25"}},
+            "statistics": statistics,
+        }
+    )
+
+
+def slice_of(field, qrels=QRELS, answers=None):
+    (slicing,) = slicings(config(slices=[field]), QUERIES, qrels, answers or {})
+    assert slicing.field == field
+    assert set(slicing.labels) == set(slicing.names)
+    return list(slicing.labels), slicing.names
+
+
+def test_no_cluster_and_no_slice_by_default():
+    assert cluster_labels(config(), QUERIES) == (None, [])
+    assert slicings(config(), QUERIES, QRELS, {}) == []
+
+
+def test_a_query_without_the_key_is_a_cluster_of_its_own():
+    labels, (warning,) = cluster_labels(config(cluster="metadata.topic"), QUERIES)
+
+    assert labels[0] == labels[2] == "law"
+    assert len(set(labels)) == 3
+    assert warning == "1 of 4 queries have no metadata.topic; each is a cluster of its own"
+
+
+@pytest.mark.parametrize(
+    ("field", "labels", "names"),
+    [
+        ("metadata.topic", ["law", "tax", "law", "(none)"], ("law", "tax", "(none)")),
+        ("metadata.source.doc", ["1", *["(none)"] * 3], ("1", "(none)")),
+        (
+            "query_length",
+            ["1 to 2 words", "1 to 2 words", "3 words", "4 words"],
+            ("1 to 2 words", "3 words", "4 words"),
+        ),
+        (
+            "relevant",
+            ["1 relevant", "2 relevant", "0 relevant", "0 relevant"],
+            ("0 relevant", "1 relevant", "2 relevant"),
+        ),
+        (
+            "answerable",
+            ["answerable", "answerable", "unanswerable", "unanswerable"],
+            ("answerable", "unanswerable"),
+        ),
+    ],
+)
+def test_how_queries_are_sorted(field, labels, names):
+    assert slice_of(field) == (labels, names)
+
+
+def test_a_gold_answer_makes_a_query_answerable():
+    labels, _ = slice_of("answerable", qrels=None, answers={"q4": ["yes"]})
+
+    assert labels == ["unanswerable"] * 3 + ["answerable"]
+
+
+@pytest.mark.parametrize(
+    ("statistics", "message"),
+    [
+        (
+            {"cluster": "metadata.topik"},
+            r"statistics\.cluster: no query has metadata\.topik.*did you mean 'metadata\.topic'",
+        ),
+        ({"slices": ["metadata.year"]}, r"statistics\.slices: no query has metadata\.year"),
+        ({"cluster": "metadata.tags"}, r"metadata\.tags is a list in the queries"),
+        ({"slices": ["metadata.source"]}, r"metadata\.source is a mapping in the queries"),
+    ],
+)
+def test_keys_that_sort_nothing_are_refused(statistics, message):
+    checked = config(**statistics)
+
+    def sort():
+        return cluster_labels(checked, QUERIES), slicings(checked, QUERIES, QRELS, {})
+
+    with pytest.raises(rb.DataError, match=message):
+        sort()
+
+
+@pytest.mark.parametrize("field", ["relevant", "answerable"])
+def test_fields_that_the_data_lack_are_refused(field):
+    with pytest.raises(rb.DataError, match=f"{field} needs relevance judgements"):
+        slicings(config(slices=[field]), QUERIES, None, {})
+
+
+def test_an_experiment_with_clusters_and_slices(config_with_topics):
+    experiment = rb.run_experiment(config_with_topics)
+
+    plain = rb.run_experiment({**config_with_topics, "statistics": {}})
+
+    def width(run):
+        low, high = run.summary["systems"][0]["scores"]["map"]["interval"]
+        return high - low
+
+    assert width(experiment) != width(plain)
+    comparisons = json.loads((experiment.path / "comparisons.json").read_text())
+    assert comparisons["cluster"] == "metadata.topic"
+    assert comparisons["correction"] == "max_t"
+    assert comparisons["measures"][0]["comparisons"][0]["n_clusters"] == 2
+    assert {row["field"] for row in comparisons["slices"]} == {"query_length", "metadata.topic"}
+    assert "### slices" in (experiment.path / "report.md").read_text()
+    assert "<h2>slices</h2>" in (experiment.path / "report.html").read_text()
+
+
+@pytest.fixture
+def config_with_topics(request, data):
+    base = request.getfixturevalue("config")
+    lines = (data / "queries.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    for number, row in enumerate(rows):
+        row["metadata"] = {"topic": f"t{number % 2}"}
+    (data / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    statistics = {
+        "cluster": "metadata.topic",
+        "slices": ["query_length", "metadata.topic"],
+        "correction": "max_t",
+        "resamples": 200,
+    }
+    return {**base, "statistics": statistics}

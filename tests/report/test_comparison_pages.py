@@ -1,0 +1,134 @@
+"""Pages of a comparison: golden files, names that mean something to a format, and empty cases."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.comparison.across import compare_met
+from ragbench.comparison.comparable import meet
+from ragbench.comparison.fail_if import FailIf, decide_all
+from ragbench.comparison.moved import moved_most
+from ragbench.comparison.paired import Method
+from ragbench.report.comparison.csv import COLUMNS, render_csv
+from ragbench.report.comparison.latex import render_latex
+from ragbench.report.comparison.markdown import render_markdown
+from ragbench.report.comparison.table import render_table
+from ragbench.types import Cause
+from tests.comparison.scored_systems import column, source, system
+
+RENDERERS = {
+    "table": render_table,
+    "markdown": render_markdown,
+    "latex": render_latex,
+    "csv": render_csv,
+}
+COMMANDS = {
+    *("begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule", "textbf"),
+    *("textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater"),
+    *("textbar", "textquotedbl", "usepackage"),
+}
+
+
+def example(folder, names=("bm25", "rm3")):
+    """Two sources with two retrievers each, a measure of which lower is better, a failure."""
+    random = np.random.default_rng(5)
+    first, second = random.random(40).round(2), random.random(40).round(2)
+    late = np.where(np.arange(40) == 7, np.nan, second / 2)
+    causes = np.where(np.arange(40) == 7, Cause.TIMEOUT, Cause.SCORED)
+    for place, documents in enumerate(("d1 d2 d3", "d3 d1")):
+        lines = [
+            f"q{q} Q0 {d} 0 {-i} x\n" for q in range(40) for i, d in enumerate(documents.split())
+        ]
+        (folder / f"{place}.trec").write_text("".join(lines))
+    sources = [
+        source(
+            where,
+            *(
+                system(
+                    name,
+                    column(values, "ndcg@10"),
+                    column(waste, "waste", direction="lower", causes=cause),
+                )
+                for name, values, waste, cause in rows
+            ),
+            rankings={names[0]: folder / f"{place}.trec"},
+        )
+        for place, (where, rows) in enumerate(
+            (
+                (
+                    "baselines/main.json",
+                    [(names[0], first, second, None), (names[1], first, late, causes)],
+                ),
+                (
+                    "runs/new",
+                    [(names[0], first / 2, second, None), (names[1], first, second, None)],
+                ),
+            )
+        )
+    ]
+    method = Method(resamples=1000)
+    met = meet(sources[0], sources[1:])
+    found = compare_met(met, method)
+    gates = [(FailIf.parse(f"ndcg@10 drop > {x}"), "ndcg@10") for x in (0.01, 0.25)]
+    found["gates"] = list(decide_all(gates, found, met, method))
+    found["moved"] = moved_most(found, met, "ndcg@10", 2)
+    return found
+
+
+@pytest.mark.parametrize("form", RENDERERS)
+def test_golden(golden, tmp_path, form):
+    golden(f"compare_{form}.txt", RENDERERS[form](example(tmp_path)))
+
+
+def test_csv_holds_all_digits(tmp_path):
+    found = example(tmp_path)
+
+    rows = list(csv.DictReader(io.StringIO(render_csv(found))))
+
+    made = [each for family in found["measures"] for each in family["comparisons"]]
+    assert tuple(rows[0]) == COLUMNS
+    assert [float(row["difference"]) for row in rows] == [each["difference"] for each in made]
+    assert [row["n_failed"] for row in rows] == ["0", "0", "0", "1"]
+
+
+@given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12))
+@settings(max_examples=25)
+def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_factory, one, other):
+    names = (f"x{one}", f"y{other}")
+    text = render_latex(example(tmp_path_factory.mktemp("made"), names))
+
+    body = re.sub(r"^%.*\n", "", text)
+    bare = re.sub(r"\\[&%$#_{}]", "", body)  # what was escaped
+    commands = re.findall(r"\\([a-zA-Z]+)", bare)
+    assert set(commands) <= COMMANDS
+    assert bare.count("{") == bare.count("}")
+    assert not set("#%~_") & set(bare)
+    assert bare.count("$") % 2 == 0
+    assert set(re.findall(r"\^(.)", bare)) <= {"{"}, "superscripts alone"
+    tabular = re.search(r"\\begin\{tabular\}\{(l+)\}", bare)
+    rows = [line for line in bare.splitlines() if line.endswith(r" \\")]
+    assert {line.count("&") for line in rows} == {len(tabular[1]) - 1}
+    assert len(rows) == 5
+
+
+def test_a_name_cannot_break_a_table_or_a_terminal(tmp_path):
+    found = example(tmp_path, ("a|b\x1b[31m<i>", "two\nlines"))
+
+    markdown, table = render_markdown(found), render_table(found)
+
+    assert "\x1b" not in markdown + table
+    assert r"a\|b\\x1b\[31m&lt;i&gt;" in markdown
+    assert "two lines (new)" in table
+
+
+def test_narrow_terminals_get_further_tables(tmp_path):
+    found = example(tmp_path)
+
+    narrow, wide = render_table(found, width=40), render_table(found, width=200)
+
+    assert narrow.count("system  ") > wide.count("system  ")

@@ -1,0 +1,80 @@
+"""`junit.xml` by the rules of the schema that Jenkins, GitLab and GitHub's readers share."""
+
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.report.junit import render_junit
+from tests.report.strategies import HOSTILE
+
+# junit-10.xsd of the Jenkins xUnit plug-in, as rules: allowed attributes, required ones, children
+RULES = {
+    "testsuites": (
+        {"name", "time", "tests", "failures", "disabled", "errors"}, set(), {"testsuite"}
+    ),
+    "testsuite": (
+        {"name", "tests", "failures", "errors", "time", "disabled", "skipped", "timestamp",
+         "hostname", "id", "package"},
+        {"name", "tests"},
+        {"properties", "testcase", "system-out", "system-err"},
+    ),
+    "properties": (set(), set(), {"property"}),
+    "property": ({"name", "value"}, {"name", "value"}, set()),
+    "testcase": (
+        {"name", "assertions", "time", "classname", "status"},
+        {"name"},
+        {"skipped", "error", "failure", "system-out", "system-err"},
+    ),
+    "failure": ({"type", "message"}, set(), set()),
+    "error": ({"type", "message"}, set(), set()),
+    "skipped": ({"type", "message"}, set(), set()),
+    "system-out": (set(), set(), set()),
+}  # fmt: skip
+
+
+def check(element):
+    allowed, required, children = RULES[element.tag]
+    assert required <= set(element.attrib) <= allowed, element.tag
+    assert {child.tag for child in element} <= children
+    for child in element:
+        check(child)
+
+
+def gate(verdict, **facts):
+    return {"gate": "map >= 0.2", "system": "bm25", "verdict": verdict, "why": "0.1", **facts}
+
+
+def suite(*gates, name="mine"):
+    root = ElementTree.fromstring(render_junit({"name": name, "run_id": "r1", "gates": gates}))
+    check(root)
+    [found] = root.findall("testsuite")
+    return found
+
+
+def test_one_case_per_gate_and_system():
+    found = suite(
+        gate("pass"), gate("fail"), gate("undecided"), gate("undecided", refused=True, system=None)
+    )
+
+    cases = found.findall("testcase")
+    outcomes = [[child.tag for child in case] for case in cases]
+    assert outcomes == [["system-out"], ["failure"], ["skipped"], ["error"]]
+    counts = {key: found.get(key) for key in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "4", "failures": "1", "errors": "1", "skipped": "1"}
+    assert cases[0].get("classname") == "ragbench.mine.bm25"
+    assert cases[1].find("failure").get("message") == "map >= 0.2: 0.1"
+
+
+def test_a_run_without_gates_is_an_empty_suite():
+    assert suite().get("tests") == "0"
+
+
+TEXTS = st.sampled_from(HOSTILE)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=3), TEXTS)
+def test_foreign_text_breaks_nothing(rows, name):
+    gates = [gate("fail", gate=a, system=b, why=c) for a, b, c in rows]
+
+    assert len(suite(*gates, name=name).findall("testcase")) == len(gates)

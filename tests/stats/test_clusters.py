@@ -1,0 +1,117 @@
+"""Clusters: sums by hand, SciPy's test on them, and intervals that cover though queries agree."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import OptionError
+from ragbench.stats import cluster_sums, difference_interval, randomization_p_values
+from tests.stats.strategies import difference_tables, differences
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("d", "labels", "expected"),
+    [
+        pytest.param([1, 2, 3], "aba", [4, 2], id="1 + 3 and 2"),
+        pytest.param([1, NAN, 3], "aab", [1, 3], id="what is not scored adds nothing"),
+        pytest.param([NAN, NAN, 3], "aab", [NAN, 3], id="a cluster without a score has no sum"),
+        pytest.param([0.1, 0.2, -0.3], "aaa", [0.0], id="rounding is no change"),
+    ],
+)
+def test_hand_worked_sums(d, labels, expected):
+    sums = cluster_sums(np.array(d, dtype=float)[:, None], list(labels))
+
+    np.testing.assert_array_equal(sums[:, 0], expected)
+
+
+@given(difference_tables(), st.integers(1, 4))
+def test_sums_lose_nothing(table, n_labels):
+    labels = np.arange(len(table)) % n_labels
+
+    total = np.nansum(cluster_sums(table, labels), axis=0)
+
+    np.testing.assert_allclose(total, np.nansum(table, axis=0), atol=1e-12)
+
+
+@given(differences(), st.randoms(use_true_random=False))
+def test_a_cluster_per_query_is_no_cluster(d, random):
+    labels = random.sample(range(1000), len(d))
+
+    alone, clustered = difference_interval(d), difference_interval(d, clusters=labels)
+
+    assert clustered.n_clusters == clustered.n_units == len(d)
+    assert alone.n_clusters is None
+    assert alone.n_units == len(d)
+    assert (clustered.mean, clustered.n_changed) == (alone.mean, alone.n_changed)
+    if clustered.rule == alone.rule != "studentized":  # which draws rows in another order
+        assert (clustered.lower, clustered.upper) == pytest.approx((alone.lower, alone.upper))
+
+
+def test_the_t_interval_is_that_of_the_ratio(scipy_stats):
+    """60 clusters of equal size: the mean of their means, by SciPy."""
+    rng = np.random.default_rng(1)
+    d = np.repeat(rng.normal(0, 0.1, 60), 5) + rng.normal(0, 0.02, 300)
+    labels = np.repeat(np.arange(60), 5)
+    means = d.reshape(60, 5).mean(axis=1)
+    low, high = scipy_stats.t.interval(0.95, 59, means.mean(), scipy_stats.sem(means))
+
+    found = difference_interval(d, clusters=labels)
+
+    assert (found.n, found.n_clusters) == (300, 60)
+    assert found.lower <= low < high <= found.upper
+    assert found.upper - found.lower == pytest.approx(high - low, rel=0.1)
+    assert found.sd == pytest.approx(means.std(ddof=1))
+
+
+def test_ten_copies_of_a_query_are_no_evidence():
+    d = np.repeat([0.1, 0.2, 0.05, 0.3], 10)
+    labels = np.repeat(np.arange(4), 10)
+
+    assert difference_interval(d).lower > 0
+    assert difference_interval(d, clusters=labels).lower < 0
+    assert randomization_p_values(cluster_sums(d[:, None], labels)).tolist() == [2 / 2**4]
+
+
+def test_a_single_cluster_says_nothing():
+    found = difference_interval([0.1, 0.3], clusters=["a", "a"])
+
+    assert (found.lower, found.upper, found.n_clusters) == (-1.0, 1.0, 1)
+
+
+@pytest.mark.slow
+def test_covers_though_the_queries_of_a_cluster_agree():
+    """40 clusters of 1 to 9 queries that share most of their difference; se of 1,000: .7 points."""
+    rng = np.random.default_rng(9)
+    covered = np.zeros(2)
+    for _ in range(1_000):
+        sizes = rng.integers(1, 10, 40)
+        labels = np.repeat(np.arange(40), sizes)
+        shared = rng.normal(-0.05, 0.1, 40)[labels]
+        d = np.clip(shared + rng.normal(0, 0.05, len(labels)), -1, 1)
+        for kind, clusters in enumerate((labels, None)):
+            found = difference_interval(d, clusters=clusters, resamples=400)
+            covered[kind] += found.lower <= -0.05 <= found.upper
+
+    assert 0.93 <= covered[0] / 1_000 <= 0.99
+    assert covered[1] / 1_000 < 0.85, "without clusters the interval is far too narrow"
+
+
+@pytest.mark.parametrize("method", ["default", "percentile", "bca"])
+def test_equal_differences_have_no_spread_but_a_width(method):
+    """Sums of .1 over clusters of other sizes differ by rounding alone."""
+    found = difference_interval(
+        [0.1] * 30, clusters=["a"] * 7 + ["b"] * 20 + ["c"] * 3, method=method
+    )
+
+    assert found.rule == "plus_four"
+    assert found.upper - found.lower > 0.5
+
+
+def test_labels_are_one_per_query():
+    with pytest.raises(OptionError, match=r"clusters: found 'shape \(2,\)', allowed: 3 labels"):
+        cluster_sums([[0.1]] * 3, ["a", "b"])
+    with pytest.raises(OptionError, match=r"difference_interval: clusters: .*: 1 labels"):
+        difference_interval([0.1], clusters=[["a"]])

@@ -1,0 +1,126 @@
+"""`docs/ci.md`: its config, its commands, its workflow and its tests run as they stand."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from ragbench.errors import EXIT_GATE_FAILED
+
+INSTALL = "pip install ragbench"
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def page(repository):
+    return (repository / "docs" / "ci.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def shell(page, repository, tmp_path_factory):
+    """Run a command of the page in a checkout that has the config: exit code and output."""
+    checkout = tmp_path_factory.mktemp("checkout")
+    (checkout / "datasets").symlink_to(repository / "datasets")
+    (checkout / "search.ragbench.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
+    (checkout / "test_search.py").write_text(blocks(page, "python")[0], encoding="utf-8")
+    commands = checkout / "bin"
+    commands.mkdir()
+    # what the step `pip install ragbench` would have put there
+    for name, module in (("ragbench", "ragbench"), ("pytest", "pytest -p ragbench.pytest_plugin")):
+        script = commands / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    base = {
+        **os.environ,
+        "PATH": f"{commands}:{os.environ['PATH']}",
+        "PYTHONPATH": str(repository),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+
+    def run(command, **environment):
+        done = subprocess.run(
+            ["bash", "-e", "-c", command],
+            cwd=checkout,
+            env={**base, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    code, output = run(blocks(page, "bash")[0])
+    assert code == 0, output
+    assert (checkout / "baselines" / "main.json").is_file()
+    run.checkout = checkout
+    return run
+
+
+def steps(workflow):
+    return [step["run"] for step in workflow["jobs"]["gates"]["steps"] if "run" in step]
+
+
+def test_the_workflow_passes_and_writes_the_summary(page, shell):
+    install, *commands = steps(yaml.safe_load(blocks(page, "yaml")[1]))
+    summary = shell.checkout / "summary.md"
+
+    assert install == INSTALL
+    for command in commands:
+        code, output = shell(command, GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary))
+        assert code == 0, output
+
+    assert "::error" not in output
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("ragbench: search: gates: ")
+    assert " passed" in text.splitlines()[0]
+
+
+def test_a_failed_gate_is_an_annotation_at_its_line(shell):
+    config = shell.checkout / "search.ragbench.yaml"
+    text = config.read_text(encoding="utf-8")
+    (shell.checkout / "strict.yaml").write_text(text.replace("min: 0.4", "min: 0.99"))
+    line = next(i for i, row in enumerate(text.splitlines(), 1) if "min: 0.4" in row)
+
+    code, output = shell(
+        "ragbench run strict.yaml --quiet",
+        GITHUB_ACTIONS="true",
+        GITHUB_WORKSPACE=str(shell.checkout),
+    )
+
+    assert code == EXIT_GATE_FAILED
+    assert f"::error file=strict.yaml,line={line},title=gate fail::recall@10 >= 0.99" in output
+    assert "gate fail: recall@10 >= 0.99 (bm25)" in output
+
+
+def test_the_gitlab_job_finds_its_report(page, shell):
+    job = yaml.safe_load(blocks(page, "yaml")[2])["gates"]
+
+    assert job["script"][0] == INSTALL
+    assert job["script"][1:] == steps(yaml.safe_load(blocks(page, "yaml")[1]))[1:]
+    report = shell.checkout / job["artifacts"]["reports"]["junit"]
+    assert report.read_text(encoding="utf-8").startswith('<?xml version="1.0"')
+
+
+def test_pytest_runs_the_gates_and_the_tests(page, shell):
+    command = blocks(page, "bash")[2].strip()
+
+    code, output = shell(f"{command} test_search.py -p no:cacheprovider")
+
+    assert code == 0, output
+    assert " passed" in output
+
+
+def test_undecided_is_4_where_that_is_asked_for(shell):
+    gates = "gates=[{measure: ndcg@10, system: exact, max_drop: 0.0}]"
+
+    lenient, _ = shell(f"ragbench run search.ragbench.yaml --quiet --set '{gates}'")
+    strict, output = shell(f"ragbench run search.ragbench.yaml --quiet --strict --set '{gates}'")
+
+    assert (lenient, strict) == (0, 4)
+    assert "warning: 1 of 1 gate undecided" in output
