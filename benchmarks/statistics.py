@@ -33,6 +33,9 @@ def _yield_the_name() -> None:
 
 
 _yield_the_name()
+# CPU time is of one thread: threads of BLAS that wait for each other burn it without working.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if __name__ == "__main__":
     from family_trials import families, permutations, plans

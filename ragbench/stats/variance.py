@@ -135,8 +135,8 @@ def cheapest_design(
 ) -> Design | None:
     """Give the cheapest design with a standard error at most the one that is asked for.
 
-    Only what the split tells apart is varied: whether a second judge run pays cannot be known
-    from answers that were judged once.
+    Only what the split tells apart is asked for again: whether a second judge run pays cannot be
+    known from answers that were judged once.
 
     Args:
         split: From the differences of a first run.
@@ -166,11 +166,9 @@ def cheapest_design(
     _check_costs(standard_error, query_cost, generation_cost, judgement_cost)
     if not all(component.variance >= 0 for component in split.components):
         return None
-    tops = {component.levels[0] for component in split.components}
-    generations = range(1, _MOST_REPEATS + 1) if "generator" in tops else [split.generations]
-    judgements = range(1, _MOST_REPEATS + 1) if "judge" in tops else [split.judgements]
-    designs = []
-    for g, j in product(generations, judgements):
+    repeats, designs = range(1, _MOST_REPEATS + 1), []
+    # Repeats of what is confounded change no standard error, so the cheapest has one of them.
+    for g, j in product(repeats, repeats):
         n = max(2, int(np.ceil((split.standard_error(1, g, j) / standard_error) ** 2 - 1e-9)))
         cost = n * (query_cost + g * (generation_cost + j * judgement_cost))
         designs.append(Design(n, g, j, cost, split.standard_error(n, g, j)))

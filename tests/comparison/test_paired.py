@@ -8,6 +8,7 @@ from ragbench.comparison.paired import Method, compare_systems
 from ragbench.comparison.systems import SystemScores
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
+from ragbench.stats import difference_interval, minimum_detectable_difference
 
 NAN = float("nan")
 RANDOM = np.random.default_rng(5)
@@ -180,5 +181,22 @@ def test_clusters_are_the_unit():
     assert (clustered["n"], clustered["n_clusters"]) == (60, 6)
     assert clustered["interval"][0] < alone["comparisons"][0]["interval"][0]
     assert clustered["effect_interval"][0] < alone["comparisons"][0]["effect_interval"][0]
-    assert clustered["minimum_detectable"] > alone["comparisons"][0]["minimum_detectable"]
+    spread = difference_interval(np.repeat([0.1, 0.2, 0.3] * 2, 10), clusters=topics).sd
+    assert clustered["minimum_detectable"] == pytest.approx(
+        minimum_detectable_difference(spread, 6)
+    )
     assert found["measures"][0]["tied_with_best"] == ["up"]
+
+
+def test_five_clusters_cannot_be_told_apart():
+    """2 / 2^5 is above 5 %, though each of 50 queries gained."""
+    systems = [system("base", BASE[:50]), system("up", BASE[:50] + 0.1)]
+    topics = [f"t{i % 5}" for i in range(50)]
+
+    (alone,), (clustered,) = (
+        compare_systems(systems, "base", Method(), labels)["measures"] for labels in (None, topics)
+    )
+
+    assert (alone["tied_with_best"], alone["comparisons"][0]["differs"]) == (["up"], True)
+    assert clustered["tied_with_best"] == ["base", "up"]
+    assert not clustered["comparisons"][0]["differs"]

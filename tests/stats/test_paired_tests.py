@@ -86,7 +86,7 @@ def test_mcnemar_is_the_sign_flip_test_of_hits(d):
         pytest.param(wilcoxon_p_values, [1, 2, 3], 2 / 8, id="all won: +++ and ---"),
         pytest.param(wilcoxon_p_values, [-1, 2, 3], 4 / 8, id="ranks 1 | 2 3: 2 of 8, twice"),
         pytest.param(wilcoxon_p_values, [0, 0, 5, NAN], 1.0, id="one changed: 2 / 2"),
-        pytest.param(wilcoxon_p_values, [0.1 + 0.2, -0.3], 1.0, id="rounding ties"),
+        pytest.param(wilcoxon_p_values, [0.1 + 0.2, -0.3, 0.5], 6 / 8, id="rounding ties"),
         pytest.param(mcnemar_p_values, [1, 1, 1], 2 / 8, id="three of three"),
         pytest.param(mcnemar_p_values, [1, -1, 1, 0], 1.0, id="2 x (1 + 3) / 8, at most 1"),
         pytest.param(mcnemar_p_values, [NAN], NAN, id="nothing scored"),
