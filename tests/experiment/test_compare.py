@@ -88,3 +88,20 @@ def test_a_run_of_an_older_version_says_what_to_do(finished):
 
     with pytest.raises(DataError, match=r"no 'range'; allowed: .*run the experiment again"):
         compare(finished)
+
+
+def test_what_a_run_file_lacks_is_said(finished, tmp_path, data):
+    ranking = (finished.path / "rankings" / "bm25.trec").read_text().splitlines()
+    first = [line for line in ranking if line.split()[0] == ranking[0].split()[0]]
+    (tmp_path / "short.trec").write_text("\n".join([*first, first[0]]) + "\n")
+    (tmp_path / "strange.trec").write_text("nobody Q0 d1 1 1.0 x\n")
+    qrels = data / "qrels" / "test.tsv"
+    whole = finished.path / "rankings" / "bm25.trec"
+
+    found = compare(whole, tmp_path / "short.trec", qrels=qrels, measures=["map"])
+
+    notes = [note.removeprefix(str(tmp_path)) for note in found.found["notes"]]
+    assert [note for note in notes if note.startswith("/short.trec: judged queries")]
+    assert "/short.trec: repeated documents, each counted once at its best score: 1" in notes
+    with pytest.raises(DataError, match=r"strange\.trec: no query of the run is judged"):
+        compare(whole, tmp_path / "strange.trec", qrels=qrels)
