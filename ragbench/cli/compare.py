@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
 
-_FORMATS = ("table", "markdown", "latex", "csv", "json")
+_FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
 _WORDS = {"fail": "error", "undecided": "warning"}
 _WIDTH = 100  # columns of what is piped or stored: the same on every machine
 
@@ -72,7 +72,7 @@ _WIDTH = 100  # columns of what is piped or stored: the same on every machine
     "form",
     type=click.Choice(_FORMATS),
     default="table",
-    help="A table for people (default), Markdown, LaTeX, CSV, or JSON.",
+    help="A table for people (default), Markdown, LaTeX, CSV, JSON; junit has the --fail-if alone.",
 )
 def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options: Any) -> int:
     """Compare each RUN with BASE, paired over their queries.
@@ -88,6 +88,8 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
 
     if strict and not options["fail_if"]:
         raise click.UsageError("--strict is for --fail-if")
+    if form == "junit" and not options["fail_if"]:
+        raise click.UsageError("--format junit shows --fail-if: give at least one")
     measures = options.pop("measures") or None
     found = compare(base, *runs, measures=measures, **options)
     write_result(_render(found, form))
@@ -111,6 +113,10 @@ def _render(found: Comparison, form: str) -> str:
         from ragbench.data.run_folder import to_json
 
         return to_json(mapping)
+    if form == "junit":
+        from ragbench.report.junit import render_junit
+
+        return render_junit({"name": " ".join(mapping["sources"]), "gates": found.gates})
     from importlib import import_module
 
     module = import_module(f"ragbench.report.comparison.{form}")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragbench.cli.score_output import Output, write_notes, write_result, write_scores
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import OptionError
 from ragbench.report.scores.base import Scored
 from ragbench.report.scores.trec_eval import FACTS
 from ragbench.score.retrieval.score_run import Rules
@@ -158,7 +158,11 @@ def score_run_file(
     Raises:
         DataError: What is wrong with a file, and where; a run without any judged query.
     """
-    from ragbench.comparison.evaluate_files import evaluate_ranked_file, rank_run_file
+    from ragbench.comparison.evaluate_files import (
+        evaluate_ranked_file,
+        rank_run_file,
+        refuse_unjudged,
+    )
 
     named = [replace(measure, written=name) for name, measure in measures.items()]
     found = rank_run_file(run, qrels, named, rules)
@@ -166,12 +170,7 @@ def score_run_file(
     counts = dict(evaluation.counts)
     tag = str(counts.pop("tag"))
     query_ids = evaluation.query_ids
-    if counts["missing"] == counts["queries"]:
-        raise DataError(
-            "no query of the run is judged",
-            file=run,
-            allowed=f"queries of the judgements, such as '{query_ids[0]}'",
-        )
+    refuse_unjudged(evaluation, run)
     return Scored(
         tag,
         run,

@@ -16,6 +16,11 @@ from ragbench.types import Cause
 _FINGERPRINTS = ("qrels", "subtopics", "gold", "queries")
 """Parts of a signature that move with the set of queries."""
 _SHOWN = 3
+_COUNTED = {
+    "missing": "judged queries that the run lacks",
+    "duplicates": "repeated documents, each counted once at its best score",
+}
+"""How a run was read -> what a reader should know of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,13 @@ def _notes(
         f"{source}: {count} queries that the others lack were left out; judgements of the common "
         "ones are taken to be the same"
         for source, count in left_out.items()
+    ]
+    notes += [
+        f"{source.source}: {text}: {count}"
+        for source in sources
+        for system in source.systems.values()
+        for key, text in _COUNTED.items()
+        if (count := system.counts.get(key))
     ]
     for place, source in enumerate(sources):
         matched = {group[place] for group in groups.values()}

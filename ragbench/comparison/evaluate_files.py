@@ -11,6 +11,7 @@ from ragbench.comparison.evaluate import Evaluation
 from ragbench.data.lines import standard_input
 from ragbench.data.trec_files import read_qrels
 from ragbench.data.trec_stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
+from ragbench.errors import DataError
 from ragbench.score.retrieval.blocks import BlockRanker
 from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.notation import parse_measures
@@ -143,6 +144,20 @@ def evaluate_ranked_file(
     columns = {column.name: column for column in scored.columns}
     counts = scored.counts.to_dict() | {"tag": found.tag}
     return Evaluation(scored.query_ids, columns, counts, confidence)
+
+
+def refuse_unjudged(evaluation: Evaluation, run: object) -> None:
+    """Refuse a run that shares no query with the judgements: its scores would be about nothing.
+
+    Raises:
+        DataError: It does not; names a query of the judgements.
+    """
+    if evaluation.counts["missing"] == evaluation.counts["queries"]:
+        raise DataError(
+            "no query of the run is judged",
+            file=run,
+            allowed=f"queries of the judgements, such as '{evaluation.query_ids[0]}'",
+        )
 
 
 def _ranker(qrels: Qrels, rules: Rules) -> BlockRanker:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ragbench.comparison.evaluate import Evaluation
-from ragbench.comparison.evaluate_files import evaluate_run_file
+from ragbench.comparison.evaluate_files import evaluate_run_file, refuse_unjudged
 from ragbench.comparison.scored import ScoredSystems, from_evaluation, from_stored
 from ragbench.data.baseline import read_baseline
 from ragbench.data.run_folder import LATEST, file_name, resolve_run_folder
@@ -83,7 +83,9 @@ def read_scored(
             file=path,
             allowed="--qrels with its judgements, or a baseline file",
         )
-    return from_evaluation(shown, evaluate_run_file(path, qrels, measures), path)
+    evaluation = evaluate_run_file(path, qrels, measures)
+    refuse_unjudged(evaluation, path)
+    return from_evaluation(shown, evaluation, path)
 
 
 def needs_qrels(source: Source) -> bool:

@@ -127,7 +127,7 @@ def resolve_run_folder(path: Path) -> Path:
         "no run here",
         file=path,
         allowed="a run folder with summary.json, or the folder of an experiment",
-        nearest=nearest(path.name, siblings),
+        nearest=nearest(path.name, (name for name in siblings if name != path.name)),
     )
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -46,6 +47,15 @@ def test_a_baseline_is_the_same_whatever_run_of_the_same_scores_it_is_made_of(ru
 
     out, _ = ragbench("baseline", "again/old", "-o", "again.json", cwd=runs)
 
+    kept = json.loads((runs / "again.json").read_text())["systems"]
+    kinds = {
+        name: score["kind"] for each in kept.values() for name, score in each["scores"].items()
+    }
+    assert (kinds["map"], kinds["bleu"], kinds["faithfulness"]) == (
+        "retrieval",
+        "generation",
+        "judge",
+    )
     assert out == "baseline: again.json: 6 systems, 78 queries\n"
     assert (runs / "again.json").read_bytes() == (runs / "baselines" / "main.json").read_bytes()
 
@@ -166,9 +176,23 @@ def test_markdown_and_latex(runs):
     assert r"c & minilm & \textbf{0.674}$^{ab}$ \\" in latex
 
 
+def test_junit_has_a_case_for_each_condition_and_system(runs):
+    out, _ = ragbench(
+        *("compare", "baselines/main.json", "runs/new", "--format", "junit"),
+        *("--fail-if", "hit_rate@5 drop > 0.0", "--fail-if", "map drop > 0.9"),
+        cwd=runs,
+    )
+
+    cases = list(ElementTree.fromstring(out).iter("testcase"))
+    assert [case.get("name") for case in cases[:3]] == ["hit_rate@5 drop > 0.0"] * 3
+    assert len(cases) == 6
+    assert [case.find("skipped") is not None for case in cases] == [True] + [False] * 5
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["runs/new", "--format", "junit"], "--format junit shows --fail-if"),
         (["no.json"], "no.json: no such file or folder"),
         (["runs/old/latest/rankings/bm25.trec"], "a run file has no scores of its own"),
         (["runs/old/latest/summary.json"], "allowed: ragbench.baseline/1"),

@@ -155,13 +155,15 @@ def test_a_measure_with_a_blank_in_its_options_is_read():
 
 
 def test_a_judge_that_was_skipped_decides_nothing():
-    base = source("a", system("s/g", column(BASE, "faithfulness"), kind="judge"))
+    judged = system("s/g", column(BASE, "faithfulness"), kind="judge")
+    base = source("a", judged, system("s", column(BASE, "map")))
     run = source("b", system("s/g", column(BASE)), facts={"skipped_judges": {"gpt": "no key"}})
 
     why = why_skipped(FailIf.parse("faithfulness drop > 0.1"), [base, run])
 
     assert why == "a judge was skipped in b: gpt: no key"
-    assert why_skipped(FailIf.parse("mrr drop > 0.1"), [base, run]) is None
+    for other in ("mrr", "map"):
+        assert why_skipped(FailIf.parse(f"{other} drop > 0.1"), [base, run]) is None, "no judge's"
 
 
 def test_moved_queries_come_with_both_rankings(tmp_path):

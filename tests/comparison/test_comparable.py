@@ -17,7 +17,7 @@ def test_systems_meet_by_name_in_the_order_of_the_run():
 
     met = meet(base, [run])
 
-    assert dict(met.groups) == {"c": ("c", "c"), "a": ("a", "a")}
+    assert list(met.groups.items()) == [("c", ("c", "c")), ("a", ("a", "a"))]
     assert met.notes == (
         "base.json: not compared, as no other has them: b",
         "run: not compared, as no other has them: new",

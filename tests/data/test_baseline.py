@@ -87,6 +87,17 @@ def test_one_query_is_one_line():
     assert '    "q2": ["no_relevant"]' in after
 
 
+def test_scores_are_sorted_by_name(tmp_path):
+    first, second = score([1.0]), score([0.0])
+    texts = [
+        format_baseline(StoredScores("x", "s", {}, ["q"], [StoredSystem("s", "s", None, scores)]))
+        for scores in ({"mrr": first, "map": second}, {"map": second, "mrr": first})
+    ]
+
+    assert texts[0] == texts[1]
+    assert '"q": [0.0, 1.0]' in texts[0], "map, then mrr"
+
+
 def test_unbounded_ranges_and_totals_are_kept(tmp_path):
     facts = {"aggregate": "corpus", "low": 0.0, "high": inf, "mean": 0.31, "direction": "lower"}
     write_baseline(tmp_path / "b.json", stored([0.5, 0.25], **facts))

@@ -1,0 +1,107 @@
+"""`rb.compare` on what is not a run folder: run files beside baselines, corpus scores, verdicts."""
+
+import pytest
+
+from ragbench.comparison.comparable import meet
+from ragbench.comparison.read_scored import read_scored
+from ragbench.data.baseline import read_baseline, write_baseline
+from ragbench.data.run_scores import read_run_scores
+from ragbench.errors import DataError
+from ragbench.experiment.compare import Comparison, compare
+from ragbench.experiment.runner import run_experiment
+
+
+@pytest.fixture
+def finished(config):
+    """A run with a measure that is no default, and with a score of the whole corpus."""
+    scores = {"retrieval": {"measures": ["precision@2"]}, "generation": ["bleu.corpus"]}
+    return run_experiment({**config, "metrics": scores})
+
+
+def test_run_files_are_scored_by_the_measures_of_the_others(finished, tmp_path, data):
+    write_baseline(tmp_path / "b.json", read_run_scores(finished.path))
+
+    found = compare(
+        finished.path / "rankings" / "bm25.trec",
+        tmp_path / "b.json",
+        qrels=data / "qrels" / "test.tsv",
+    )
+
+    assert [(made["measure"], made["n_changed"]) for made in found.differences] == [
+        ("precision@2", 0)
+    ]
+
+
+def test_the_score_of_a_corpus_survives_the_baseline_file(finished, tmp_path):
+    write_baseline(tmp_path / "b.json", read_run_scores(finished.path))
+    told = {
+        system["name"]: system["scores"]["bleu.corpus"]["mean"]
+        for system in finished.summary["systems"]
+        if "bleu.corpus" in system["scores"]
+    }
+
+    found = compare(tmp_path / "b.json", finished, measures=["bleu.corpus"])
+
+    for system in found.found["systems"]:
+        assert system["scores"]["bleu.corpus"]["mean"] == told[system["system"]]
+
+
+def test_the_score_of_a_corpus_over_a_part_of_it_is_made_of_its_queries(finished):
+    whole = read_scored(finished)
+    column = whole.systems["bm25/extractive"].columns["bleu.corpus"]
+
+    part = whole.take([1, 0]).systems["bm25/extractive"].columns["bleu.corpus"]
+
+    assert column.total is not None
+    assert part.total is None
+    assert part.values.tolist() == column.values[[1, 0]].tolist()
+
+
+def test_a_baseline_is_read_as_the_run_is(finished, tmp_path):
+    write_baseline(tmp_path / "b.json", read_run_scores(finished.path))
+
+    met = meet(read_scored(tmp_path / "b.json"), [read_scored(finished)])
+
+    for one, other in zip(*(met.groups[name] for name in ("bm25", "exact")), strict=True):
+        assert (one, other) == ("bm25", "exact")
+    assert read_baseline(tmp_path / "b.json").data == read_run_scores(finished.path).data
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "lenient", "strict"),
+    [
+        (["pass"], 0, 0),
+        ([], 0, 0),
+        (["undecided", "pass"], 0, 4),
+        (["undecided", "fail"], 1, 1),
+    ],
+)
+def test_a_failure_precedes_what_is_undecided(verdicts, lenient, strict):
+    found = Comparison({"gates": [{"verdict": verdict} for verdict in verdicts]})
+
+    assert (found.exit_code(), found.exit_code(strict=True)) == (lenient, strict)
+
+
+def test_a_run_of_an_older_version_says_what_to_do(finished):
+    path = finished.path / "summary.json"
+    path.write_text(path.read_text().replace('"range"', '"span"'))
+
+    with pytest.raises(DataError, match=r"no 'range'; allowed: .*run the experiment again"):
+        compare(finished)
+
+
+def test_what_a_run_file_lacks_is_said(finished, tmp_path, data):
+    ranking = (finished.path / "rankings" / "bm25.trec").read_text().splitlines()
+    first = [line for line in ranking if line.split()[0] == ranking[0].split()[0]]
+    (tmp_path / "short.trec").write_text("\n".join([*first, first[0]]) + "\n")
+    (tmp_path / "strange.trec").write_text("nobody Q0 d1 1 1.0 x\n")
+    qrels = data / "qrels" / "test.tsv"
+    whole = finished.path / "rankings" / "bm25.trec"
+
+    found = compare(whole, tmp_path / "short.trec", qrels=qrels, measures=["map"])
+
+    notes = [note.removeprefix(str(tmp_path)) for note in found.found["notes"]]
+    assert [note for note in notes if note.startswith("/short.trec: judged queries")]
+    assert "/short.trec: repeated documents, each counted once at its best score: 1" in notes
+    with pytest.raises(DataError, match=r"strange\.trec: no query of the run is judged"):
+        compare(whole, tmp_path / "strange.trec", qrels=qrels)
