@@ -4,7 +4,8 @@ Nothing here knows a system, a measure or a file, opens anything or keeps state.
 `mean_interval`. Two systems: `paired_differences`,
 `difference_interval`, `effect_size`, `randomization_p_values`. A
 family of comparisons: `holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`,
-`tied_with_best`. Planning: `minimum_detectable_difference`, `queries_needed`. Raters:
+`tied_with_best`. Pairs that were compared: `bradley_terry_strengths`. Planning:
+`minimum_detectable_difference`, `queries_needed`. Raters:
 `cohen_kappa`, `krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct
 a judge's mean by `ppi_mean`.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragbench.stats.agreement import Agreement, mean_agreement, raw_agreement
     from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
+    from ragbench.stats.bradley_terry import Strengths, bradley_terry_strengths
     from ragbench.stats.difference import (
         DifferenceInterval,
         difference_interval,
@@ -55,6 +57,7 @@ _HOMES = {
         "percentile_bootstrap",
         "studentized_bootstrap",
     ),
+    "bradley_terry": ("Strengths", "bradley_terry_strengths"),
     "difference": (
         "DifferenceInterval",
         "difference_interval",
@@ -124,6 +127,8 @@ __all__ = [
     "minimum_detectable_difference",
     "queries_needed",
     "noncentral_t_sf",
+    "Strengths",
+    "bradley_terry_strengths",
     "Agreement",
     "mean_agreement",
     "raw_agreement",
