@@ -57,7 +57,9 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         return [("note", [str(error)])]
     pairs = [f"{retriever}/{generator}" for retriever, generator in plan.pairs]
     judged = [
-        f"{rubric.name} ({name})" for name, judge in plan.judges.items() for rubric in judge.rubrics
+        f"{rubric.name} ({name})"
+        for name, judge in plan.judges.items()
+        for rubric in (*judge.rubrics, *judge.pairwise)
     ]
     notes = [readiness(name, judge) for name, judge in plan.judges.items()]
     notes += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def _judge(
         for key, value in values.items()
         if key not in written and isinstance(value, (str, bool, int, float))
     }
+    _check_pairs(item, rubrics, context)
     if values.get("rubrics") is None:
         written["rubrics"] = list(rubrics)
     if loaded is None or len(report) > before or not values.keys() >= known.keys():
@@ -81,6 +83,7 @@ def _judge(
         options={key: values[key] for key in own},
         rubrics=rubrics,
         when=values["when"],
+        pairs=values["pairs"],
         place=entry.key_place,
     )
     return block, written
@@ -107,6 +110,17 @@ def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Pa
             context.report.add(part.place, part.path, shown, ", ".join(can_apply))
         found[name] = source
     return tuple(found.values())
+
+
+def _check_pairs(item: Item, rubrics: Sequence[str | Path], context: Context) -> None:
+    """Refuse `pairs` where no rubric compares any."""
+    from ragbench.score.judge.rubric import load_rubric
+
+    given = item.get("pairs")
+    if given is None or any(load_rubric(name).method == "pairwise" for name in rubrics):
+        return
+    found = "'pairs' means nothing without a rubric that compares two answers"
+    context.report.add(item.entries["pairs"].key_place, given.path, found, "rubrics: [pairwise]")
 
 
 def _rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:

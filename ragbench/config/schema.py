@@ -120,8 +120,15 @@ class JudgeCommon:
         when: Annotated[
             Literal["always", "available"], Option("`available`: only if its key is set.")
         ] = "always",
+        pairs: Annotated[
+            Literal["all", "baseline"] | None,
+            Option(
+                "Rubrics of pairs compare every two systems (`all`), or each with the baseline; "
+                "default: `all` up to 4 systems."
+            ),
+        ] = None,
     ) -> None:
-        self.rubrics, self.when = rubrics, when
+        self.rubrics, self.when, self.pairs = rubrics, when, pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +267,8 @@ class JudgeBlock:
     """Names of built-in rubrics, and absolute paths of rubric files."""
     when: Literal["always", "available"] = "always"
     """Whether it must run, or only where it can."""
+    pairs: Literal["all", "baseline"] | None = None
+    """Which systems rubrics of pairs compare; None depends on how many there are."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
     """Where it stands, for errors that come later."""
 

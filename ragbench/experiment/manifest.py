@@ -42,6 +42,11 @@ def make_manifest(plan: Plan, results: Results, started: float) -> dict[str, Any
             system: {name: use.manifest() for name, use in uses.items()}
             for system, uses in results.judge_uses.items()
         },
+        **(
+            {"judging_pairs": {each.judge: each.use.manifest() for each in results.preferences}}
+            if results.preferences
+            else {}
+        ),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "seconds": round(time.time() - started, 3),
         "stages": {name: round(seconds, 4) for name, seconds in results.seconds.items()},

@@ -66,6 +66,10 @@ def write_run(plan: Plan, results: Results, started: float) -> Experiment:
         contents[f"judgements/{file_name(name)}.jsonl"] = to_jsonl(
             _without_secrets(plan, row) for row in rows
         )
+    for preferences in results.preferences:
+        contents[f"judgements/pairs/{file_name(preferences.judge)}.jsonl"] = to_jsonl(
+            _without_secrets(plan, row) for row in preferences.rows
+        )
     folder = write_run_folder(Path(plan.config.output), plan.config.name, run_id, contents)
     return Experiment(folder, summary, results.comparisons)
 
@@ -81,8 +85,15 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         for system in results.systems
     }
     limit = plan.config.max_failed
+    preferred = [entry for each in results.preferences for entry in each.entries]
+    of_systems = [score for scores in summaries.values() for score in scores.values()]
+    of_pairs = [pair for entry in preferred for pair in entry["comparisons"]]
     complete = all(
-        _failed_share(score) <= limit for scores in summaries.values() for score in scores.values()
+        _failed_share(failed, n) <= limit
+        for failed, n in [
+            *((score.failed, score.n) for score in of_systems),
+            *((pair["failed"], pair["n"]) for pair in of_pairs),
+        ]
     )
     warnings = [*plan.warnings, *results.warnings]
     if not complete:
@@ -90,7 +101,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
             f"incomplete: more than {limit:.3g} of the items of a score failed; means are over the "
             "others, see unscored.jsonl"
         )
-    if not any(score.n for scores in summaries.values() for score in scores.values()):
+    if not any([*(score.n for score in of_systems), *(pair["n"] for pair in of_pairs)]):
         warnings.append("nothing was scored: no measure, metric or rubric applies to any query")
     collection = plan.collection
     return {
@@ -118,15 +129,20 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         "systems": [
             _system(plan, results, system, summaries[system.name]) for system in results.systems
         ],
+        **(
+            {"preferences": [entry for each in results.preferences for entry in each.summaries()]}
+            if preferred
+            else {}
+        ),
         "gates": [],
         "warnings": [redact(warning, plan.config.environment) for warning in warnings],
         "notes": [redact(note, plan.config.environment) for note in results.notes],
     }
 
 
-def _failed_share(score: ScoreSummary) -> float:
-    failed = sum(score.failed.values())
-    return failed / (failed + score.n) if failed else 0.0
+def _failed_share(causes: Mapping[str, int], n: int) -> float:
+    failed = sum(causes.values())
+    return failed / (failed + n) if failed else 0.0
 
 
 def _dataset_name(plan: Plan) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.judging import JudgeUse
 from ragbench.experiment.retrieval import Ranked
+
+if TYPE_CHECKING:
+    from ragbench.experiment.preferences import Preferences
 
 
 @dataclass(slots=True)
@@ -29,6 +32,8 @@ class Results:
     """What the reader of the numbers should know, a sentence each."""
     warnings: list[str] = field(default_factory=list)
     """What makes numbers doubtful, a sentence each."""
+    preferences: list[Preferences] = field(default_factory=list)
+    """What judges said of pairs of systems."""
     comparisons: dict[str, Any] = field(default_factory=dict)
     """The mapping of `comparisons.json`."""
     seconds: dict[str, float] = field(default_factory=dict)

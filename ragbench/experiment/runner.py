@@ -23,6 +23,7 @@ from ragbench.experiment.load import load_collection
 from ragbench.experiment.matching import match_hits
 from ragbench.experiment.output import write_run
 from ragbench.experiment.plan import LiveComponents, Plan, make_plan
+from ragbench.experiment.preferences import judge_preferences
 from ragbench.experiment.progress import Progress, Silent, Stage
 from ragbench.experiment.ranking_scores import Gold, score_ranking
 from ragbench.experiment.result import Experiment
@@ -112,6 +113,7 @@ class _Runner:
         for name in self.plan.given:
             rows = self.plan.collection.given[name]
             self._score_answers(given_answers(name, self.plan.queries, rows), None, None)
+        judge_preferences(self.plan, self.results, self._stage)
         with self._stage("compare", len(self.results.systems), "systems") as stage:
             self.results.comparisons = self._compare()
             stage.advance(len(self.results.systems))
@@ -187,6 +189,8 @@ class _Runner:
         columns = {column.name: column for column in found}
         kinds: dict[str, Kind] = dict.fromkeys(columns, "generation")
         for judge_name, judge in plan.judges.items():
+            if not judge.rubrics:
+                continue
             judged = self._judge(answers, judge_name, judge)
             for rubric, column in judged.columns.items():
                 name = plan.judge_score(rubric, judge_name)
@@ -212,4 +216,6 @@ class _Runner:
     def _compare(self) -> dict[str, Any]:
         statistics = self.plan.config.statistics
         method = Method(statistics.confidence, statistics.resamples, self.plan.config.seed)
-        return compare_systems(self.results.systems, self.plan.baseline, method)
+        compared = compare_systems(self.results.systems, self.plan.baseline, method)
+        entries = [entry for each in self.results.preferences for entry in each.entries]
+        return {**compared, **({"preferences": entries} if entries else {})}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from ragbench.report.base import COST_HEADS, Layout, ScoreCell, Section
+from ragbench.report.base import COST_HEADS, Layout, Preference, ScoreCell, Section
 from ragbench.report.layout import lay_out
 
 Json = Mapping[str, Any]
@@ -47,6 +47,8 @@ def render_markdown(summary: Json, comparisons: Json) -> str:
         blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
     for section in page.sections:
         blocks += _section(section)
+    for preference in page.preferences:
+        blocks += _preference(preference)
     if page.legend:
         blocks.append(["### how to read it"])
         blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
@@ -102,6 +104,15 @@ def _section(section: Section) -> list[list[str]]:
         head = [escape(section.against), *head[1:]]
         blocks.append(_table(head, zip(names, *columns, strict=True), numbers=True))
     blocks.append([f"- {escape(line)}" for line in section.counts])
+    return blocks
+
+
+def _preference(preference: Preference) -> list[list[str]]:
+    blocks = [[f"### {escape(preference.title)}"]]
+    blocks += [[escape(label)] for label in preference.labels]
+    for grid in preference.grids:
+        blocks.append([escape(grid.caption)])
+        blocks.append(_table(_escaped(grid.heads), map(_escaped, grid.rows), numbers=True))
     return blocks
 
 

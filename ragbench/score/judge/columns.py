@@ -69,6 +69,18 @@ def judge_items(
         advance: Told after each item.
     """
     found = judge_all(judge, items, rubrics, advance)
+    return columns_of(judge, items, rubrics, found, type_name=type_name)
+
+
+def columns_of(
+    judge: Judge,
+    items: Sequence[Item],
+    rubrics: Sequence[Rubric],
+    found: Sequence[Mapping[str, Verdict]],
+    *,
+    type_name: str,
+) -> Judged:
+    """Return what a judge has found, a verdict per item and rubric, as columns and rows."""
     verdicts = [verdict for each in found for verdict in each.values()]
     models = _models(verdicts) or (judge.model,)
     gold = fingerprint(
