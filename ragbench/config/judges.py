@@ -98,7 +98,7 @@ def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Pa
         return default_rubrics(can_apply)
     found: dict[str, str | Path] = {}
     for part in item.items:
-        rubric = _rubric(part, context) if isinstance(part.value, str) else None
+        rubric = check_rubric(part, context) if isinstance(part.value, str) else None
         if rubric is None:
             continue
         name, source = rubric
@@ -123,8 +123,8 @@ def _check_pairs(item: Item, rubrics: Sequence[str | Path], context: Context) ->
     context.report.add(item.entries["pairs"].key_place, given.path, found, "rubrics: [pairwise]")
 
 
-def _rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
-    """The name of the score, and where the rubric is; None, with a problem, where it is nowhere."""
+def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
+    """Return a rubric's name, and where it is; None, with a problem, where it is nowhere."""
     from ragbench.score.judge.rubric import built_in_rubrics, read_rubric
 
     report, text = context.report, str(item.value)

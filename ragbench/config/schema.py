@@ -171,10 +171,30 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """A judge grades what people have not judged, so that measures need no judgements."""
+
+    judge: Annotated[
+        str | None, Option("Name of the judge that grades; default: the only one.")
+    ] = None
+    rubric: Annotated[
+        str | Path, Option("Rubric of passages, or its file: a level less one is a grade.")
+    ] = "passage_relevance"
+    depth: Annotated[int, Option("Best hits of each retriever that are graded.", ge=1)] = 10
+    relevant_from: Annotated[
+        int | None,
+        Option("Level from which a passage has grade 1, and 0 below; default: all grades.", ge=2),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalMetrics:
     """How rankings are scored."""
 
-    blocks: ClassVar[Mapping[str, str]] = {"match": "What counts as a hit."}
+    blocks: ClassVar[Mapping[str, str]] = {
+        "match": "What counts as a hit.",
+        "fill": "A judge grades what people have not judged.",
+    }
     planned_words: ClassVar[Words] = {"ties": frozenset({"average"}) - frozenset(get_args(Ties))}
 
     top_k: Annotated[int, Option("Ranks that are kept and scored.", ge=1)] = 100
@@ -186,6 +206,7 @@ class RetrievalMetrics:
     missing: Annotated[Missing, Option("A judged query that the run lacks.")] = "zero"
     no_relevant: Annotated[NoRelevant, Option("A query without a relevant document.")] = "skip"
     match: Match = field(default_factory=Match)
+    fill: Fill | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

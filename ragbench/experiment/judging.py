@@ -116,13 +116,7 @@ def totals_of(planned: PlannedJudge) -> Totals:
 
 def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
     """Say what makes a judge's numbers doubtful; a sentence each."""
-    found = []
-    asked = planned.judge.model.split("+")
-    if len(judged.models) > len(asked):
-        found.append(
-            f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
-            f"{', '.join(judged.models)}: the scores are a mixture"
-        )
+    found = mixture(system, name, planned, judged)
     for rubric, counts in judged.failures().items():
         total = sum(row["rubric"] == rubric for row in judged.rows)
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
@@ -131,3 +125,13 @@ def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -
             f"failed ({causes}); kept in judgements/, the mean is over the others"
         )
     return found
+
+
+def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
+    """Warn where a server answered as more models than were asked."""
+    if len(judged.models) <= len(planned.judge.model.split("+")):
+        return []
+    return [
+        f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
+        f"{', '.join(judged.models)}: the scores are a mixture"
+    ]

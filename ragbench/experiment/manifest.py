@@ -42,6 +42,7 @@ def make_manifest(plan: Plan, results: Results, started: float) -> dict[str, Any
             system: {name: use.manifest() for name, use in uses.items()}
             for system, uses in results.judge_uses.items()
         },
+        **({"judging_passages": results.filled.use.manifest()} if results.filled else {}),
         **(
             {"judging_pairs": {each.judge: each.use.manifest() for each in results.preferences}}
             if results.preferences

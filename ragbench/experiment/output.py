@@ -23,6 +23,8 @@ from ragbench.data.run_folder import (
 )
 from ragbench.data.trec_files import format_run
 from ragbench.experiment.calls import Outcome
+from ragbench.experiment.fill import Filled
+from ragbench.experiment.fill_plan import PlannedFill
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.manifest import make_manifest
 from ragbench.experiment.plan import Plan
@@ -70,6 +72,10 @@ def write_run(plan: Plan, results: Results, started: float) -> Experiment:
         contents[f"judgements/pairs/{file_name(preferences.judge)}.jsonl"] = to_jsonl(
             _without_secrets(plan, row) for row in preferences.rows
         )
+    if results.filled is not None and plan.fill is not None:
+        contents[f"judgements/passages/{file_name(plan.fill.name)}.jsonl"] = to_jsonl(
+            _without_secrets(plan, row) for row in results.filled.rows
+        )
     folder = write_run_folder(Path(plan.config.output), plan.config.name, run_id, contents)
     return Experiment(folder, summary, results.comparisons)
 
@@ -87,12 +93,14 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
     limit = plan.config.max_failed
     preferred = [entry for each in results.preferences for entry in each.entries]
     of_systems = [score for scores in summaries.values() for score in scores.values()]
+    filled = results.filled
     of_pairs = [pair for entry in preferred for pair in entry["comparisons"]]
     complete = all(
         _failed_share(failed, n) <= limit
         for failed, n in [
             *((score.failed, score.n) for score in of_systems),
             *((pair["failed"], pair["n"]) for pair in of_pairs),
+            *((each.counts["failed"], each.counts["model"]) for each in filter(None, [filled])),
         ]
     )
     warnings = [*plan.warnings, *results.warnings]
@@ -123,9 +131,10 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         "baseline": plan.baseline,
         "judges": {
             name: {"type": judge.type, "model": judge.judge.model, "label": judge.judge.label}
-            for name, judge in plan.judges.items()
+            for name, judge in plan.asked_judges.items()
         },
         **({"skipped_judges": dict(plan.skipped_judges)} if plan.skipped_judges else {}),
+        **({"fill": _fill(plan.fill, filled)} if plan.fill and filled else {}),
         "systems": [
             _system(plan, results, system, summaries[system.name]) for system in results.systems
         ],
@@ -169,7 +178,11 @@ def _system(
         "retriever": system.retriever,
         "generator": system.generator,
         "scores": {
-            name: {**score.to_dict(), **_judge_of(plan, results, system, name)}
+            name: {
+                **score.to_dict(),
+                **_judge_of(plan, results, system, name),
+                **_judged_by(results, system, name),
+            }
             for name, score in summaries.items()
         },
         **({"counts": dict(system.counts)} if system.counts else {}),
@@ -194,6 +207,26 @@ def _judge_of(plan: Plan, results: Results, system: SystemScores, score: str) ->
                 spread = use.spreads.get(rubric.name)
                 return found if spread is None else {**found, "spread": spread}
     return {}
+
+
+def _judged_by(results: Results, system: SystemScores, score: str) -> dict[str, Any]:
+    """Whose judgements a score of rankings rests on, where a model made some."""
+    parts = dict(system.columns[score].signature.parts)
+    if results.filled is None or "qrels" not in parts:
+        return {}
+    return {"judged_by": results.filled.by}
+
+
+def _fill(fill: PlannedFill, filled: Filled) -> dict[str, Any]:
+    """Who graded passages beside people, how many, and what it took."""
+    return {
+        "judge": fill.name,
+        "model_name": "+".join(filled.models),
+        "rubric": fill.rubric.name,
+        "depth": fill.rules.depth,
+        **filled.counts,
+        "judging": filled.use.summary(),
+    }
 
 
 def _latency(values: Sequence[float]) -> dict[str, float | None]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -18,7 +17,7 @@ from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.judging import JudgeUse, totals_of, use_of, warnings_on
 from ragbench.experiment.plan import Plan
-from ragbench.experiment.progress import Stage
+from ragbench.experiment.progress import OpenStage
 from ragbench.experiment.results import Results
 from ragbench.experiment.scoring import failures, passage_texts, with_failures
 from ragbench.score.base import Advance, ScoreColumn
@@ -30,9 +29,6 @@ from ragbench.types.records import add_usage
 
 MOST_IN_ALL_PAIRS = 4
 """Systems up to which every two are compared where the config does not say."""
-
-OpenStage = Callable[[str, int], AbstractContextManager[Stage]]
-"""Opens a stage of the run by its name and size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ def judge_preferences(plan: Plan, results: Results, open_stage: OpenStage) -> No
             continue
         found_pairs = choose_pairs(answers, judge, _baseline(results.systems, plan.baseline))
         size = len(found_pairs) * len(plan.queries)
-        with open_stage(f"judge pairs ({name})", size) as stage:
+        with open_stage(f"judge pairs ({name})", size, "pairs") as stage:
             preferences, warnings = _prefer(plan, name, judge, found_pairs, stage.advance)
         results.preferences.append(preferences)
         results.warnings += warnings

@@ -11,6 +11,7 @@ from ragbench.experiment.judging import JudgeUse
 from ragbench.experiment.retrieval import Ranked
 
 if TYPE_CHECKING:
+    from ragbench.experiment.fill import Filled
     from ragbench.experiment.preferences import Preferences
 
 
@@ -34,6 +35,8 @@ class Results:
     """What makes numbers doubtful, a sentence each."""
     preferences: list[Preferences] = field(default_factory=list)
     """What judges said of pairs of systems."""
+    filled: Filled | None = None
+    """The judgements with those that a model made; None where it made none."""
     comparisons: dict[str, Any] = field(default_factory=dict)
     """The mapping of `comparisons.json`."""
     seconds: dict[str, float] = field(default_factory=dict)

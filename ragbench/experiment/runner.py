@@ -17,6 +17,7 @@ from ragbench.data.run_folder import check_output
 from ragbench.errors import AdapterError, NotBuiltYet, RagbenchError
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import PlannedJudge, calls_of
+from ragbench.experiment.fill import fill_judgements
 from ragbench.experiment.generation import Answers, generate, given_answers, passages_of
 from ragbench.experiment.judging import connected, totals_of, use_of, warnings_on
 from ragbench.experiment.load import load_collection
@@ -85,7 +86,7 @@ def run_experiment(
     choices = choices or Choices()
     plan = make_plan(config, collection, choices, live)
     check_output(Path(config.output), config.name)
-    with connected(plan.judges, replay=choices.judge_replay):
+    with connected(plan.asked_judges, replay=choices.judge_replay):
         results = _Runner(plan, progress).run()
     return write_run(plan, results, started)
 
@@ -106,10 +107,14 @@ class _Runner:
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self.plan, self.progress, self.results = plan, progress, Results()
         self._texts = TextScorer(plan.metrics)
+        self._corpus = {document.id: document for document in plan.collection.documents or []}
 
     def run(self) -> Results:
         for name in list(self.plan.retrievers):
-            self._run_retriever(name)
+            self._rank(name)
+        gold = self._gold()
+        for name, ranking in self.results.rankings.items():
+            self._run_retriever(name, ranking, gold)
         for name in self.plan.given:
             rows = self.plan.collection.given[name]
             self._score_answers(given_answers(name, self.plan.queries, rows), None, None)
@@ -127,24 +132,39 @@ class _Runner:
             yield stage
         self.results.seconds[name] = time.perf_counter() - start
 
-    def _run_retriever(self, name: str) -> None:
-        """One retriever and all its pairs, so that only one index is held at a time."""
-        plan = self.plan
-        rules = plan.config.metrics.retrieval
-        corpus = {document.id: document for document in plan.collection.documents or []}
-        ranking = match_hits(self._retrieve(name), rules, plan.measures, plan.qrels, corpus)
+    def _rank(self, name: str) -> None:
+        """One retriever after the other, so that only one index is held at a time."""
+        plan, rules = self.plan, self.plan.config.metrics.retrieval
+        found = self._retrieve(name)
+        ranking = match_hits(found, rules, plan.measures, plan.qrels, self._corpus)
         self.results.rankings[name] = ranking
-        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, corpus)
-        scored = score_ranking(ranking, gold, plan.measures, rules)
         self.results.notes += ranking.notes
-        self.results.warnings += [*ranking.warnings, *scored.warnings]
+        self.results.warnings += ranking.warnings
+
+    def _gold(self) -> Gold:
+        """What rankings are held against: a judge has seen what all of them found."""
+        plan, rules = self.plan, self.plan.config.metrics.retrieval
+        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, self._corpus)
+        if plan.fill is None:
+            return gold
+        rankings = list(self.results.rankings.values())
+        filled = fill_judgements(plan.fill, rankings, plan.qrels, self._corpus, rules, self._stage)
+        self.results.filled = filled
+        self.results.warnings += filled.warnings
+        return replace(gold, qrels=filled.qrels, source=filled.source)
+
+    def _run_retriever(self, name: str, ranking: Ranked, gold: Gold) -> None:
+        """The scores of one retriever, and all its pairs."""
+        plan = self.plan
+        scored = score_ranking(ranking, gold, plan.measures, plan.config.metrics.retrieval)
+        self.results.warnings += scored.warnings
         kinds: dict[str, Kind] = dict.fromkeys(scored.columns, "retrieval")
         self.results.systems.append(
             SystemScores(name, name, None, scored.columns, kinds, scored.counts)
         )
         for retriever, generator in plan.pairs:
             if retriever == name:
-                self._run_pair(ranking, generator, corpus)
+                self._run_pair(ranking, generator, self._corpus)
 
     def _retrieve(self, name: str) -> Ranked:
         plan, retriever = self.plan, self.plan.retrievers.pop(name)

@@ -193,8 +193,8 @@ def test_with_other_rubrics_and_one_system(config):
 
 
 def test_a_judge_of_ones_own_without_a_server(config, tmp_path):
-    (tmp_path / "mine.py").write_text(OWN)
-    judge = {"type": "python:mine:Longest", "rubrics": ["pairwise"]}
+    (tmp_path / "prefers.py").write_text(OWN)
+    judge = {"type": "python:prefers:Longest", "rubrics": ["pairwise"]}
     source = {
         **config,
         "generators": {
@@ -212,7 +212,7 @@ def test_a_judge_of_ones_own_without_a_server(config, tmp_path):
     by_name = {system["system"]: system for system in entry["systems"]}
     assert by_name["bm25/long"]["win_rate"] > by_name["bm25/short"]["win_rate"]
     report = (experiment.path / "report.md").read_text()
-    assert "preference (judge python:mine:Longest): pairwise" in report
+    assert "preference (judge python:prefers:Longest): pairwise" in report
     page = render_terminal(experiment.summary, experiment.comparisons)
     assert "bm25/long over exact/short" in page
     assert "win rate of each system over each other" in page
