@@ -94,7 +94,7 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     page = (repository / "docs" / "judging.md").read_text(encoding="utf-8")
-    (code,), (block,) = blocks(page, "python"), blocks(page, "yaml")
+    (code,), written = blocks(page, "python"), blocks(page, "yaml")
     names = {}
     with ChatServer(Script()) as server:
         code = code.replace("http://127.0.0.1:8000/v1", server.url)
@@ -104,8 +104,11 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     assert len(names["many"]) == 3
     folder = repository / "datasets" / "example"
     data = {"dataset": {"type": "beir", "path": str(folder)}, "retrievers": {"a": {"type": "bm25"}}}
-    [checked] = load_config({**data, **yaml.safe_load(block)}).metrics.judges.values()
-    assert checked.options["model"] == "gpt-4o-mini"
+    configs = [load_config({**data, **yaml.safe_load(block)}).metrics for block in written]
+    for metrics in configs:
+        [checked] = metrics.judges.values()
+        assert checked.options["model"] == "gpt-4o-mini"
+    assert [metrics.retrieval.fill is not None for metrics in configs] == [False, False, True]
     for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
         assert (repository / "docs" / link).exists()
 
