@@ -8,9 +8,12 @@ import pytest
 import yaml
 
 import ragbench as rb
+from ragbench.config.schema import Fill
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.choices import Choices
+from ragbench.experiment.fill_plan import PlannedFill
 from ragbench.report.table import render_terminal
+from ragbench.score.judge.rubric import load_rubric
 from ragbench.testing import ChatServer
 from tests.experiment.moons import QRELS, QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
@@ -197,6 +200,22 @@ def test_a_level_becomes_a_grade(config, tmp_path, said, fill, grades):
     assert {row["grade"] for row in rows(experiment)} == {grades}
     signature = scores(experiment, "first")["ndcg@3"]["signature"]
     assert ("relevant_from=3" in signature) == bool(fill)
+
+
+@pytest.mark.parametrize(("level", "grade"), [(1.0, 0), (2.49, 1), (2.5, 1), (2.51, 2), (4.0, 3)])
+def test_a_weighted_level_takes_the_grade_next_to_it_and_the_lower_of_two(level, grade):
+    rubric = load_rubric("passage_relevance")
+
+    assert PlannedFill("gpt", None, rubric, Fill()).grade_of(level) == grade
+
+
+def test_only_the_best_hits_are_graded(config, tmp_path):
+    with ChatServer(Script(level=level)) as server:
+        source = filling(without_qrels(config, tmp_path), server, depth=1)
+        experiment = rb.run_experiment(source, retrievers=RETRIEVERS)
+
+    assert {row["document_id"] for row in rows(experiment)} == {"d1", "d3"}
+    assert len(rows(experiment)) == 2 * len(QUERIES)
 
 
 def test_other_grades_than_peoples_are_a_warning(config):

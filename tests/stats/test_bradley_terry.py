@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.stats import t
 
 from ragbench.errors import OptionError
 from ragbench.stats import bradley_terry_strengths
@@ -66,6 +67,14 @@ def test_three_systems_by_hand():
     found = bradley_terry_strengths(np.array(columns, dtype=float).T, TRIANGLE)
 
     assert found.values == pytest.approx(np.array([1, 0, -1]) * math.log(2), abs=1e-9)
+
+
+def test_an_interval_by_hand():
+    """A win, a loss, a tie added: variance 1/3 each, Student's t with 3 degrees of freedom."""
+    found = bradley_terry_strengths([[1.0], [0.0]], [(0, 1)])
+
+    assert found.upper == pytest.approx([math.sqrt(1 / 3) * t.ppf(0.975, 3)] * 2)
+    assert found.lower == pytest.approx(-found.upper)
 
 
 def test_one_that_never_lost_has_a_finite_strength_and_says_so():

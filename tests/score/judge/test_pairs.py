@@ -58,6 +58,12 @@ def test_a_judge_that_prefers_a_place_finds_ties_only():
     assert all("the two orders disagree: a tie" in row["reasoning"] for row in rows)
 
 
+def test_two_orders_that_disagree_are_a_tie_however_sure_one_of_them_is():
+    column, _ = judged(Own(lambda answer, other: 0.9 if answer == "a" else 0.8), pair("a", "b"))
+
+    assert column.values.tolist() == [0.5]
+
+
 def test_equal_answers_are_a_tie_and_nobody_is_asked():
     judge = Own(longer)
     column, rows = judged(judge, pair("Two  moons.", "Two moons."), pair("", ""))
