@@ -69,10 +69,10 @@ def judge_items(
         advance: Told after each item.
     """
     found = judge_all(judge, items, rubrics, advance)
-    return columns_of(judge, items, rubrics, found, type_name=type_name)
+    return collect_verdicts(judge, items, rubrics, found, type_name=type_name)
 
 
-def columns_of(
+def collect_verdicts(
     judge: Judge,
     items: Sequence[Item],
     rubrics: Sequence[Rubric],
@@ -80,8 +80,16 @@ def columns_of(
     *,
     type_name: str,
 ) -> Judged:
-    """Return what a judge has found, a verdict per item and rubric, as columns and rows."""
-    verdicts = [verdict for each in found for verdict in each.values()]
+    """Turn the verdicts on items into columns of scores.
+
+    Args:
+        judge: What judged.
+        items: One per query.
+        rubrics: As `load_rubrics` returns them.
+        found: Per item: rubric -> verdict.
+        type_name: The judge's `type`, for signatures.
+    """
+    verdicts = [each[rubric.name] for each in found for rubric in rubrics]
     models = _models(verdicts) or (judge.model,)
     gold = fingerprint(
         piece for item in items for piece in (str(len(item.references)), *item.references)

@@ -16,7 +16,7 @@ from ragbench.score.judge.base import (
     missing_input,
     not_applicable,
 )
-from ragbench.score.judge.columns import Judged, columns_of
+from ragbench.score.judge.columns import Judged, collect_verdicts
 from ragbench.types.scores import Verdict
 
 SAME = "the two answers are the same: a tie, which nobody was asked about"
@@ -59,7 +59,7 @@ def judge_pairs(
     found = [{rubric.name: _tie(item, rubric) for rubric in rubrics} for item in items]
     for row, verdicts in zip(differing, answered, strict=True):
         found[row] = verdicts
-    judged = columns_of(judge, items, rubrics, found, type_name=type_name)
+    judged = collect_verdicts(judge, items, rubrics, found, type_name=type_name)
     columns = {
         rubric.name: _decided(judged.columns[rubric.name], rubric.direction == "lower")
         for rubric in rubrics
