@@ -15,10 +15,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+DEFAULT_CACHE = ".ragbench"
+"""Folder of what is stored between runs, in the working directory."""
 
-def cache_folder() -> Path:
-    """Return where what was paid for is kept: `.ragbench` here, or where `RAGBENCH_CACHE` says."""
-    return Path(os.environ.get("RAGBENCH_CACHE") or ".ragbench")
+
+def cache_folder(named: str | None = None) -> Path:
+    """Return where what was made and paid for is kept.
+
+    The environment variable `RAGBENCH_CACHE` comes first, so that a machine can place it; then
+    what a config names; then `.ragbench` here.
+    """
+    return Path(os.environ.get("RAGBENCH_CACHE") or named or DEFAULT_CACHE)
 
 
 def temporary_beside(path: Path) -> Path:

@@ -51,6 +51,16 @@ class Signature:
         """Return a signature with further parts at its end."""
         return Signature(self.name, self.parts + Signature.of("", **parts).parts)
 
+    def replacing(self, **parts: Any) -> Signature:
+        """Return a signature with other values of the parts that it has.
+
+        Example:
+            >>> str(Signature.of("map", qrels="3f1c", v=1).replacing(qrels="none", gain="exp"))
+            'map|qrels:none|v:1'
+        """
+        new = dict(Signature.of("", **parts).parts)
+        return Signature(self.name, tuple((key, new.get(key, old)) for key, old in self.parts))
+
     def differences(self, other: Signature) -> list[tuple[str, str | None, str | None]]:
         """List (part, here, there) for every part in which two signatures differ."""
         mine, theirs = {"": self.name, **dict(self.parts)}, {"": other.name, **dict(other.parts)}

@@ -127,8 +127,9 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     folder = repository / "datasets" / "example"
     data = {"dataset": {"type": "beir", "path": str(folder)}, "retrievers": {"a": {"type": "bm25"}}}
     checked = [load_config({**data, **yaml.safe_load(config)}).metrics for config in configs]
-    judges = [(name, judge.options["model"]) for m in checked for name, judge in m.judges.items()]
-    assert judges == [("openai", "gpt-4o-mini"), ("nli", "cross-encoder/nli-deberta-v3-base")]
+    models = [judge.options["model"] for m in checked for judge in m.judges.values()]
+    assert models == [*["gpt-4o-mini"] * 3, "cross-encoder/nli-deberta-v3-base"]
+    assert [m.retrieval.fill is not None for m in checked] == [False, False, True, False]
     for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
         assert (repository / "docs" / link).exists()
 

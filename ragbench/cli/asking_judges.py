@@ -35,7 +35,8 @@ def ask_judges(
     """
     from ragbench.calibration.asking import ask_again, sample_answers
     from ragbench.cli.run_questions import read_questions
-    from ragbench.experiment.judging import cache_folder, connected, totals_of
+    from ragbench.experiment.judging import connected, totals_of
+    from ragbench.files import cache_folder
 
     questions = read_questions(run)
     found: dict[str, dict[str, Any]] = {}

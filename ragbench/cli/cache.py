@@ -27,7 +27,7 @@ def command(ctx: click.Context, path: Path | None) -> None:
 
     Everything in it can be made again; replies of models cost money again.
     """
-    from ragbench.experiment.judging import cache_folder
+    from ragbench.files import cache_folder
 
     ctx.obj = path or cache_folder()
     if ctx.invoked_subcommand is None:

@@ -10,6 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from ragbench.config import Component
+    from ragbench.experiment.fill_plan import PlannedFill
     from ragbench.types import Collection
 
 _WIDEST = 72
@@ -57,9 +58,11 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         return [("note", [str(error)])]
     pairs = [f"{retriever}/{generator}" for retriever, generator in plan.pairs]
     judged = [
-        f"{rubric.name} ({name})" for name, judge in plan.judges.items() for rubric in judge.rubrics
+        f"{rubric.name} ({name})"
+        for name, judge in plan.judges.items()
+        for rubric in (*judge.rubrics, *judge.pairwise)
     ]
-    notes = [readiness(name, judge) for name, judge in plan.judges.items()]
+    notes = [readiness(name, judge) for name, judge in plan.asked_judges.items()]
     notes += [
         f"judge '{name}' would be skipped: {why}" for name, why in plan.skipped_judges.items()
     ]
@@ -67,11 +70,17 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         ("systems", [*plan.retrievers, *pairs, *plan.given]),
         ("measures", list(plan.measures)),
         *([("match", [rule])] if (rule := config.metrics.retrieval.match.rule) else []),
+        *([("filled", [_filled(plan.fill)])] if plan.fill is not None else []),
         ("metrics", [metric.name for metric in plan.metrics]),
         ("judged", judged),
         *(("warning", [warning]) for warning in plan.warnings),
         *(("note", [note]) for note in notes if note is not None),
     ]
+
+
+def _filled(fill: PlannedFill) -> str:
+    best = f"the best {fill.rules.depth} of each retriever"
+    return f"{best} that nobody judged, by {fill.rubric.name} ({fill.name})"
 
 
 def _line(label: str, lines: Iterable[str]) -> None:

@@ -120,6 +120,9 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
             _move_metric(named.metric, written, folder)
             for named, written in zip(config.metrics.generation, metrics["generation"], strict=True)
         ]
+    fill = config.metrics.retrieval.fill
+    if fill is not None and isinstance(fill.rubric, Path):
+        metrics["retrieval"]["fill"]["rubric"] = _relative(fill.rubric, folder)
     judge = metrics.get("judge") or {}
     for name, checked in (config.metrics.judges or {}).items():
         written = judge if checked.name is None else judge[name]

@@ -13,6 +13,7 @@ from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
     Executor,
+    Fill,
     JudgeCommon,
     Match,
     RetrievalMetrics,
@@ -88,6 +89,8 @@ def _metrics() -> Schema:
     retrieval = _object(declared_options(RetrievalMetrics).values(), summary_line(RetrievalMetrics))
     match = _object(declared_options(Match).values(), RetrievalMetrics.blocks["match"])
     retrieval["properties"]["match"] = match
+    fill = _object(declared_options(Fill).values(), RetrievalMetrics.blocks["fill"])
+    retrieval["properties"]["fill"] = fill
     retrieval["properties"]["measures"]["items"] = _suggested(
         [_example(name, MEASURES.load(name)) for name in MEASURES.names()]
     )

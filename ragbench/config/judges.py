@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ def _judge(
         for key, value in values.items()
         if key not in written and isinstance(value, (str, bool, int, float))
     }
+    _check_pairs(item, rubrics, context)
     if values.get("rubrics") is None:
         written["rubrics"] = list(rubrics)
     if loaded is None or len(report) > before or not values.keys() >= known.keys():
@@ -82,6 +84,7 @@ def _judge(
         options={key: values[key] for key in own},
         rubrics=rubrics,
         when=values["when"],
+        pairs=values["pairs"],
         place=entry.key_place,
     )
     return block, written
@@ -96,7 +99,7 @@ def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Pa
         return default_rubrics(can_apply)
     found: dict[str, str | Path] = {}
     for part in item.items:
-        rubric = _rubric(part, context) if isinstance(part.value, str) else None
+        rubric = check_rubric(part, context) if isinstance(part.value, str) else None
         if rubric is None:
             continue
         name, source = rubric
@@ -110,8 +113,19 @@ def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Pa
     return tuple(found.values())
 
 
-def _rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
-    """The name of the score, and where the rubric is; None, with a problem, where it is nowhere."""
+def _check_pairs(item: Item, rubrics: Sequence[str | Path], context: Context) -> None:
+    """Refuse `pairs` where no rubric compares any."""
+    from ragbench.score.judge.rubric import load_rubric
+
+    given = item.get("pairs")
+    if given is None or any(load_rubric(name).method == "pairwise" for name in rubrics):
+        return
+    found = "'pairs' means nothing without a rubric that compares two answers"
+    context.report.add(item.entries["pairs"].key_place, given.path, found, "rubrics: [pairwise]")
+
+
+def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
+    """Return a rubric's name, and where it is; None, with a problem, where it is nowhere."""
     from ragbench.score.judge.rubric import built_in_rubrics, read_rubric
 
     report, text = context.report, str(item.value)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from ragbench.config.gate_block import Gate
 from ragbench.config.problems import Place
+from ragbench.files import DEFAULT_CACHE
 from ragbench.registry import Option
 from ragbench.score.retrieval.match_texts import DEFAULT_OVERLAP
 from ragbench.score.retrieval.ranking import Ties, TrecEval
@@ -31,7 +32,6 @@ SLICES = ("query_length", "relevant", "answerable")
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
 DEFAULT_DEPTH = 50
-DEFAULT_CACHE = ".ragbench"
 PYTHON_TIMEOUT = 60.0
 """Seconds that a component gets whose code we cannot see."""
 
@@ -140,8 +140,15 @@ class JudgeCommon:
         when: Annotated[
             Literal["always", "available"], Option("`available`: only if its key is set.")
         ] = "always",
+        pairs: Annotated[
+            Literal["all", "baseline"] | None,
+            Option(
+                "Rubrics of pairs compare every two systems (`all`), or each with the baseline; "
+                "default: `all` up to 4 systems."
+            ),
+        ] = None,
     ) -> None:
-        self.rubrics, self.when = rubrics, when
+        self.rubrics, self.when, self.pairs = rubrics, when, pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,10 +191,30 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """A judge grades what people have not judged, so that measures need no judgements."""
+
+    judge: Annotated[
+        str | None, Option("Name of the judge that grades; default: the only one.")
+    ] = None
+    rubric: Annotated[
+        str | Path, Option("Rubric of passages, or its file: a level less one is a grade.")
+    ] = "passage_relevance"
+    depth: Annotated[int, Option("Best hits of each retriever that are graded.", ge=1)] = 10
+    relevant_from: Annotated[
+        int | None,
+        Option("Level from which a passage has grade 1, and 0 below; default: all grades.", ge=2),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalMetrics:
     """How rankings are scored."""
 
-    blocks: ClassVar[Mapping[str, str]] = {"match": "What counts as a hit."}
+    blocks: ClassVar[Mapping[str, str]] = {
+        "match": "What counts as a hit.",
+        "fill": "A judge grades what people have not judged.",
+    }
     planned_words: ClassVar[Words] = {"ties": frozenset({"average"}) - frozenset(get_args(Ties))}
 
     top_k: Annotated[int, Option("Ranks that are kept and scored.", ge=1)] = 100
@@ -199,6 +226,7 @@ class RetrievalMetrics:
     missing: Annotated[Missing, Option("A judged query that the run lacks.")] = "zero"
     no_relevant: Annotated[NoRelevant, Option("A query without a relevant document.")] = "skip"
     match: Match = field(default_factory=Match)
+    fill: Fill | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,6 +334,8 @@ class JudgeBlock:
     """Names of built-in rubrics, and absolute paths of rubric files."""
     when: Literal["always", "available"] = "always"
     """Whether it must run, or only where it can."""
+    pairs: Literal["all", "baseline"] | None = None
+    """Which systems rubrics of pairs compare; None depends on how many there are."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
     """Where it stands, for errors that come later."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.config.blocks import check_block
 from ragbench.config.check import INVALID, check_options, check_value
+from ragbench.config.fill import Around, check_fill
 from ragbench.config.judges import check_judges
 from ragbench.config.load import UNREADABLE
 from ragbench.config.matching import check_match
@@ -51,6 +52,11 @@ def check_metrics(item: Item | None, context: Context) -> CheckedMetrics:
         result["generation"] = names.as_written()
     if (judge := block.get("judge")) is not None:
         judges, result["judge"] = check_judges(judge, block.entries["judge"].key_place, context)
+    fill = None if (rules := block.get("retrieval")) is None else rules.get("fill")
+    if fill is not None:
+        around = Around(judges, judge is not None, retrieval.top_k, retrieval.match.level)
+        checked, written["fill"] = check_fill(fill, around, context)
+        retrieval = replace(retrieval, fill=checked)
     metrics = Metrics(retrieval=retrieval, generation=generation, judges=judges)
     return CheckedMetrics(metrics, result)
 

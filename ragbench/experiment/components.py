@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ragbench.config.problems import Place
@@ -106,7 +107,9 @@ class PlannedJudge:
     judge: Judge
     """What judges."""
     rubrics: Sequence[Rubric]
-    """What it is asked."""
+    """What it is asked of each system."""
+    pairwise: Sequence[Rubric] = ()
+    """What it is asked of pairs of systems."""
     block: JudgeBlock | None = None
     """Its entry in the config; None for the default one."""
 
@@ -125,14 +128,21 @@ def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> Pla
     """
     if block is None:
         judge = make_judge(DEFAULT_JUDGE, {})
-        return PlannedJudge(
-            DEFAULT_JUDGE, judge, load_rubrics(default_rubrics, DEFAULT_JUDGE, judge)
-        )
+        return _planned(DEFAULT_JUDGE, judge, default_rubrics, None)
     try:
         judge = block.cls(**block.options)
     except OptionError as error:
         raise _at(error, block.place, _path_of(block)) from error
-    return PlannedJudge(block.type, judge, load_rubrics(block.rubrics, block.type, judge), block)
+    return _planned(block.type, judge, block.rubrics, block)
+
+
+def _planned(
+    type_name: str, judge: Judge, names: Sequence[str | Path], block: JudgeBlock | None
+) -> PlannedJudge:
+    rubrics = load_rubrics(names, type_name, judge)
+    of_pairs = [rubric for rubric in rubrics if rubric.method == "pairwise"]
+    of_each = [rubric for rubric in rubrics if rubric.method != "pairwise"]
+    return PlannedJudge(type_name, judge, of_each, of_pairs, block)
 
 
 def connect(planned: PlannedJudge, replies: Replies | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
@@ -38,8 +39,20 @@ DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 _NEEDS_REFERENCE = frozenset({"correctness"})
 
 
+class Fills(NamedTuple):
+    """Whether a judge makes the judgements that the data lack."""
+
+    configured: bool = False
+    """Whether one does."""
+    why_not: str = ""
+    """Why not, although the config asks for it."""
+
+
 def choose_measures(
-    config: ExperimentConfig, collection: Collection, retrievers: Sequence[str]
+    config: ExperimentConfig,
+    collection: Collection,
+    retrievers: Sequence[str],
+    fills: Fills,
 ) -> tuple[str, ...]:
     """The named measures, or the default ones that fit; without retrievers, none."""
     rules = config.metrics.retrieval
@@ -47,10 +60,11 @@ def choose_measures(
         return ()
     if rules.measures is not None:
         for measure in parse_measures(rules.measures):
-            _check_data(measure, config, collection)
+            _check_data(measure, config, collection, fills)
         return rules.measures
     of_answers = DEFAULT_ANSWER_MEASURES if collection.answers else ()
-    names = of_answers if collection.qrels is None else DEFAULT_MEASURES
+    judged = collection.qrels is not None or fills.configured
+    names = DEFAULT_MEASURES if judged else of_answers
     return tuple(name for name in names if _fits(parse_measure(name), rules))
 
 
@@ -60,7 +74,9 @@ def _fits(measure: Measure, rules: RetrievalMetrics) -> bool:
     return deep_enough and (rules.ties != "average" or measure.spec.averages_ties)
 
 
-def _check_data(measure: Measure, config: ExperimentConfig, collection: Collection) -> None:
+def _check_data(
+    measure: Measure, config: ExperimentConfig, collection: Collection, fills: Fills
+) -> None:
     """Refuse a named measure whose data are not there, or that the tie rule does not go with."""
     rules, reads = config.metrics.retrieval, measure.spec.reads
     if rules.ties == "average" and not measure.spec.averages_ties:
@@ -68,17 +84,25 @@ def _check_data(measure: Measure, config: ExperimentConfig, collection: Collecti
     needs = allowed = ""
     if reads == "passages" and not collection.answers:
         needs, allowed = "gold answers", "answers in the data set, or measures of judgements"
-    elif reads != "passages" and collection.qrels is None:
+    elif reads != "passages" and collection.qrels is None and not fills.configured:
         needs = "relevance judgements"
         allowed = (
-            "answer_hit@k, which needs gold answers only, qrels in the data set, or `measures: []` "
-            "(relevance judged by a model is not built yet in this version)"
+            "answer_hit@k, which needs gold answers only, qrels in the data set, relevance judged "
+            "by a model (metrics.retrieval.fill), or `measures: []`"
+        )
+    elif reads == "subtopics" and fills.configured:
+        raise DataError(
+            f"{measure.written} reads subtopics, and relevance judged by a model has none",
+            file=config.path,
+            record="metrics.retrieval.fill",
+            allowed="measures of grades, or no fill",
         )
     elif reads == "subtopics" and collection.qrels and collection.qrels.subtopics is None:
         needs, allowed = "subtopics", SUBTOPICS_ALLOWED
     if needs:
+        skipped = f" ({fills.why_not})" if fills.why_not else ""
         raise DataError(
-            f"{measure.written} needs {needs}, and the data set has none",
+            f"{measure.written} needs {needs}, and the data set has none{skipped}",
             file=config.path,
             record="metrics.retrieval.measures",
             allowed=allowed,

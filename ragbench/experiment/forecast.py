@@ -16,16 +16,17 @@ from typing import Any
 from ragbench.config.schema import DEFAULT_PASSAGES
 from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.generation import Answers, given_answers, passages_of
-from ragbench.experiment.judging import cache_folder
 from ragbench.experiment.matching import match_hits
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.progress import Silent
+from ragbench.experiment.ranking_scores import Gold
 from ragbench.experiment.retrieval import ranked
 from ragbench.experiment.score_stages import Scores
 from ragbench.experiment.scoring import judged_items
 from ragbench.experiment.session import token_in
 from ragbench.experiment.shelf import Shelves
 from ragbench.experiment.stages import PENDING, Stages, Work
+from ragbench.files import cache_folder
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge
 from ragbench.score.judge.rehearsal import Estimate, rehearse
@@ -135,8 +136,13 @@ class _Walk:
         node = self._node(f"retrieve {name}")
         if PENDING not in outcomes:
             known = None if rules.match.level == "text" else plan.collection.documents
-            run = ranked(name, plan.retrievers[name], plan.queries, outcomes, known)
-            self.scores.of_ranking(match_hits(run, rules, plan.measures, plan.qrels, plan.corpus))
+            run = ranked(
+                name, plan.retrievers[name], plan.queries, outcomes, known, rules.top_k, ()
+            )
+            gold = Gold(plan.queries, plan.qrels, plan.collection.answers, plan.corpus)
+            ranking = match_hits(run, rules, plan.measures, plan.qrels, plan.corpus)
+            if plan.fill is None:  # else the judgements are not known yet
+                self.scores.of_ranking(ranking, gold)
         if plan.measures:
             node.after.append(self._node(f"score {name}", len(plan.measures), "measures"))
         for retriever, generator in plan.pairs:
@@ -164,6 +170,8 @@ class _Walk:
             if outcome == PENDING:
                 items[row] = self._imagined(row, passages)
         for name, judge in plan.judges.items():
+            if not judge.rubrics:
+                continue
             node = self._judge(answers, items, name, judge)
             found.append(node)
         return found
@@ -171,9 +179,9 @@ class _Walk:
     def _judge(
         self, answers: Answers, items: Sequence[Item], name: str, judge: PlannedJudge
     ) -> Node:
-        verdicts = self.scores.verdicts(answers.name, items, name, judge, range(len(items)))
-        count = len(items) * len(judge.rubrics)
-        node = self._node(f"judge {answers.name} ({name})", count, "verdicts")
+        title = f"judge {answers.name} ({name})"
+        verdicts = self.scores.verdicts(title, items, name, judge, range(len(items)))
+        node = self._node(title, len(items) * len(judge.rubrics), "verdicts")
         if isinstance(judge.judge, ModelJudge):
             todo = [item for item, had in zip(items, verdicts, strict=True) if not had]
             partly = [item for item, had in zip(items, verdicts, strict=True) if had]

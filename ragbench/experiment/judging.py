@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.schema import DEFAULT_CACHE
 from ragbench.errors import AdapterError, DataError, MissingExtra
 from ragbench.experiment.components import PlannedJudge, connect
 from ragbench.llm import Budget, Replies, Totals
@@ -50,15 +48,6 @@ class JudgeUse:
         """Return what the verdicts took, whoever paid for it and when, JSON-ready."""
         tokens = {"input": self.usage.input_tokens, "output": self.usage.output_tokens}
         return {"models": list(self.models), "tokens": tokens, "usd": self.usage.usd}
-
-
-def cache_folder(named: str | None = None) -> Path:
-    """Return where what was made and paid for is kept.
-
-    The environment variable `RAGBENCH_CACHE` comes first, so that a machine can place it; then
-    what a config names; then `.ragbench` here.
-    """
-    return Path(os.environ.get("RAGBENCH_CACHE") or named or DEFAULT_CACHE)
 
 
 @contextmanager
@@ -130,13 +119,7 @@ def totals_of(planned: PlannedJudge) -> Totals:
 
 def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
     """Say what makes a judge's numbers doubtful; a sentence each."""
-    found = []
-    asked = planned.judge.model.split("+")
-    if len(judged.models) > len(asked):
-        found.append(
-            f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
-            f"{', '.join(judged.models)}: the scores are a mixture"
-        )
+    found = mixture(system, name, planned, judged)
     for rubric, counts in judged.failures().items():
         total = sum(row["rubric"] == rubric for row in judged.rows)
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
@@ -145,3 +128,13 @@ def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -
             f"failed ({causes}); kept in judgements/, the mean is over the others"
         )
     return found
+
+
+def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
+    """Warn where a server answered as more models than were asked."""
+    if len(judged.models) <= len(planned.judge.model.split("+")):
+        return []
+    return [
+        f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
+        f"{', '.join(judged.models)}: the scores are a mixture"
+    ]

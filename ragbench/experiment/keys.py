@@ -44,8 +44,8 @@ def is_seen(component: Component | None) -> bool:
     if component.chunk is not None and component.chunk.factory is not None:
         return False
     built_in = getattr(component.cls, "__module__", "").startswith("ragbench.")
-    unseen = getattr(component.cls, "unseen", False)
-    return built_in and not unseen and not component.type.startswith(PYTHON)
+    opaque = getattr(component.cls, "is_opaque", False)
+    return built_in and not opaque and not component.type.startswith(PYTHON)
 
 
 def component_key(

@@ -47,6 +47,12 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
             system: {name: use.manifest() for name, use in uses.items()}
             for system, uses in results.judge_uses.items()
         },
+        **({"judging_passages": results.filled.use.manifest()} if results.filled else {}),
+        **(
+            {"judging_pairs": {each.judge: each.use.manifest() for each in results.preferences}}
+            if results.preferences
+            else {}
+        ),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "seconds": round(time.time() - started, 3),
         "stages": {name: round(work.seconds, 4) for name, work in results.work.items()},

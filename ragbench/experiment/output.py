@@ -24,6 +24,8 @@ from ragbench.data.run_folder import (
 from ragbench.data.trec_files import format_run
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
+from ragbench.experiment.fill import Filled
+from ragbench.experiment.fill_plan import PlannedFill
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.manifest import make_manifest
@@ -71,6 +73,14 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
         contents[f"judgements/{file_name(name)}.jsonl"] = to_jsonl(
             _without_secrets(plan, row) for row in rows
         )
+    for preferences in results.preferences:
+        contents[f"judgements/pairs/{file_name(preferences.judge)}.jsonl"] = to_jsonl(
+            _without_secrets(plan, row) for row in preferences.rows
+        )
+    if results.filled is not None and plan.fill is not None:
+        contents[f"judgements/passages/{file_name(plan.fill.name)}.jsonl"] = to_jsonl(
+            _without_secrets(plan, row) for row in results.filled.rows
+        )
     folder = write_run_folder(Path(plan.config.output), plan.config.name, run_id, contents)
     return Experiment(folder, summary, results.comparisons)
 
@@ -86,8 +96,17 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         for system in results.systems
     }
     limit = plan.config.max_failed
+    preferred = [entry for each in results.preferences for entry in each.entries]
+    of_systems = [score for scores in summaries.values() for score in scores.values()]
+    filled = results.filled
+    of_pairs = [pair for entry in preferred for pair in entry["comparisons"]]
     complete = within = all(
-        _failed_share(score) <= limit for scores in summaries.values() for score in scores.values()
+        _failed_share(failed, n) <= limit
+        for failed, n in [
+            *((score.failed, score.n) for score in of_systems),
+            *((pair["failed"], pair["n"]) for pair in of_pairs),
+            *((each.counts["failed"], each.counts["model"]) for each in filter(None, [filled])),
+        ]
     )
     warnings = [*plan.warnings, *results.warnings]
     spending = results.spending
@@ -99,7 +118,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
             f"incomplete: more than {limit:.3g} of the items of a score failed; means are over the "
             "others, see unscored.jsonl"
         )
-    if not any(score.n for scores in summaries.values() for score in scores.values()):
+    if not any([*(score.n for score in of_systems), *(pair["n"] for pair in of_pairs)]):
         warnings.append("nothing was scored: no measure, metric or rubric applies to any query")
     collection = plan.collection
     return {
@@ -122,21 +141,27 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         "baseline": plan.baseline,
         "judges": {
             name: {"type": judge.type, "model": judge.judge.model, "label": judge.judge.label}
-            for name, judge in plan.judges.items()
+            for name, judge in plan.asked_judges.items()
         },
         **({"skipped_judges": dict(plan.skipped_judges)} if plan.skipped_judges else {}),
+        **({"fill": _fill(plan.fill, filled)} if plan.fill and filled else {}),
         "systems": [
             _system(plan, results, system, summaries[system.name]) for system in results.systems
         ],
+        **(
+            {"preferences": [entry for each in results.preferences for entry in each.summaries()]}
+            if preferred
+            else {}
+        ),
         "gates": [],
         "warnings": [redact(warning, plan.config.environment) for warning in warnings],
         "notes": [redact(note, plan.config.environment) for note in results.notes],
     }
 
 
-def _failed_share(score: ScoreSummary) -> float:
-    failed = sum(score.failed.values())
-    return failed / (failed + score.n) if failed else 0.0
+def _failed_share(causes: Mapping[str, int], n: int) -> float:
+    failed = sum(causes.values())
+    return failed / (failed + n) if failed else 0.0
 
 
 def _dataset_name(plan: Plan) -> str:
@@ -163,7 +188,11 @@ def _system(
         "retriever": system.retriever,
         "generator": system.generator,
         "scores": {
-            name: {**score.to_dict(), **_judge_of(plan, results, system, name)}
+            name: {
+                **score.to_dict(),
+                **_judge_of(plan, results, system, name),
+                **_judged_by(results, system, name),
+            }
             for name, score in summaries.items()
         },
         **({"counts": dict(system.counts)} if system.counts else {}),
@@ -188,6 +217,26 @@ def _judge_of(plan: Plan, results: Results, system: SystemScores, score: str) ->
                 spread = use.spreads.get(rubric.name)
                 return found if spread is None else {**found, "spread": spread}
     return {}
+
+
+def _judged_by(results: Results, system: SystemScores, score: str) -> dict[str, Any]:
+    """Whose judgements a score of rankings rests on, where a model made some."""
+    parts = dict(system.columns[score].signature.parts)
+    if results.filled is None or "qrels" not in parts:
+        return {}
+    return {"judged_by": results.filled.by}
+
+
+def _fill(fill: PlannedFill, filled: Filled) -> dict[str, Any]:
+    """Who graded passages beside people, how many, and what it took."""
+    return {
+        "judge": fill.name,
+        "model_name": "+".join(filled.models),
+        "rubric": fill.rubric.name,
+        "depth": fill.rules.depth,
+        **filled.counts,
+        "judging": filled.use.summary(),
+    }
 
 
 def _latency(values: Sequence[float]) -> dict[str, float | None]:

@@ -17,7 +17,8 @@ from ragbench.errors import DataError, OptionError
 from ragbench.experiment.choices import Choices, narrow, sample
 from ragbench.experiment.components import PlannedJudge, build_generator, build_retriever
 from ragbench.experiment.coverage import check_coverage
-from ragbench.experiment.defaults import choose_answer_scores, choose_measures
+from ragbench.experiment.defaults import Fills, choose_answer_scores, choose_measures
+from ragbench.experiment.fill_plan import PlannedFill, fit_measures, plan_fill
 from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
 from ragbench.experiment.query_groups import cluster_labels, slicings
 from ragbench.experiment.stale import check_judgements
@@ -67,6 +68,8 @@ class Plan:
     """Name -> judge with its rubrics, ready."""
     skipped_judges: dict[str, str]
     """Name -> why a judge that runs only where it can does not run."""
+    fill: PlannedFill | None
+    """What grades passages that people have not judged; None where nothing does."""
     baseline: str | None
     """The retriever that others are compared with."""
     clusters: list[str] | None
@@ -87,6 +90,11 @@ class Plan:
     def corpus(self) -> dict[str, Document]:
         """The documents by id; empty where there are none."""
         return {document.id: document for document in self.collection.documents or ()}
+
+    @property
+    def asked_judges(self) -> dict[str, PlannedJudge]:
+        """Every judge of the run: of answers, and of passages."""
+        return self.judges | ({} if self.fill is None else {self.fill.name: self.fill.judge})
 
     def judge_score(self, rubric: str, judge: str) -> str:
         """Return the name of a judge's score: with the judge where the config has several.
@@ -123,7 +131,15 @@ def make_plan(
     has_answers = bool(pairs) or any(
         row.answer is not None for name in given for row in collection.given[name]
     )
-    measures = choose_measures(config, collection, retrievers)
+    metrics, judges, skipped = choose_answer_scores(
+        config, collection, choices, has_answers=has_answers
+    )
+    fill, why_no_fill = plan_fill(config, choices, judges)
+    warnings += [why_no_fill] if why_no_fill and retrievers else []
+    fills = Fills(fill is not None, why_no_fill)
+    measures = choose_measures(config, collection, retrievers, fills)
+    fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
+    warnings += remarks
     qrels = _subset(collection.qrels, queries)
     if qrels is not None and collection.documents is not None and _reads_ids(measures):
         match = config.metrics.retrieval.match
@@ -131,9 +147,6 @@ def make_plan(
     clusters, lacking = cluster_labels(config, queries)
     warnings += lacking
     slices = slicings(config, queries, qrels, collection.answers)
-    metrics, judges, skipped = choose_answer_scores(
-        config, collection, choices, has_answers=has_answers
-    )
     warnings += [
         f"judge {name} was skipped: {why} (when: available)" for name, why in skipped.items()
     ]
@@ -160,6 +173,7 @@ def make_plan(
         metrics=metrics,
         judges=judges,
         skipped_judges=skipped,
+        fill=fill,
         baseline=_baseline(config, list(collection.given), retrievers, given),
         clusters=clusters,
         slicings=slices,

@@ -34,6 +34,8 @@ class Gold:
     """Query -> gold answers."""
     corpus: Mapping[str, Document]
     """The documents whose text a hit without one has."""
+    source: str | None = None
+    """What signatures say of the judgements where a model has a part in them; None: people's."""
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ def score_ranking(
     of_ids = [measure for measure in parsed if measure.spec.reads != "passages"]
     found = ScoredRanking()
     if of_ids and gold.qrels is not None:
-        _score_ids(ranked, gold.qrels, gold.queries, of_ids, rules, found)
+        _score_ids(ranked, gold, gold.qrels, of_ids, rules, found)
     if of_texts:
         _score_texts(ranked, gold, of_texts, rules, found)
     failed = failures(ranked.outcomes)
@@ -76,8 +78,8 @@ def score_ranking(
 
 def _score_ids(
     ranked: Ranked,
+    gold: Gold,
     qrels: Qrels,
-    queries: Sequence[Query],
     measures: Sequence[Measure],
     rules: RetrievalMetrics,
     found: ScoredRanking,
@@ -92,9 +94,11 @@ def _score_ids(
         trec_eval=rules.trec_eval,
     )
     row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
-    rows = np.array([row_of.get(query.id, -1) for query in queries], dtype=np.int64)
+    rows = np.array([row_of.get(query.id, -1) for query in gold.queries], dtype=np.int64)
     for column in scored.columns:
         signature = column.signature.with_parts(match=rules.match.rule)
+        if gold.source is not None:
+            signature = signature.replacing(qrels=gold.source)
         found.columns[column.name] = replace(_aligned(column, rows), signature=signature)
     found.counts = scored.counts.to_dict()
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.judging import JudgeUse
 from ragbench.experiment.retrieval import Ranked
 from ragbench.experiment.stages import Work
+
+if TYPE_CHECKING:
+    from ragbench.experiment.fill import Filled
+    from ragbench.experiment.preferences import Preferences
 
 
 @dataclass(slots=True)
@@ -31,6 +35,10 @@ class Results:
     """What the reader of the numbers should know, a sentence each."""
     warnings: list[str] = field(default_factory=list)
     """What makes numbers doubtful, a sentence each."""
+    preferences: list[Preferences] = field(default_factory=list)
+    """What judges said of pairs of systems."""
+    filled: Filled | None = None
+    """The judgements with those that a model made; None where it made none."""
     comparisons: dict[str, Any] = field(default_factory=dict)
     """The mapping of `comparisons.json`."""
     work: Mapping[str, Work] = field(default_factory=dict)

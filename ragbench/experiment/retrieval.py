@@ -128,6 +128,7 @@ def ranked(
     outcomes: list[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
     top_k: int | None = None,
+    said: Sequence[str] | None = None,
 ) -> Ranked:
     """Turn a retriever's outcomes into the run that is scored, with notes on what was odd.
 
@@ -138,6 +139,7 @@ def ranked(
         outcomes: n outcomes.
         corpus: The documents, where their ids are those of hits.
         top_k: How many hits it was asked for; None where a shorter list is nothing to speak of.
+        said: What it noted about its hits; None asks it.
     """
     covered = getattr(retriever, "query_ids", None)
     rankings = {
@@ -152,7 +154,7 @@ def ranked(
         )
     else:
         run = Run.from_rankings(rankings, name)
-    notes = [*_notes(run), *getattr(retriever, "notes", ())]
+    notes = [*_notes(run), *(getattr(retriever, "notes", ()) if said is None else said)]
     warnings = _never_full(outcomes, corpus, top_k) if top_k and not by_score else []
     if corpus is not None and (strange := _outside(rankings, corpus)):
         remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"

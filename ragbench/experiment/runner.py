@@ -19,9 +19,9 @@ from ragbench.errors import NotBuiltYet
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import PlannedJudge
+from ragbench.experiment.fill import fill_judgements
 from ragbench.experiment.generation import Answers, given_answers, passages_of
 from ragbench.experiment.judging import (
-    cache_folder,
     connected,
     totals_of,
     use_of,
@@ -31,7 +31,9 @@ from ragbench.experiment.load import load_collection
 from ragbench.experiment.matching import match_hits
 from ragbench.experiment.output import write_run
 from ragbench.experiment.plan import LiveComponents, make_plan, method_of
+from ragbench.experiment.preferences import judge_preferences
 from ragbench.experiment.progress import Progress, Silent
+from ragbench.experiment.ranking_scores import Gold
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
 from ragbench.experiment.retrieval import Ranked, ranked
@@ -41,6 +43,7 @@ from ragbench.experiment.session import run_in
 from ragbench.experiment.shelf import Shelves
 from ragbench.experiment.spending import spending_of
 from ragbench.experiment.stages import Stages
+from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.score.judge.columns import Judged
 from ragbench.types import Retrieved
@@ -104,7 +107,7 @@ def run_experiment(
         cache, also, limits = cache_folder(config.cache), config.cache_also, config.budget
         budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
         replay = choices.judge_replay
-        stack.enter_context(connected(plan.judges, cache, also, replay=replay, budget=budget))
+        stack.enter_context(connected(plan.asked_judges, cache, also, replay=replay, budget=budget))
         session = stack.enter_context(run_in(Path(config.output) / config.name))
         shelves = stack.enter_context(closing(_shelves(stage_folder, cache, also)))
         stages = Stages(plan, shelves, session.token, progress, budget, choices.retry_failed)
@@ -130,10 +133,14 @@ class _Runner:
             for rows in self.stages.rounds():
                 self._pay_for(rows)
         for name in self.plan.systems:
-            self._run_retriever(name)
+            self._rank(name)
+        gold = self._gold()
+        for name, ranking in self.results.rankings.items():
+            self._run_retriever(name, ranking, gold)
         for name in self.plan.given:
             given = self.plan.collection.given[name]
             self._score_answers(given_answers(name, self.plan.queries, given), None, None)
+        judge_preferences(self.plan, self.results, self.stages.timed)
         self.results.comparisons = self._compare()
         self.results.work = self.stages.work
         self.results.spending = spending_of(self.plan, self.results, self.stages.budget)
@@ -153,19 +160,42 @@ class _Runner:
     def _judge_rows(self, answers: Answers, rows: Sequence[int]) -> None:
         items = judged_items(answers, self.plan.queries, self.plan.collection.answers)
         for name, judge in self.plan.judges.items():
-            self.scores.verdicts(answers.name, items, name, judge, rows)
+            if judge.rubrics:
+                self.scores.verdicts(f"judge {answers.name} ({name})", items, name, judge, rows)
 
-    def _run_retriever(self, name: str) -> None:
+    def _rank(self, name: str) -> None:
         plan, rules = self.plan, self.plan.config.metrics.retrieval
         outcomes = self.stages.retrieved(name, rules.top_k)
         # other chunks of the same texts have ids of their own
         known = None if rules.match.level == "text" else plan.collection.documents
-        found = ranked(name, plan.retrievers[name], plan.queries, outcomes, known)
+        notes = self.stages.notes_on(name, rules.top_k)
+        found = ranked(
+            name, plan.retrievers[name], plan.queries, outcomes, known, rules.top_k, notes
+        )
         ranking = match_hits(found, rules, plan.measures, plan.qrels, plan.corpus)
         self.results.rankings[name] = ranking
-        scored = self.scores.of_ranking(ranking)
         self.results.notes += ranking.notes
-        self.results.warnings += [*ranking.warnings, *scored.warnings]
+        self.results.warnings += ranking.warnings
+
+    def _gold(self) -> Gold:
+        """What rankings are held against: a judge has seen what all of them found."""
+        plan, rules = self.plan, self.plan.config.metrics.retrieval
+        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, plan.corpus)
+        if plan.fill is None:
+            return gold
+        rankings = list(self.results.rankings.values())
+        filled = fill_judgements(
+            plan.fill, rankings, plan.qrels, plan.corpus, rules, self.scores.judged
+        )
+        self.results.filled = filled
+        self.results.warnings += filled.warnings
+        return replace(gold, qrels=filled.qrels, source=filled.source)
+
+    def _run_retriever(self, name: str, ranking: Ranked, gold: Gold) -> None:
+        """The scores of one retriever, and all its pairs."""
+        plan = self.plan
+        scored = self.scores.of_ranking(ranking, gold)
+        self.results.warnings += scored.warnings
         kinds: dict[str, Kind] = dict.fromkeys(scored.columns, "retrieval")
         self.results.systems.append(
             SystemScores(name, name, None, scored.columns, kinds, scored.counts)
@@ -201,6 +231,8 @@ class _Runner:
             answers, plan.queries, plan.collection.answers, plan.metrics
         )
         for judge_name, judge in plan.judges.items():
+            if not judge.rubrics:
+                continue
             judged = self._judge(answers, judge_name, judge)
             for rubric, column in judged.columns.items():
                 name = plan.judge_score(rubric, judge_name)
@@ -235,4 +267,6 @@ class _Runner:
                 )
             return found
 
-        return self.scores.compared(parts, compare)
+        found = self.scores.compared(parts, compare)
+        entries = [entry for each in self.results.preferences for entry in each.entries]
+        return {**found, **({"preferences": entries} if entries else {})}

@@ -51,13 +51,12 @@ class Scores:
         self.stages, self.plan, self.replay = stages, stages.plan, replay
         self._scorers: dict[tuple[Metric, ...], TextScorer] = {}
 
-    def of_ranking(self, ranking: Ranked) -> ScoredRanking:
+    def of_ranking(self, ranking: Ranked, gold: Gold) -> ScoredRanking:
         """Score a retriever's ranking by every measure of the plan."""
         plan, rules = self.plan, self.plan.config.metrics.retrieval
-        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, plan.corpus)
         if not plan.measures:
             return score_ranking(ranking, gold, (), rules)
-        shelf = self._shelf("score", ranking.name, _ranking_parts(ranking, plan))
+        shelf = self._shelf("score", ranking.name, _ranking_parts(ranking, gold, plan))
         missing = [name for name in plan.measures if name not in shelf]
         title = f"score {ranking.name}"
         self.stages.work[title] = Work(len(plan.measures), len(plan.measures) - len(missing))
@@ -118,14 +117,18 @@ class Scores:
             judge: The judge.
         """
         items = judged_items(answers, self.plan.queries, self.plan.collection.answers)
-        verdicts = self.verdicts(answers.name, items, name, judge, range(len(items)))
-        judged = collect_verdicts(judge.judge, items, judge.rubrics, verdicts, type_name=judge.type)
+        judged = self.judged(f"judge {answers.name} ({name})", items, name, judge)
         columns = {n: with_failures_of(answers, column) for n, column in judged.columns.items()}
         return replace(judged, columns=columns)
 
+    def judged(self, title: str, items: Sequence[Item], name: str, judge: PlannedJudge) -> Judged:
+        """Let a judge apply its rubrics to items; stored verdicts count."""
+        verdicts = self.verdicts(title, items, name, judge, range(len(items)))
+        return collect_verdicts(judge.judge, items, judge.rubrics, verdicts, type_name=judge.type)
+
     def verdicts(
         self,
-        system: str,
+        title: str,
         items: Sequence[Item],
         name: str,
         judge: PlannedJudge,
@@ -140,14 +143,13 @@ class Scores:
         }
         keys = [_item_key(item) for item in items]
         found = [self._stored(shelves, key) for key in keys]
-        title = f"judge {system} ({name})"
         stored = sum(len(verdicts) for verdicts in found)
         self.stages.work.setdefault(title, Work(len(items) * len(judge.rubrics), stored))
         todo = [] if self.stages.dry else _grouped(rows, judge.rubrics, found)
         if todo:
             with self.stages.timed(title, sum(len(group) for _, group in todo)) as stage:
                 for rubrics, group in todo:
-                    order = self.stages.in_random_order(group)
+                    order = self._in_random_order(group, items)
                     for block in self._blocks(order, judge):
                         asked = [items[row] for row in block]
                         given = judge_all(judge.judge, asked, rubrics, stage.advance)
@@ -157,6 +159,10 @@ class Scores:
                     for row in order:
                         found[row] = {**left, **found[row]}
         return found
+
+    def _in_random_order(self, rows: Sequence[int], items: Sequence[Item]) -> list[int]:
+        seed = str(self.plan.config.seed)
+        return sorted(rows, key=lambda row: fingerprint([seed, items[row].query_id]))
 
     def _blocks(self, rows: Sequence[int], judge: PlannedJudge) -> Iterator[Sequence[int]]:
         """Rows that are judged at once; none when the time is up.
@@ -259,7 +265,7 @@ def _grouped(
     ]
 
 
-def _ranking_parts(ranking: Ranked, plan: Plan) -> list[str]:
+def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
     """All that the scores of a ranking depend on but the measures."""
     rules, prints = plan.config.metrics.retrieval, plan.collection.fingerprints
     pieces: list[str] = []
@@ -269,13 +275,14 @@ def _ranking_parts(ranking: Ranked, plan: Plan) -> list[str]:
         for hit in hits:
             pieces += [hit.id, repr(hit.score), hit.title or "", hit.text or ""]
             pieces += [fingerprint_json(dict(hit.metadata))] if hit.metadata else []
-    qrels = "none" if plan.qrels is None else plan.qrels.fingerprint()
+    qrels = "none" if gold.qrels is None else gold.qrels.fingerprint()
     return [
         repr(replace(rules, measures=None)),
         ranking.name,
         fingerprint(pieces, KEY_DIGITS),
         fingerprint(ranking.run.query_ids),
         qrels,
+        repr(gold.source),
         prints.get("answers", "none"),
         prints.get("corpus", "none"),
     ]

@@ -96,7 +96,7 @@ def judged_items(
         Item(
             question=query.text,
             answer=None if outcome.value is None else outcome.value.answer,
-            contexts=_texts(outcome),
+            contexts=passage_texts(outcome),
             references=list(references.get(query.id, ())),
             query_id=query.id,
             queries=None if outcome.value is None else outcome.value.queries or None,
@@ -105,8 +105,8 @@ def judged_items(
     ]
 
 
-def _texts(outcome: Outcome[Any]) -> list[str] | None:
-    """The passages that an answer was made from, as the judge reads them."""
+def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
+    """Return the passages that an answer was made from, as the judge reads them."""
     if outcome.value is None or outcome.value.contexts is None:
         return None
     return [document.full_text for document in outcome.value.contexts]

@@ -29,7 +29,9 @@ from ragbench.experiment.stored import (
     write_predicted,
     write_retrieved,
 )
+from ragbench.files import cache_folder
 from ragbench.llm import Budget
+from ragbench.rerank.base import Loading
 from ragbench.retrieve.base import Borrowing, Indexing
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint
@@ -39,6 +41,7 @@ PENDING: Outcome[Any] = Outcome(None)
 """The outcome of an item that is not made yet: neither a value nor a cause."""
 
 _ROUNDS = 10
+_NOTES = "notes"  # an item of its own: the keys of the others are hashes
 _UNKNOWN = "not known yet"  # the key of an item that depends on one that is not made yet
 
 Value = TypeVar("Value")
@@ -134,9 +137,17 @@ class Stages:
                     take,
                     [[source[row] for row in rows] for source in rankings] if sources else None,
                 )
+            if notes := list(getattr(retriever, "notes", ())):
+                kept = (shelf.get(_NOTES) or {}).get("notes", [])
+                shelf.put(_NOTES, {"notes": list(dict.fromkeys([*kept, *notes]))})
 
         found = self.fill(title, shelf, keys, read_retrieved, self._write_retrieved, make)
         return [failed.get(row) or found[row] or PENDING for row in range(len(keys))]
+
+    def notes_on(self, name: str, top_k: int) -> list[str]:
+        """Return what a retriever noted about its hits, also when they are stored."""
+        shelf = self.shelves.shelf("retrieve", name, self._retriever_key(name, top_k))
+        return list((shelf.get(_NOTES) or {}).get("notes", []))
 
     def _calls(self, noun: str, name: str) -> Calls:
         calls = calls_of(noun, name, self.plan.components.get(name))
@@ -179,10 +190,18 @@ class Stages:
         retriever, corpus = self.plan.retrievers[name], self.plan.collection.documents
         if name in self._ready:
             return retriever
+        embeds = getattr(retriever, "reranker", retriever)
+        if hasattr(embeds, "cache_folder"):
+            embeds.cache_folder = cache_folder(self.plan.config.cache)
+        if isinstance(retriever, Loading):
+            retriever.load()
         if isinstance(retriever, Indexing) and corpus is not None:
             with self.timed(f"index {name}", len(corpus), "documents") as stage:
+                tells = hasattr(retriever, "advance")
+                if tells:
+                    retriever.advance = stage.advance  # type: ignore[attr-defined]
                 _index(name, retriever, corpus)
-                stage.advance(len(corpus))
+                stage.advance(0 if tells else len(corpus))
         if isinstance(retriever, Borrowing):
             sources: Sequence[str] = getattr(retriever, "sources", ())
             retriever.borrow([self.make_ready(source) for source in sources])

@@ -182,6 +182,32 @@ class Slices:
 
 
 @dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of text."""
+
+    caption: str
+    """What it shows."""
+    heads: tuple[str, ...]
+    """The heads of its columns; the first column names the rows."""
+    rows: tuple[tuple[str, ...], ...]
+    """The cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """What one judge prefers by one rubric."""
+
+    title: str
+    """The rubric, and whose preference it is."""
+    headline: str
+    """The result in words."""
+    labels: tuple[str, ...]
+    """What has to be read with the numbers: which judge, which pairs, what limits them."""
+    grids: tuple[Grid, ...]
+    """The ranking, the pairs, and every system's win rate against every other."""
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """A whole page."""
 
@@ -199,6 +225,8 @@ class Layout:
     """Those that have a score."""
     slices: Slices | None
     """Where systems got worse; None where no slices were asked for."""
+    preferences: tuple[Preference, ...]
+    """What judges prefer of pairs of systems."""
     legend: tuple[tuple[str, str], ...]
     """What each mark and word on this page means."""
     notes: tuple[str, ...]

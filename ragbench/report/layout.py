@@ -11,6 +11,7 @@ from ragbench.report.base import Cost, Gate, Layout, Section
 from ragbench.report.digits import MISSING, counted, printable, significant
 from ragbench.report.headline import headline
 from ragbench.report.legend import legend
+from ragbench.report.preferences import lay_out_preferences
 from ragbench.report.section import Group, build_section, find_baselines
 from ragbench.report.slices import build_slices
 
@@ -39,14 +40,20 @@ def lay_out(summary: Json, comparisons: Json) -> Layout:
     # the run itself says why; a summary of somebody else's may not
     said = any("incomplete" in str(warning) for warning in summary.get("warnings") or ())
     incomplete = [] if summary.get("complete", True) or said else [_INCOMPLETE]
+    preferences = lay_out_preferences(summary, comparisons)
+    results = [
+        *_headlines(summary, groups, sections, families),
+        *(preference.headline for preference in preferences),
+    ]
     return Layout(
         name=printable(summary["name"]),
         run_id=printable(summary.get("run_id") or ""),
         subject=_subject(summary),
-        headlines=(*_gate_counts(gates), *_headlines(summary, groups, sections, families)),
+        headlines=(*_gate_counts(gates), *(results or ["nothing was scored"])),
         gates=tuple(sorted(gates, key=lambda gate: _GATES_FIRST.get(gate.verdict, 2))),
         sections=tuple(sections),
         slices=build_slices(comparisons),
+        preferences=tuple(preferences),
         legend=tuple(legend(sections, {**_confidence(summary), **comparisons})),
         notes=_lines(dataset.get("notes"), summary.get("notes")),
         warnings=_lines(incomplete, summary.get("warnings")),
@@ -96,7 +103,7 @@ def _headlines(
         baselines = find_baselines(summary, scores, families, [first])
         text = headline(first, column, families.get(first, {}), baselines, confidence)
         sentences.append("; ".join([text, *section.labels]))
-    return sentences or ["nothing was scored"]
+    return sentences
 
 
 def _has_value(score: Json | None) -> bool:

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from ragbench.report.base import COST_HEADS, SLICE_HEADS, Layout, ScoreCell, Section, Slices
+from ragbench.report.base import (
+    COST_HEADS,
+    SLICE_HEADS,
+    Layout,
+    Preference,
+    ScoreCell,
+    Section,
+    Slices,
+)
 from ragbench.report.layout import lay_out
 
 Json = Mapping[str, Any]
@@ -49,6 +57,8 @@ def render_markdown(summary: Json, comparisons: Json) -> str:
         blocks += _section(section)
     if page.slices:
         blocks += _slices(page.slices)
+    for preference in page.preferences:
+        blocks += _preference(preference)
     if page.legend:
         blocks.append(["### how to read it"])
         blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
@@ -116,6 +126,15 @@ def _slices(slices: Slices) -> list[list[str]]:
         *(table if slices.rows else []),
         [f"- {escape(line)}" for line in slices.lines],
     ]
+
+
+def _preference(preference: Preference) -> list[list[str]]:
+    blocks = [[f"### {escape(preference.title)}"]]
+    blocks += [[escape(label)] for label in preference.labels]
+    for grid in preference.grids:
+        blocks.append([escape(grid.caption)])
+        blocks.append(table_lines(_escaped(grid.heads), map(_escaped, grid.rows), numbers=True))
+    return blocks
 
 
 def _score(cell: ScoreCell) -> str:

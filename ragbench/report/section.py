@@ -49,7 +49,7 @@ def build_section(
     return Section(
         kind=kind,
         title=f"judge {printable(judge)}".rstrip() if kind == "judge" else kind,
-        labels=tuple(_judge_labels(judge, scores, summary)) if kind == "judge" else (),
+        labels=tuple(_labels(group, scores, summary)),
         systems=tuple(printable(system) for system in scores),
         measures=measures,
         against=_head(summary.get("baseline"), baselines) if compared else "",
@@ -159,6 +159,32 @@ def _detail(score: Json | None) -> Detail | None:
         return None
     bounds = interval(score.get("bounds")) or MISSING
     return Detail(score.get("n") or 0, n_failed(score), score.get("not_applicable") or 0, bounds)
+
+
+def _labels(group: Group, scores: Mapping[str, Mapping[str, Json]], summary: Json) -> list[str]:
+    """Say who judged: a judge of answers, or a model beside people."""
+    kind, judge = group
+    if kind == "judge":
+        return _judge_labels(judge, scores, summary)
+    fill = summary.get("fill")
+    return [_fill_label(fill)] if kind == "retrieval" and fill else []
+
+
+def _fill_label(fill: Json) -> str:
+    """Keep judgements of people apart from those of a model: `12 by people, 34 by gpt-4o`."""
+    failed = sum(fill["failed"].values())
+    causes = ", ".join(f"{printable(cause)} {n}" for cause, n in fill["failed"].items())
+    counts = [
+        f"{fill['people']} judged by people",
+        f"{fill['model']} by {printable(fill['model_name'])} ({printable(fill['rubric'])})",
+        f"{failed} failed" + (f" ({causes})" if causes else ""),
+    ]
+    if fill["without_text"]:
+        counts.append(f"{fill['without_text']} without text")
+    pool = (
+        f"{fill['pairs']} pairs of query and passage in the best {fill['depth']} of any retriever"
+    )
+    return f"{pool}: {', '.join(counts)}"
 
 
 def _judge_labels(judge: str, scores: Mapping[str, Mapping[str, Json]], summary: Json) -> list[str]:

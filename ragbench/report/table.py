@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.report.base import SIGNS, Layout, Measure, Section
+from ragbench.report.base import SIGNS, Grid, Layout, Measure, Section
 from ragbench.report.digits import printable
 from ragbench.report.layout import lay_out
 
@@ -65,6 +65,9 @@ def render_terminal(
         lines += ["", _style(section.title, "title", color), *section.labels]
         lines += _tables(section, width, color)
         lines += section.counts
+    for preference in page.preferences:
+        lines += ["", _style(preference.title, "title", color), *preference.labels]
+        lines += [line for grid in preference.grids for line in _grid(grid, color)]
     if page.legend:
         lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
     closing = [f"note: {note}" for note in page.notes if notes]
@@ -115,6 +118,14 @@ def _tables(section: Section, width: int, color: bool) -> list[str]:
         blocks[-1] += columns
     drawn = [["", *_draw(block, color)] for block in blocks]
     return [line for lines in drawn for line in lines][1:]
+
+
+def _grid(grid: Grid, color: bool) -> list[str]:
+    columns = [
+        _Column(cells, ("title", *[""] * len(grid.rows)))
+        for cells in zip(grid.heads, *grid.rows, strict=True)
+    ]
+    return ["", grid.caption, *_draw(columns, color)]
 
 
 def _scores(measure: Measure) -> _Column:

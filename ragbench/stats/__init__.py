@@ -4,7 +4,8 @@ Nothing here knows a system, a measure or a file, opens anything or keeps state.
 `mean_interval`. Two systems: `paired_differences`, `difference_interval`, `effect_size`,
 `randomization_p_values`, `t_test_p_values`, `wilcoxon_p_values`, `mcnemar_p_values`; queries that
 belong together: `cluster_sums`. A family of comparisons: `holm_p_values`,
-`benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Planning:
+`benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Pairs that were compared:
+`bradley_terry_strengths`. Planning:
 `minimum_detectable_difference`, `queries_needed`, `split_variance`, `cheapest_design`. Looking
 early: `look_sizes`, `spending_bounds`, `interim_interval`, `betting_interval`. Raters:
 `cohen_kappa`, `krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ragbench.stats.agreement import Agreement, mean_agreement, raw_agreement
     from ragbench.stats.betting import betting_interval
     from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
+    from ragbench.stats.bradley_terry import Strengths, bradley_terry_strengths
     from ragbench.stats.clusters import cluster_sums
     from ragbench.stats.difference import (
         DifferenceInterval,
@@ -71,6 +73,7 @@ _HOMES = {
         "percentile_bootstrap",
         "studentized_bootstrap",
     ),
+    "bradley_terry": ("Strengths", "bradley_terry_strengths"),
     "clusters": ("cluster_sums",),
     "difference": (
         "DifferenceInterval",
@@ -173,6 +176,8 @@ __all__ = [
     "split_variance",
     "Design",
     "cheapest_design",
+    "Strengths",
+    "bradley_terry_strengths",
     "Agreement",
     "mean_agreement",
     "raw_agreement",

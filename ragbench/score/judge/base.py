@@ -137,7 +137,11 @@ class Judge(Protocol):
         ...
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Apply a rubric whose needs the item fulfils."""
+        """Apply a rubric whose needs the item fulfils.
+
+        A pair comes twice in an experiment, the second time with the answers in each other's
+        place, unless the judge is an `AskingJudge`, which asks in both orders itself.
+        """
         ...
 
 

@@ -1,0 +1,182 @@
+"""The judge stage over pairs of systems: whose answer is better, query by query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ragbench.comparison.paired import Method
+from ragbench.comparison.preferences import ComparedPair, compare_preferences
+from ragbench.comparison.systems import SystemScores
+from ragbench.experiment.calls import Outcome
+from ragbench.experiment.components import PlannedJudge
+from ragbench.experiment.generation import Answers
+from ragbench.experiment.judging import JudgeUse, totals_of, use_of, warnings_on
+from ragbench.experiment.plan import Plan
+from ragbench.experiment.progress import OpenStage
+from ragbench.experiment.results import Results
+from ragbench.experiment.scoring import failures, passage_texts, with_failures
+from ragbench.score.base import Advance, ScoreColumn
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.columns import Judged
+from ragbench.score.judge.pairs import judge_pairs, same_answers
+from ragbench.types import Prediction, Query
+from ragbench.types.records import add_usage
+
+MOST_IN_ALL_PAIRS = 4
+"""Systems up to which every two are compared where the config does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What one judge said of pairs of systems."""
+
+    judge: str
+    """The judge's name."""
+    entries: list[dict[str, Any]]
+    """An entry of `preferences` in comparisons.json for each rubric."""
+    rows: list[dict[str, Any]]
+    """The verdicts, a row each."""
+    use: JudgeUse
+    """What it took."""
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """Return the entries as summary.json has them, with what the judge took."""
+        left_out = ("comparisons", "win_matrix")
+        return [
+            {**{k: v for k, v in entry.items() if k not in left_out}, "judging": self.use.summary()}
+            for entry in self.entries
+        ]
+
+
+def judge_preferences(plan: Plan, results: Results, open_stage: OpenStage) -> None:
+    """Let each judge with a rubric of pairs compare the systems that answer; fills the results."""
+    answers = list(results.answers.values())
+    for name, judge in plan.judges.items():
+        if not judge.pairwise:
+            continue
+        if len(answers) < 2:
+            rubrics = ", ".join(rubric.name for rubric in judge.pairwise)
+            found = f"{len(answers)} system that answers" if answers else "no system that answers"
+            results.warnings.append(
+                f"judge {name}: {rubrics} compares two systems; there is {found}"
+            )
+            continue
+        found_pairs = choose_pairs(answers, judge, _baseline(results.systems, plan.baseline))
+        size = len(found_pairs) * len(plan.queries)
+        with open_stage(f"judge pairs ({name})", size, "pairs") as stage:
+            preferences, warnings = _prefer(plan, name, judge, found_pairs, stage.advance)
+        results.preferences.append(preferences)
+        results.warnings += warnings
+
+
+def choose_pairs(
+    answers: Sequence[Answers], judge: PlannedJudge, baseline: str
+) -> list[tuple[Answers, Answers]]:
+    """Return every two systems, or each with the baseline, which then stands second."""
+    if _against_baseline(judge, len(answers)):
+        by_name = {each.name: each for each in answers}
+        return [(each, by_name[baseline]) for each in answers if each.name != baseline]
+    return list(combinations(answers, 2))
+
+
+def _against_baseline(judge: PlannedJudge, n_systems: int) -> bool:
+    pairs = None if judge.block is None else judge.block.pairs
+    return pairs == "baseline" if pairs is not None else n_systems > MOST_IN_ALL_PAIRS
+
+
+def _baseline(systems: Sequence[SystemScores], named: str | None) -> str:
+    """The first system that answers for the baseline; else the first that answers at all.
+
+    It is one for all, whatever their generators, so that comparisons connect all systems.
+    """
+    answering = [s for s in systems if s.generator is not None or s.retriever is None]
+    own = [s.name for s in answering if named in (s.retriever, s.name)]
+    return [*own, *(s.name for s in answering)][0]
+
+
+def _prefer(
+    plan: Plan,
+    name: str,
+    judge: PlannedJudge,
+    pairs: Sequence[tuple[Answers, Answers]],
+    advance: Advance,
+) -> tuple[Preferences, list[str]]:
+    before = totals_of(judge)
+    compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
+    judgements = []
+    for one, other in pairs:
+        items = _items(plan.queries, one, other, plan.collection.answers)
+        judged = judge_pairs(
+            judge.judge, items, judge.pairwise, type_name=judge.type, advance=advance
+        )
+        rows = [{"system": one.name, "other": other.name, **row} for row in judged.rows]
+        judgements.append(replace(judged, rows=rows))
+        for rubric, column in judged.columns.items():
+            compared[rubric].append(_compared(one, other, items, column))
+    whole = _joined(judgements, name)
+    systems = {answers.name for pair in pairs for answers in pair}
+    baseline = pairs[0][1].name if _against_baseline(judge, len(systems)) else None
+    shared = {
+        "judge": name,
+        "model": "+".join(whole.models),
+        "pairs": "all" if baseline is None else "baseline",
+        "baseline": baseline,
+    }
+    statistics = plan.config.statistics
+    method = Method(statistics.confidence, statistics.resamples, plan.config.seed)
+    entries = [
+        {"name": plan.judge_score(rubric, name), "rubric": rubric, **shared}
+        | compare_preferences(found, method)
+        for rubric, found in compared.items()
+    ]
+    preferences = Preferences(name, entries, whole.rows, use_of(judge, whole, before))
+    return preferences, warnings_on("pairs", name, judge, whole)
+
+
+def _compared(
+    one: Answers, other: Answers, items: Sequence[Item], column: ScoreColumn
+) -> ComparedPair:
+    """The outcomes of a pair; a query that one of the two failed on failed."""
+    column = with_failures(column, {**failures(other.outcomes), **failures(one.outcomes)})
+    known = zip(items, np.isfinite(column.values).tolist(), strict=True)
+    return ComparedPair(
+        one.name, other.name, column, sum(has and same_answers(item) for item, has in known)
+    )
+
+
+def _joined(judgements: Sequence[Judged], judge: str) -> Judged:
+    """What was said of all pairs, without the columns."""
+    rows = [{**row, "judge": judge} for judged in judgements for row in judged.rows]
+    models = {model for judged in judgements for model in judged.models}
+    usage = add_usage(judged.usage for judged in judgements)
+    return Judged({}, rows, tuple(sorted(models)), usage)
+
+
+def _items(
+    queries: Sequence[Query],
+    one: Answers,
+    other: Answers,
+    references: Mapping[str, Sequence[str]],
+) -> list[Item]:
+    """The two answers to each query; the passages are those of both systems."""
+    return [
+        Item(
+            question=query.text,
+            answer=None if mine.value is None else mine.value.answer,
+            other=None if theirs.value is None else theirs.value.answer,
+            contexts=_of_both(mine, theirs),
+            references=list(references.get(query.id, ())),
+            query_id=query.id,
+        )
+        for query, mine, theirs in zip(queries, one.outcomes, other.outcomes, strict=True)
+    ]
+
+
+def _of_both(mine: Outcome[Prediction], theirs: Outcome[Prediction]) -> list[str] | None:
+    found = [texts for texts in (passage_texts(mine), passage_texts(theirs)) if texts is not None]
+    return list(dict.fromkeys(text for texts in found for text in texts)) if found else None

@@ -1,0 +1,199 @@
+"""Bradley-Terry: one scale of strength for several systems, from comparisons of pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ragbench.errors import OptionError
+from ragbench.stats import arguments
+from ragbench.stats.student import t_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from ragbench.types import FloatArray
+
+    BoolArray = NDArray[np.bool_]
+
+StrengthRule = Literal["mle", "plus_tie"]
+
+_OWNER = "bradley_terry_strengths"
+_PRECISE = 1e-10
+_STEPS = 100_000  # a few hundred are usual; a chain of rare wins takes thousands
+
+
+@dataclass(frozen=True, eq=False)
+class Strengths:
+    """Strengths of systems, as log-odds: i beats j with odds exp(values[i] - values[j])."""
+
+    values: FloatArray
+    """Shape (n systems,), with mean 0 in each group; NaN for a system that nothing was compared
+    with."""
+    lower: FloatArray
+    """Lower limits against the average of the group."""
+    upper: FloatArray
+    """Upper limits against the average of the group."""
+    groups: tuple[tuple[int, ...], ...]
+    """Systems that comparisons connect. Strengths of different groups say nothing of each other."""
+    rule: StrengthRule
+    """`mle`: the likelihood has a maximum. `plus_tie`: some systems never lost to the others, so
+    that it has none, and one tie was added to each pair that was compared."""
+    n: int
+    """Queries with a comparison."""
+
+
+def bradley_terry_strengths(
+    outcomes: ArrayLike, pairs: Sequence[tuple[int, int]], *, confidence: float = 0.95
+) -> Strengths:
+    """Give each system a strength from the outcomes of its comparisons.
+
+    The queries are the sample: comparisons on one query may depend on each other, as those of one
+    system with two others do, and the intervals allow for that. They are made with one tie more in
+    each pair, as `mean_interval` adds pseudo-queries, so that equal outcomes do not look certain.
+
+    Args:
+        outcomes: Table (queries, pairs): 1 where the first of a pair won, 0 where it lost, 0.5 for
+            a tie, which counts as half a win of each; NaN where there is no outcome.
+        pairs: The two systems of each column, counted from 0.
+        confidence: Coverage that is aimed at.
+
+    Returns:
+        Strengths with their limits; all NaN where there is no outcome at all.
+
+    Raises:
+        OptionError: An outcome outside 0..1, or pairs that do not go with the columns.
+
+    Example:
+        Three wins in four have odds of 3: half of log 3 above, and half below the average.
+
+        >>> found = bradley_terry_strengths([[1.0], [1.0], [1.0], [0.0]], [(0, 1)])
+        >>> found.values.round(4), found.rule
+        (array([ 0.5493, -0.5493]), 'mle')
+
+    References:
+        Bradley and Terry (1952), Rank analysis of incomplete block designs.
+        Ford (1957), Solution of a ranking problem from binary comparisons: when there is a maximum.
+        Hunter (2004), MM algorithms for generalized Bradley-Terry models.
+        Liang and Zeger (1986), Longitudinal data analysis using generalized linear models, for the
+        variance over queries.
+    """
+    arguments.probability(_OWNER, "confidence", confidence)
+    table = arguments.matrix(_OWNER, "outcomes", outcomes)
+    arguments.within(_OWNER, "outcomes", table[~np.isnan(table)], 0.0, 1.0)
+    ends = _checked(pairs, table.shape[1])
+    wins = win_matrix(table, ends)
+    n = int(np.count_nonzero(~np.isnan(table).all(axis=1)))
+    groups = _groups(wins)
+    beaten = _reached(wins > 0)
+    connected = all(beaten[np.ix_(group, group)].all() for group in groups if len(group) > 1)
+
+    with_ties = wins + 0.5 * (wins + wins.T > 0)
+    values, centres = (np.full(len(wins), np.nan) for _ in range(2))
+    for group in groups:
+        if len(group) == 1:
+            continue
+        own = np.ix_(group, group)
+        centre = _maximum(with_ties[own])
+        centres[list(group)] = centre
+        values[list(group)] = _maximum(wins[own]) if connected else centre
+    spread = _standard_errors(table, ends, centres, wins + wins.T)
+    half = t_quantile((1 + confidence) / 2, n + 1) * spread
+    return Strengths(
+        values=values,
+        lower=np.fmin(centres - half, values),
+        upper=np.fmax(centres + half, values),
+        groups=groups,
+        rule="mle" if connected else "plus_tie",
+        n=n,
+    )
+
+
+def win_matrix(table: FloatArray, pairs: Sequence[tuple[int, int]]) -> FloatArray:
+    """Return (systems, systems): how often the row beat the column, ties as half a win of each.
+
+    Example:
+        >>> win_matrix(np.array([[1.0, 0.5], [0.0, np.nan]]), [(0, 1), (0, 2)])
+        array([[0. , 1. , 0.5],
+               [1. , 0. , 0. ],
+               [0.5, 0. , 0. ]])
+    """
+    size = 1 + max((max(pair) for pair in pairs), default=-1)
+    wins = np.zeros((size, size))
+    for (first, second), column in zip(pairs, table.T, strict=True):
+        known = column[~np.isnan(column)]
+        wins[first, second] += known.sum()
+        wins[second, first] += len(known) - known.sum()
+    return wins
+
+
+def _checked(pairs: Sequence[tuple[int, int]], columns: int) -> list[tuple[int, int]]:
+    found = [(int(first), int(second)) for first, second in pairs]
+    if len(found) != columns:
+        raise OptionError(_OWNER, "pairs", f"{len(found)} pairs", f"one per column: {columns}")
+    for first, second in found:
+        if first == second or min(first, second) < 0:
+            raise OptionError(_OWNER, "pairs", (first, second), "two different systems, from 0 on")
+    return found
+
+
+def _reached(edges: BoolArray) -> BoolArray:
+    """Return which systems can be reached from which, in any number of steps."""
+    reached = edges | np.eye(len(edges), dtype=bool)
+    while True:
+        further = (reached.astype(np.int64) @ reached.astype(np.int64)) > 0
+        if (further == reached).all():
+            return reached
+        reached = further
+
+
+def _groups(wins: FloatArray) -> tuple[tuple[int, ...], ...]:
+    """Return the systems that comparisons connect, each group in order."""
+    joined = _reached(wins + wins.T > 0)
+    return tuple(dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in joined))
+
+
+def _maximum(wins: FloatArray) -> FloatArray:
+    """Climb to the maximum of the likelihood, which has to be there; log-odds with mean 0."""
+    games, total = wins + wins.T, wins.sum(axis=1)
+    skill = np.ones(len(wins))
+    for _ in range(_STEPS):
+        expected = games / (skill[:, None] + skill[None, :])
+        better = total / expected.sum(axis=1)
+        better /= np.exp(np.log(better).mean())
+        moved = float(np.abs(np.log(better / skill)).max())
+        skill = better
+        if moved < _PRECISE:
+            break
+    return np.asarray(np.log(skill), dtype=np.float64)
+
+
+def _standard_errors(
+    table: FloatArray, pairs: Sequence[tuple[int, int]], values: FloatArray, games: FloatArray
+) -> FloatArray:
+    """Return the error of each strength over queries, with one tie more in each compared pair."""
+    size = len(games)
+    information, variation = np.zeros((size, size)), np.zeros((size, size))
+    scores = np.zeros((len(table), size))
+    for (first, second), column in zip(pairs, table.T, strict=True):
+        if np.isnan(column).all():
+            continue
+        chance = 1 / (1 + np.exp(values[second] - values[first]))
+        surprise = np.nan_to_num(column - chance)
+        scores[:, first] += surprise
+        scores[:, second] -= surprise
+    for first, second in np.argwhere(np.triu(games) > 0):
+        chance = 1 / (1 + np.exp(values[second] - values[first]))
+        side = np.zeros(size)
+        side[first], side[second] = 1, -1
+        direction = np.outer(side, side)
+        information += (games[first, second] + 1) * chance * (1 - chance) * direction
+        # the tie as half a win and half a loss: two outcomes that differ, as in `plus_two`
+        variation += 0.5 * (chance**2 + (1 - chance) ** 2) * direction
+    inverse = np.linalg.pinv(information, hermitian=True)
+    variation += scores.T @ scores
+    return np.asarray(np.sqrt(np.diag(inverse @ variation @ inverse)), dtype=np.float64)
