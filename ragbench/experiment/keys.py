@@ -137,6 +137,8 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
     """An option's value, with the content of the file that it names in the place of its path."""
     declared = options_of(component.cls).get(name)
     refers_to = None if declared is None else declared.option.refers_to
+    if value is None:
+        return None
     if isinstance(value, (list, tuple)):
         return [_content(name, part, component, hidden) for part in value]
     if isinstance(value, Path) or refers_to in ("path", "path_or_name", "folder_or_name"):
@@ -147,7 +149,7 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
         return _content_of_path(path) if path.is_absolute() else redact(value, hidden)
     if isinstance(value, Mapping):
         return {str(key): _content(name, part, component, hidden) for key, part in value.items()}
-    return value if isinstance(value, (bool, int, float, type(None))) else repr(value)
+    return value if isinstance(value, (bool, int, float)) else repr(value)
 
 
 def _content_of_chunking(chunking: Chunking) -> dict[str, Any]:

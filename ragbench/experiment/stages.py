@@ -216,8 +216,14 @@ class Stages:
         if isinstance(retriever, Borrowing):
             sources: Sequence[str] = getattr(retriever, "sources", ())
             inputs["borrows"] = [self._retriever_key(source, 0) for source in sources]
-        environment = plan.config.environment
-        return component_key(plan.components.get(name), self.run_token, environment, **inputs)
+        return self._component_key(name, **inputs)
+
+    def _component_key(self, name: str, **inputs: Any) -> str:
+        component = self.plan.components.get(name)
+        if component is None:  # a live object is known by its name alone
+            inputs["name"] = name
+        environment = self.plan.config.environment
+        return component_key(component, self.run_token, environment, **inputs)
 
     def generated(
         self,
@@ -236,17 +242,12 @@ class Stages:
             retrieved: The outcomes of retrieval, for the cause of such a failure.
             rows: Only these are asked; the others are pending where nothing is stored.
         """
-        plan, component = self.plan, self.plan.components.get(generator)
+        plan = self.plan
         keys = [
             _key_of(outcome) if documents is None else passages_key(query, documents)
             for query, documents, outcome in zip(plan.queries, passages, retrieved, strict=True)
         ]
-        key = component_key(
-            component,
-            self.run_token,
-            plan.config.environment,
-            stage=STAGE_VERSIONS["generate"],
-        )
+        key = self._component_key(generator, stage=STAGE_VERSIONS["generate"])
         title = f"generate {system}"
 
         def make(missing: Sequence[int], keep: Keep[Outcome[Prediction]]) -> None:

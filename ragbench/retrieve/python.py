@@ -50,6 +50,8 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Retriev
     )
     if callable(getattr(made, "retrieve", None)) and not _takes_one_question(made):
         return made
+    if callable(getattr(made, "combine", None)):  # over others: `ragbench.retrieve.Combining`
+        return made
     return _adapted(made)
 
 

@@ -207,7 +207,6 @@ def _marks(text):
         ("apps: {}\n", "apps"),
         ("executor: {type: ray}\n", "executor.type"),
         ("metrics: {verify: true}\n", "metrics.verify"),
-        ("  dense: {type: dense, model: m}\n", "retrievers.dense.type"),
     ],
 )
 def test_what_is_not_built_yet_says_so(problems, text, path):

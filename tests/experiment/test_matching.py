@@ -147,7 +147,7 @@ def test_a_retriever_that_has_no_more_is_told_apart(chunked):
         with_match(chunked, SEPARATOR, ["recall@5"]), retrievers={"mine": chunks_of_two}
     )
 
-    (warning,) = [w for w in experiment.summary["warnings"] if w.startswith("mine: ")]
+    (warning,) = [w for w in experiment.summary["warnings"] if "after folding" in w and "mine" in w]
     assert warning.endswith("(5 of them got fewer passages than that from the retriever)")
 
 
@@ -156,7 +156,7 @@ def test_enough_documents_need_no_warning(chunked):
         with_match(chunked, SEPARATOR, ["recall@3", "map"]), retrievers={"mine": chunks_of_two}
     )
 
-    assert not [w for w in experiment.summary["warnings"] if w.startswith("mine: ")]
+    assert not [w for w in experiment.summary["warnings"] if "after folding" in w and "mine" in w]
 
 
 def test_passages_without_the_key_are_counted(chunked):

@@ -167,10 +167,8 @@ MINE = """
 import json, os
 from pathlib import Path
 
-LOG = Path(os.environ["MINE_LOG"])
-
 def search(question, top_k):
-    with LOG.open("a") as log:
+    with Path(os.environ["MINE_LOG"]).open("a") as log:
         log.write(question + "\\n")
     if os.environ.get("MINE_FAILS") and question.startswith(os.environ["MINE_FAILS"]):
         raise RuntimeError("no answer from sk-planted-0123")
