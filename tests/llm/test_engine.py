@@ -168,14 +168,19 @@ def test_cancelling_keeps_what_was_paid_for(serve, tmp_path):
             async def collect():
                 return [outcome async for outcome in engine.aask_many(map(asking, "0123456789"))]
 
-            await asyncio.wait_for(collect(), 0.7)
+            asked = asyncio.ensure_future(collect())
+            while len(replies) < 5:
+                assert not asked.done()
+                await asyncio.sleep(0.01)
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
 
         start = time.monotonic()
-        with pytest.raises(asyncio.TimeoutError):
-            asyncio.run(give_up())
+        asyncio.run(give_up())
 
         assert len(replies) == 5
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 15, "half of what an answer would take"
         assert engine.ask(asking("3")).stored
 
 

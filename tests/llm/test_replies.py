@@ -322,6 +322,7 @@ def test_kill_9_loses_no_stored_reply(path, repository):
             process = start(repository, path, server.url, n)
             before = server.counters.requests
             while server.counters.requests < before + 40 + 7 * kill:
+                assert process.poll() is None, process.stderr.read()
                 time.sleep(0.005)
             process.send_signal(signal.SIGKILL)
             process.communicate()

@@ -156,9 +156,9 @@ def test_twenty_systems_by_twenty_measures_stay_small():
         }
         for m in measures
     ]
-    start = time.process_time()
+    start = time.thread_time()
     page = render_html(summary, {"baseline": names[0], "measures": families})
 
     assert len(page.encode("utf-8")) < 100_000
     assert page.count("<small>") > 20 * 20
-    assert time.process_time() - start < 2
+    assert time.thread_time() - start < 2

@@ -91,7 +91,7 @@ def test_answers_follow_one_another_and_the_last_stays():
 
 
 def test_a_rate_limit_lets_its_rate_through():
-    with ChatServer(requests_per_second=5, burst=2) as server, client_of(server) as client:
+    with ChatServer(requests_per_second=1, burst=2) as server, client_of(server) as client:
         let_through, waits, start = 0, set(), time.monotonic()
         while time.monotonic() < start + 1:
             try:
@@ -102,8 +102,8 @@ def test_a_rate_limit_lets_its_rate_through():
                 let_through += 1
         seconds = time.monotonic() - start
 
-    assert 0 < min(waits) <= max(waits) <= 0.2
-    assert let_through <= 2 + 5 * seconds + 1
+    assert 0 < min(waits) <= max(waits) <= 1
+    assert let_through <= 2 + seconds + 1
     assert server.counters.limited == server.counters.requests - let_through
 
 

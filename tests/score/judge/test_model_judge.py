@@ -123,24 +123,22 @@ def test_replies_are_kept_only_where_a_file_is_named(judge_on, tmp_path, monkeyp
 
 def test_inside_a_running_loop(judge_on):
     """A notebook's cell: both doors open, and many items are under way at once."""
-    server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 0.1})
+    server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 0.5})
     rows = [ROW | {"answer": f"It opened in {n}."} for n in range(16)]
 
     async def cell():
-        start = time.monotonic()
         many = await judge.ascore_many(rows)
-        return judge.score(**ROW), await judge.ascore(**ROW), many, time.monotonic() - start
+        return judge.score(**ROW), await judge.ascore(**ROW), many
 
-    one, other, many, took_s = asyncio.run(cell())
+    one, other, many = asyncio.run(cell())
 
     assert one == other
     assert [verdicts["answer_relevancy"].score for verdicts in many] == [0.75] * 16
     assert server.counters.peak_in_flight > 4
-    assert took_s < 16 * 0.1
 
 
 def test_cancelling_gives_up_what_is_under_way(judge_on):
-    server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 5.0}, timeout=30)
+    server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 40.0}, timeout=60)
     rows = [ROW | {"answer": f"It opened in {n}."} for n in range(8)]
 
     async def cell():
@@ -154,7 +152,7 @@ def test_cancelling_gives_up_what_is_under_way(judge_on):
     start = time.monotonic()
     asyncio.run(cell())
 
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 20, "half of what an answer would take"
 
 
 @pytest.mark.parametrize("kind", [openai.OpenAI, openai.AsyncOpenAI])

@@ -129,9 +129,9 @@ def test_time_grows_with_the_length_of_the_texts():
         passages = [PassageWords(" ".join(f"w{i % 5}x{j}" for j in range(n))) for i in range(20)]
         best = float("inf")
         for _ in range(3):
-            start = time.process_time()
+            start = time.thread_time()
             credit(passages, GoldPassages(gold), dict.fromkeys(gold, 1))
-            best = min(best, time.process_time() - start)
+            best = min(best, time.thread_time() - start)
         return best
 
     assert seconds(8000) < 10 * seconds(2000)
