@@ -122,6 +122,14 @@ class _Walk:
             *(self._node(f"retrieve {name}") for name in sorted(readers - {*plan.systems})),
             *found,
         ]
+        for control, generator in plan.controls:
+            pair = self._node(f"generate {control}/{generator}", len(plan.queries))
+            found.append(pair)
+        for name in plan.apps:
+            answers = Answers(name, self.stages.answered(name))
+            node = self._node(f"answer {name}")
+            node.after = self._scored(answers, DEFAULT_PASSAGES)
+            found.append(node)
         for name in plan.given:
             answers = given_answers(name, plan.queries, plan.collection.given[name])
             found += self._scored(answers, DEFAULT_PASSAGES)
@@ -147,7 +155,7 @@ class _Walk:
             node.after.append(self._node(f"score {name}", len(plan.measures), "measures"))
         for retriever, generator in plan.pairs:
             if retriever == name:
-                component = plan.components.get(generator)
+                component = plan.component("generator", generator)
                 passages = DEFAULT_PASSAGES if component is None else component.passages
                 system = f"{name}/{generator}"
                 contexts = passages_of(outcomes, plan.corpus, passages)
@@ -164,7 +172,8 @@ class _Walk:
         if plan.metrics:
             if PENDING not in answers.outcomes:
                 self.scores.of_answers(answers)
-            found.append(self._node(f"score {answers.name}", len(plan.metrics), "metrics"))
+            of = f"{answers.name} (answers)" if answers.name in plan.apps else answers.name
+            found.append(self._node(f"score {of}", len(plan.metrics), "metrics"))
         items = judged_items(answers, plan.queries, plan.collection.answers)
         for row, outcome in enumerate(answers.outcomes):
             if outcome == PENDING:

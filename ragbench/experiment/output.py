@@ -187,6 +187,7 @@ def _system(
         "name": system.name,
         "retriever": system.retriever,
         "generator": system.generator,
+        **({} if system.role == "system" else {"role": system.role}),
         "scores": {
             name: {
                 **score.to_dict(),

@@ -55,7 +55,8 @@ class Preferences:
 
 def judge_preferences(plan: Plan, results: Results, open_stage: OpenStage) -> None:
     """Let each judge with a rubric of pairs compare the systems that answer; fills the results."""
-    answers = list(results.answers.values())
+    controls = {system.name for system in results.systems if system.role == "control"}
+    answers = [answer for name, answer in results.answers.items() if name not in controls]
     for name, judge in plan.judges.items():
         if not judge.pairwise:
             continue
@@ -94,6 +95,7 @@ def _baseline(systems: Sequence[SystemScores], named: str | None) -> str:
 
     It is one for all, whatever their generators, so that comparisons connect all systems.
     """
+    systems = [system for system in systems if system.role != "control"]
     answering = [s for s in systems if s.generator is not None or s.retriever is None]
     own = [s.name for s in answering if named in (s.retriever, s.name)]
     return [*own, *(s.name for s in answering)][0]

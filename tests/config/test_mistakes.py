@@ -204,7 +204,6 @@ def _marks(text):
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("apps: {}\n", "apps"),
         ("executor: {type: ray}\n", "executor.type"),
         ("metrics: {verify: true}\n", "metrics.verify"),
     ],
