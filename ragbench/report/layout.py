@@ -169,6 +169,7 @@ def _costs(systems: Sequence[Json]) -> list[Cost]:
                 printable(system["name"]),
                 significant(latency.get("p50")),
                 significant(latency.get("p95")),
+                significant(system.get("queries_per_second")),
                 _whole(tokens.get("input")),
                 _whole(tokens.get("output")),
                 significant(system.get("usd")),
