@@ -85,6 +85,13 @@ def choose_pairs(
     return list(combinations(answers, 2))
 
 
+def number_of_pairs(judge: PlannedJudge, n_systems: int) -> int:
+    """Return how many pairs of systems a judge compares."""
+    if _against_baseline(judge, n_systems):
+        return n_systems - 1
+    return n_systems * (n_systems - 1) // 2
+
+
 def _against_baseline(judge: PlannedJudge, n_systems: int) -> bool:
     pairs = None if judge.block is None else judge.block.pairs
     return pairs == "baseline" if pairs is not None else n_systems > MOST_IN_ALL_PAIRS
