@@ -109,6 +109,10 @@ def _metrics() -> Schema:
             "anyOf": [{"$ref": "#/$defs/judge"}, _mapping("judge")],
         },
     }
+    properties["verify"] = {
+        "type": "boolean",
+        "description": "Compute every score again with the packages that define it.",
+    }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 

@@ -371,6 +371,8 @@ class Metrics:
     """Metrics of answers."""
     judges: Mapping[str, JudgeBlock] | None = None
     """Judges by name; a single one is named by its type."""
+    verify: bool = False
+    """Whether scores are computed again by the packages that define them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

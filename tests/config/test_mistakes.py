@@ -205,7 +205,6 @@ def _marks(text):
     ("text", "path"),
     [
         ("executor: {type: ray}\n", "executor.type"),
-        ("metrics: {verify: true}\n", "metrics.verify"),
     ],
 )
 def test_what_is_not_built_yet_says_so(problems, text, path):
