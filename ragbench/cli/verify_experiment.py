@@ -1,4 +1,4 @@
-"""`metrics: {verify: true}`: what a run has scored, computed again by the packages that define it."""
+"""`metrics: {verify: true}`: the scores of a run by the packages that define them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,12 @@ def _verify_rankings(
     if rules.fill is not None:
         click.echo("verify: rankings are not checked: a model filled the judgements", err=True)
         return 0
-    asked = set(next(iter(experiment.per_query.values())))
+    asked = {
+        query
+        for scores in experiment.per_query.values()
+        for values in scores.values()
+        for query in values
+    }
     qrels = collection.qrels.of_queries(asked & set(collection.qrels.query_ids))
     nothing = Evaluation((), {}, {})
     systems = [

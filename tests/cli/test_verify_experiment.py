@@ -1,7 +1,5 @@
 """`metrics: {verify: true}`: a run's scores beside those of the reference packages."""
 
-import json
-
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -30,7 +28,7 @@ def test_the_largest_difference_is_printed(config):
     assert "verify: pytrec_eval: " in done.stderr
     assert "verify: rouge-score: 70 values of 1 score computed again" in done.stderr
     assert "verify: sacrebleu: 71 values of 2 scores computed again" in done.stderr
-    assert "token_f1" not in done.stdout.split("verify")[0].split("report:")[1]
+    assert "verify" not in done.stdout, "the result stays what it is"
 
 
 def test_a_score_that_is_off_is_found(config, tmp_path, capsys):
