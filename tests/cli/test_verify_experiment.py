@@ -55,4 +55,3 @@ def test_it_reads_back_from_the_run_folder(config, tmp_path):
         (tmp_path / "runs" / "quickstart" / "latest" / "config.yaml").read_text()
     )
     assert saved["metrics"]["verify"] is True
-    assert json.loads((tmp_path / "runs" / "quickstart" / "latest" / "summary.json").read_text())
