@@ -38,6 +38,18 @@ def test_langchain(repository):
     assert first["answer"] == first["contexts"][0]["text"]
 
 
+def test_apps(repository):
+    experiment = run_experiment(repository / "configs" / "apps.yaml", choices=FEW)
+
+    found = systems(experiment)
+    assert all(found[name]["scores"]["recall@10"]["n"] > 0 for name in ("prod", "plain"))
+    assert all(found[name]["scores"]["ndcg@10"]["failed"] == {} for name in ("prod", "plain"))
+    assert {name for name in found if found[name].get("role") == "control"} == {
+        f"{control}/extractive" for control in ("gold_context", "no_context", "shuffled_context")
+    }
+    assert found["prod"]["scores"]["rouge1"]["failed"] == {}
+
+
 def test_openai(repository, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with ChatServer("An answer of the server.") as server:

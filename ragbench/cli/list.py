@@ -10,6 +10,7 @@ _KINDS = (
     "retrievers",
     "rerankers",
     "generators",
+    "apps",
     "loaders",
     "measures",
     "metrics",
@@ -161,6 +162,7 @@ def _rubrics() -> list[dict[str, Any]]:
 def _family(kind: str) -> Any:
     from ragbench.data import LOADERS
     from ragbench.generate import GENERATORS
+    from ragbench.generate.apps import APPS
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
     from ragbench.score.judge import JUDGES
@@ -171,6 +173,7 @@ def _family(kind: str) -> Any:
         "retrievers": RETRIEVERS,
         "rerankers": RERANKERS,
         "generators": GENERATORS,
+        "apps": APPS,
         "loaders": LOADERS,
         "measures": MEASURES,
         "metrics": METRICS,

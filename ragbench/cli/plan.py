@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from ragbench.experiment.plan import Plan
 
 _SDS = (0.15, 0.3)  # of paired differences, from close systems to different ones
-_ONE = {"queries": "query", "measures": "measure", "metrics": "metric", "verdicts": "verdict"}
+_ONE = {
+    "queries": "query",
+    "measures": "measure",
+    "metrics": "metric",
+    "verdicts": "verdict",
+    "passages": "passage",
+}
 _NAMES = 44  # columns of the tree
 
 
@@ -81,7 +87,8 @@ def _state(node: Node) -> str:
     unit = _ONE.get(node.unit, node.unit) if node.items == 1 else node.unit
     of = f"{left:,} of {node.items:,}" if node.stored else f"{node.items:,}"
     calls = "" if node.cost is None else f", {_range(node.cost.calls)} calls"
-    return f"{of} {unit} to do{calls}"
+    most = "at most " if node.at_most else ""
+    return f"{most}{of} {unit} to do{calls}"
 
 
 def _cost(found: Forecast) -> Iterator[str]:

@@ -120,7 +120,12 @@ def command(
         )
         click.echo(tables)
     report_to_github(experiment.summary, experiment.comparisons, config, os.environ)
-    ctx.exit(exit_code_of(experiment.summary, strict=strict))
+    code = exit_code_of(experiment.summary, strict=strict)
+    if checked.metrics.verify:
+        from ragbench.cli.verify_experiment import verify_experiment
+
+        code = code or verify_experiment(checked, experiment)
+    ctx.exit(code)
 
 
 def _shown(folder: Path) -> str:

@@ -11,6 +11,9 @@ from ragbench.score.base import ScoreColumn
 Kind = Literal["retrieval", "generation", "judge"]
 """What a score looks at: a ranking, an answer by a formula, or an answer by a judge."""
 
+Role = Literal["system", "app", "control"]
+"""What a system is."""
+
 
 @dataclass(frozen=True, slots=True)
 class SystemScores:
@@ -28,6 +31,9 @@ class SystemScores:
     """Score name -> what it looks at."""
     counts: Mapping[str, Any] = field(default_factory=dict)
     """How a run was read: missing queries, repeated documents, judged share."""
+    role: Role = "system"
+    """Whether it is a whole app, or a control: what a generator answers from something else than
+    what a retriever found, which no system competes with."""
 
 
 def baseline_of(
@@ -37,9 +43,13 @@ def baseline_of(
 
     A retriever is compared with the baseline retriever, a pair with the baseline retriever's
     pair of the same generator, or where the generator does not run on it, with the generator's
-    first pair; systems of the records with the one that is named, or the first.
+    first pair; an app with the first system of the baseline retriever; systems of the records with
+    the one that is named, or the first.
     """
-    if system.retriever is None:
+    if system.role == "app":
+        own = [s for s in systems.values() if retriever in (s.retriever, s.name)]
+        found = [*own, *systems.values()][0]
+    elif system.retriever is None:
         given = {name: other for name, other in systems.items() if other.retriever is None}
         found = given.get(retriever or "", next(iter(given.values())))
     else:

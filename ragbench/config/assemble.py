@@ -62,6 +62,7 @@ def load_config(
     base_dir: str | os.PathLike[str] | None = None,
     live_retrievers: Collection[str] = (),
     live_generators: Collection[str] = (),
+    live_apps: Collection[str] = (),
 ) -> ExperimentConfig:
     """Read and check a config as a whole.
 
@@ -74,6 +75,7 @@ def load_config(
         live_retrievers: Names of retrievers that the caller adds as objects; references may use
             them.
         live_generators: Names of generators that the caller adds; gates may name their pairs.
+        live_apps: Names of whole apps that the caller adds.
 
     Raises:
         ConfigError: Everything that is wrong, in file order.
@@ -93,7 +95,7 @@ def load_config(
     if read is not None and _is_mapping(read, report):
         tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
         tree = interpolate(tree, os.environ, report)
-        live = (live_retrievers, live_generators)
+        live = (live_retrievers, live_generators, live_apps)
         config = _check_variants(tree, report, path, base, live)
     if config is None or report:
         raise report.error(os.fspath(path) if path else "the config")
@@ -127,7 +129,7 @@ def _check_variants(
     report: Report,
     path: Path | None,
     base: Path,
-    live: tuple[Collection[str], Collection[str]],
+    live: tuple[Collection[str], Collection[str], Collection[str]],
 ) -> ExperimentConfig | None:
     """Check the tree, and again with the other value of each repeated key."""
     config = None
@@ -148,11 +150,11 @@ class _Assembly:
         report: Report,
         path: Path | None,
         base: Path,
-        live: tuple[Collection[str], Collection[str]],
+        live: tuple[Collection[str], Collection[str], Collection[str]],
     ) -> None:
         self.tree, self.report, self.path = tree, report, path
-        self.live_retrievers, self.live_generators = live
-        self.swept = {block: self._expand(block) for block in ("retrievers", "generators")}
+        self.live_retrievers, self.live_generators, self.live_apps = live
+        self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}
         names = dict.fromkeys([*self.swept["retrievers"].components, *self.live_retrievers])
         self.context = Context(report, base, list(names), self.swept["retrievers"].members)
 
@@ -160,6 +162,7 @@ class _Assembly:
         """Check everything; None where anything is wrong."""
         from ragbench.data import LOADERS
         from ragbench.generate import GENERATORS
+        from ragbench.generate.apps import APPS
 
         declared = declared_options(Top)
         top = check_options(self.tree, declared, self.report, others=BLOCKS, planned=Top.planned)
@@ -168,6 +171,7 @@ class _Assembly:
         dataset = self._dataset(LOADERS)
         retrievers = self._components("retrievers", retriever_family)
         generators = self._components("generators", lambda _: GENERATORS)
+        apps = self._components("apps", lambda _: APPS)
         self._check_names()
         references = {name: checked.references for name, checked in retrievers.items()}
         report_cycles(references, self.report)
@@ -186,6 +190,8 @@ class _Assembly:
             "dataset": dataset.written,
             "retrievers": {key: checked.written for key, checked in retrievers.items()},
             "generators": {key: checked.written for key, checked in generators.items()},
+            "apps": {key: checked.written for key, checked in apps.items()},
+            "controls": self._as_written("controls", top["controls"]),
             "metrics": metrics.written,
             "statistics": statistics[1],
             "gates": gates[1],
@@ -201,6 +207,8 @@ class _Assembly:
             dataset=dataset.component,
             retrievers=_built(retrievers),
             generators=_built(generators),
+            apps=_built(apps),
+            controls=tuple(dict.fromkeys(top["controls"] or ())),
             metrics=metrics.metrics,
             statistics=Statistics(**statistics[0]),
             gates=gates[0],
@@ -277,12 +285,13 @@ class _Assembly:
         return type_name not in loaders.table or type_name == "records"
 
     def _require_a_system(self, loaders: Family) -> None:
-        if self.live_retrievers or self._may_bring_systems(loaders):
+        brings = self.live_retrievers or self.live_apps or self.swept["apps"].components
+        if brings or self._may_bring_systems(loaders):
             return
         item = self.tree.entries.get("retrievers")
         if item is None:
             self.report.add(
-                self.tree.place, (), "missing key 'retrievers'", "at least one retriever"
+                self.tree.place, (), "missing key 'retrievers'", "at least one retriever or app"
             )
         elif item.item.value == {}:
             self.report.add(
@@ -300,8 +309,9 @@ class _Assembly:
             return (), []
         paired = {name: checked.component for name, checked in generators.items()}
         pairs = pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live_generators)})
+        apps = [*self.swept["apps"].components, *self.live_apps]
         known = GateContext(
-            self.context, known_scores(metrics), pairs, self._may_bring_systems(loaders)
+            self.context, known_scores(metrics), [*pairs, *apps], self._may_bring_systems(loaders)
         )
         return check_gates(item, known)
 

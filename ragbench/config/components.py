@@ -149,7 +149,7 @@ def common_keys(family: Family) -> dict[str, DeclaredOption]:
         return declared_options(Common) | declared_options(GeneratorCommon)
     if family.noun == "reranker":
         return declared_options(RerankerCommon) | declared_options(Common)
-    return declared_options(Common) if family.noun == "retriever" else {}
+    return declared_options(Common) if family.noun in ("retriever", "app") else {}
 
 
 def _build(

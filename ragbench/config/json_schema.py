@@ -40,6 +40,7 @@ def config_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of everything that this version understands."""
     from ragbench.data import LOADERS
     from ragbench.generate import GENERATORS
+    from ragbench.generate.apps import APPS
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
     from ragbench.score.judge import JUDGES
@@ -59,6 +60,7 @@ def config_schema() -> Schema:
                 ]
             },
             "generator": {"oneOf": _types(GENERATORS, common_keys(GENERATORS), sweeps=True)},
+            "app": {"oneOf": _types(APPS, common_keys(APPS), sweeps=True)},
             "judge": judge,
         },
     }
@@ -66,6 +68,7 @@ def config_schema() -> Schema:
         "dataset": {"$ref": "#/$defs/dataset"},
         "retrievers": _mapping("retriever"),
         "generators": _mapping("generator"),
+        "apps": _mapping("app"),
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
         "gates": {"type": "array", "items": _object(declared_options(Gate).values())},
@@ -105,6 +108,10 @@ def _metrics() -> Schema:
             "description": "One judge, or judges by name.",
             "anyOf": [{"$ref": "#/$defs/judge"}, _mapping("judge")],
         },
+    }
+    properties["verify"] = {
+        "type": "boolean",
+        "description": "Compute every score again with the packages that define it.",
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 

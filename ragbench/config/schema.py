@@ -29,6 +29,9 @@ Words = Mapping[str, frozenset[str]]
 SLICES = ("query_length", "relevant", "answerable")
 """What sorts queries into slices without metadata."""
 
+Control = Literal["gold_context", "no_context", "shuffled_context"]
+"""What a generator gets in the place of what a retriever found."""
+
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
 DEFAULT_DEPTH = 50
@@ -39,7 +42,7 @@ PYTHON_TIMEOUT = 60.0
 class Top:
     """A ragbench experiment: data, systems, what to score, and how to compare."""
 
-    planned: ClassVar[frozenset[str]] = frozenset({"apps", "controls"})
+    planned: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
         self,
@@ -52,6 +55,13 @@ class Top:
             float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
         ] = 0.0,
         output: Annotated[str, Option("Folder of the runs, relative to where you are.")] = "runs",
+        controls: Annotated[
+            list[Control] | None,
+            Option(
+                "What generators answer from besides: gold_context (the relevant documents), "
+                "no_context, shuffled_context (the passages of another question)."
+            ),
+        ] = None,
         cache: Annotated[
             str | None,
             Option(
@@ -65,13 +75,14 @@ class Top:
         ] = None,
     ) -> None:
         self.name, self.seed, self.max_failed, self.output = name, seed, max_failed, output
-        self.cache, self.cache_also = cache, cache_also
+        self.cache, self.cache_also, self.controls = cache, cache_also, controls
 
 
 BLOCKS: Mapping[str, str] = {
     "dataset": "Where the questions, documents and judgements are.",
     "retrievers": "Systems that find passages, by name.",
     "generators": "Systems that answer from passages, by name; crossed with the retrievers.",
+    "apps": "Systems that retrieve and answer in one call, by name.",
     "metrics": "What is scored; a block left out gets all that the data allow.",
     "statistics": "How intervals and tests are made.",
     "gates": "Conditions that a run has to meet.",
@@ -360,6 +371,8 @@ class Metrics:
     """Metrics of answers."""
     judges: Mapping[str, JudgeBlock] | None = None
     """Judges by name; a single one is named by its type."""
+    verify: bool = False
+    """Whether scores are computed again by the packages that define them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,6 +389,10 @@ class ExperimentConfig:
     """Retrievers by name, sweeps written out, in the order of the file."""
     generators: Mapping[str, Component] = field(default_factory=dict)
     """Generators by name, sweeps written out, in the order of the file."""
+    apps: Mapping[str, Component] = field(default_factory=dict)
+    """Whole apps by name, sweeps written out, in the order of the file."""
+    controls: tuple[Control, ...] = ()
+    """What generators answer from besides what retrievers find."""
     metrics: Metrics = field(default_factory=Metrics)
     """What is scored."""
     statistics: Statistics = field(default_factory=Statistics)

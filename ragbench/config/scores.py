@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from ragbench.score.text.base import Metric
 
 _BLOCKS = ("retrieval", "generation", "judge")
-_PLANNED = frozenset({"verify"})
+_VERIFY = DeclaredOption(
+    "verify",
+    bool,
+    False,
+    Option("Compute every score again with the packages that define it; say how far apart."),
+)
 _QUOTE = 'a name with a comma in quotes: "ndcg(gain=exp,discount=jk)@10"'
 _NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metrics."))
 
@@ -43,9 +48,12 @@ def check_metrics(item: Item | None, context: Context) -> CheckedMetrics:
     """Check the whole block; everything that is wrong goes into the report."""
     block = item or Item({}, Place(), ("metrics",))
     report = context.report
-    check_options(block, {}, report, others=_BLOCKS, planned=_PLANNED)
+    values = check_options(block, {"verify": _VERIFY}, report, others=_BLOCKS)
     retrieval, written = _retrieval(block.get("retrieval"), context)
     result: dict[str, Any] = {"retrieval": written}
+    verify = bool(values.get("verify"))
+    if verify:
+        result["verify"] = True
     generation, judges = None, None
     if (names := block.get("generation")) is not None:
         generation = _generation(names, context)
@@ -57,7 +65,7 @@ def check_metrics(item: Item | None, context: Context) -> CheckedMetrics:
         around = Around(judges, judge is not None, retrieval.top_k, retrieval.match.level)
         checked, written["fill"] = check_fill(fill, around, context)
         retrieval = replace(retrieval, fill=checked)
-    metrics = Metrics(retrieval=retrieval, generation=generation, judges=judges)
+    metrics = Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify)
     return CheckedMetrics(metrics, result)
 
 

@@ -11,8 +11,10 @@ from ragbench.config.problems import Place
 from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
 from ragbench.errors import ConfigError, OptionError, Problem
 from ragbench.experiment.calls import Calls
+from ragbench.generate.apps.python import as_app
+from ragbench.generate.base import AskingGenerator
 from ragbench.generate.python import as_generator
-from ragbench.llm import Replies
+from ragbench.llm import Budget, Replies
 from ragbench.registry import PYTHON
 from ragbench.rerank.base import Reranked
 from ragbench.rerank.python import as_reranker
@@ -62,6 +64,16 @@ def build_generator(name: str, component: Component | None, live: Any) -> Any:
         return as_generator(live, {}, owner)
     if component.type.startswith(PYTHON):
         return as_generator(component.cls, component.options, owner)
+    return _make(component)
+
+
+def build_app(name: str, component: Component | None, live: Any) -> Any:
+    """Make a whole app from its entry, or adapt a live object."""
+    owner = f"app '{name}'"
+    if component is None:
+        return as_app(live, {}, owner)
+    if component.type.startswith(PYTHON):
+        return as_app(component.cls, component.options, owner)
     return _make(component)
 
 
@@ -163,6 +175,26 @@ def connect(planned: PlannedJudge, replies: Replies | None) -> None:
         judge.check()
     except OptionError as error:
         raise _at(error, Place() if block is None else block.place, _path_of(block)) from error
+
+
+def connect_generator(
+    name: str,
+    component: Component | None,
+    generator: Any,
+    replies: Replies | None,
+    budget: Budget | None,
+) -> None:
+    """Let a generator see that nothing is missing, as `connect` does for judges."""
+    if isinstance(generator, AskingGenerator):
+        generator.keep_replies(replies)
+        generator.spend_from(budget)
+    check = getattr(generator, "check", None)
+    if component is None or component.type.startswith(PYTHON) or not callable(check):
+        return
+    try:
+        check()
+    except OptionError as error:
+        raise _at(error, component.place, f"generators.{name}") from error
 
 
 def _path_of(block: JudgeBlock | None) -> str:

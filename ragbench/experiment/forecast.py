@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.generation import Answers, given_answers, passages_of
 from ragbench.experiment.matching import match_hits
 from ragbench.experiment.plan import Plan
+from ragbench.experiment.preferences import number_of_pairs
 from ragbench.experiment.progress import Silent
 from ragbench.experiment.ranking_scores import Gold
 from ragbench.experiment.retrieval import ranked
@@ -48,6 +49,8 @@ class Node:
     """What the calls for the others will take; None for a stage that asks no model of ours."""
     after: list[Node] = field(default_factory=list)
     """The stages that read it."""
+    at_most: bool = False
+    """Whether what is stored of it could not be looked up: it may be less, and cost less."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""
@@ -56,6 +59,7 @@ class Node:
             "items": self.items,
             "stored": self.stored,
             "unit": self.unit,
+            **({"at_most": True} if self.at_most else {}),
             **({} if self.cost is None else {"cost": self.cost.to_dict()}),
             "after": [node.to_dict() for node in self.after],
         }
@@ -122,6 +126,15 @@ class _Walk:
             *(self._node(f"retrieve {name}") for name in sorted(readers - {*plan.systems})),
             *found,
         ]
+        found += [*self._passages(), *self._pairs()]
+        for control, generator in plan.controls:
+            pair = self._node(f"generate {control}/{generator}", len(plan.queries))
+            found.append(pair)
+        for name in plan.apps:
+            answers = Answers(name, self.stages.answered(name))
+            node = self._node(f"answer {name}")
+            node.after = self._scored(answers, DEFAULT_PASSAGES)
+            found.append(node)
         for name in plan.given:
             answers = given_answers(name, plan.queries, plan.collection.given[name])
             found += self._scored(answers, DEFAULT_PASSAGES)
@@ -147,7 +160,7 @@ class _Walk:
             node.after.append(self._node(f"score {name}", len(plan.measures), "measures"))
         for retriever, generator in plan.pairs:
             if retriever == name:
-                component = plan.components.get(generator)
+                component = plan.component("generator", generator)
                 passages = DEFAULT_PASSAGES if component is None else component.passages
                 system = f"{name}/{generator}"
                 contexts = passages_of(outcomes, plan.corpus, passages)
@@ -164,7 +177,8 @@ class _Walk:
         if plan.metrics:
             if PENDING not in answers.outcomes:
                 self.scores.of_answers(answers)
-            found.append(self._node(f"score {answers.name}", len(plan.metrics), "metrics"))
+            of = f"{answers.name} (answers)" if answers.name in plan.apps else answers.name
+            found.append(self._node(f"score {of}", len(plan.metrics), "metrics"))
         items = judged_items(answers, plan.queries, plan.collection.answers)
         for row, outcome in enumerate(answers.outcomes):
             if outcome == PENDING:
@@ -193,6 +207,37 @@ class _Walk:
             ]
             node.cost = node.cost + rehearse(judge.judge, partly, lacking)
         return node
+
+    def _passages(self) -> list[Node]:
+        """Grading passages: at most the best hits of every retriever, each for itself."""
+        fill = self.plan.fill
+        if fill is None:
+            return []
+        items = [self._imagined(row, 1) for row in range(len(self.plan.queries))]
+        count = len(items) * fill.rules.depth * max(len(self.plan.systems), 1)
+        node = Node(f"judge passages ({fill.name})", count, 0, "passages", at_most=True)
+        if isinstance(fill.judge.judge, ModelJudge):
+            cost = rehearse(fill.judge.judge, items, [fill.rubric])
+            node.cost = cost.times(count / max(len(items), 1))
+        return [node]
+
+    def _pairs(self) -> list[Node]:
+        """Comparing the systems that answer: every two, or each with the baseline."""
+        plan, found = self.plan, []
+        answering = len(plan.pairs) + len(plan.apps) + len(plan.given)
+        for name, judge in plan.judges.items():
+            if not judge.pairwise or answering < 2:
+                continue
+            count = number_of_pairs(judge, answering) * len(plan.queries)
+            size = count * len(judge.pairwise)
+            node = Node(f"judge pairs ({name})", size, 0, "verdicts", at_most=True)
+            if isinstance(judge.judge, ModelJudge):
+                items = [self._imagined(row, 0) for row in range(len(plan.queries))]
+                items = [replace(item, other=f"{item.answer} or not") for item in items]
+                cost = rehearse(judge.judge, items, judge.pairwise)
+                node.cost = cost.times(count / max(len(items), 1))
+            found.append(node)
+        return found
 
     def _imagined(self, row: int, passages: int) -> Item:
         """An item that is like those to come: the gold answer, and passages of the corpus."""

@@ -53,7 +53,7 @@ def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
     fingerprints, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
     scored = ScoredSystems(
         "this run",
-        {system.name: system for system in results.systems},
+        {system.name: system for system in results.systems if system.role != "control"},
         ids,
         plan.baseline,
         {part: fingerprints[part] for part in ("queries",) if part in fingerprints},

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragbench.config.schema import Component
 from ragbench.errors import AdapterError, DataError, MissingExtra
-from ragbench.experiment.components import PlannedJudge, connect
+from ragbench.experiment.components import PlannedJudge, connect, connect_generator
+from ragbench.generate.base import AskingGenerator
 from ragbench.llm import Budget, Replies, Totals
 from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.columns import Judged
@@ -58,8 +60,17 @@ def connected(
     *,
     replay: bool,
     budget: Budget | None = None,
+    generators: Mapping[str, tuple[Component | None, Any]] | None = None,
 ) -> Iterator[None]:
-    """Connect the judges for as long as a run takes, those that ask models to their replies.
+    """Connect judges and generators for as long as a run takes: to servers, and to stored replies.
+
+    Args:
+        judges: Judges by name.
+        folder: The cache folder.
+        also: Cache folders of others.
+        replay: Whether models answer from stored replies alone.
+        budget: What all calls may cost together.
+        generators: Generators by name, with what the config says of them.
 
     Raises:
         ConfigError: A key or a model is missing, or a server's address is wrong.
@@ -67,10 +78,16 @@ def connected(
         DataError: The store cannot be used, there is none to replay, or a model cannot be fetched.
     """
     with ExitStack() as stack:
+        made = generators or {}
+        asking = [planned.judge for planned in judges.values()] + [g for _, g in made.values()]
         replies = None
-        if any(isinstance(planned.judge, AskingJudge) for planned in judges.values()):
+        if any(isinstance(each, (AskingJudge, AskingGenerator)) for each in asking):
             others = [other / REPLIES for other in also if (other / REPLIES).is_file()]
             replies = stack.enter_context(Replies(folder / REPLIES, also=others, replay=replay))
+        for name, (component, generator) in made.items():
+            connect_generator(name, component, generator, replies, budget)
+            if isinstance(generator, AskingGenerator):
+                stack.callback(generator.close)
         for planned in judges.values():
             if isinstance(planned.judge, AskingJudge):
                 planned.judge.spend_from(budget)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib import metadata
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from ragbench import __version__
 from ragbench.data.run_folder import MANIFEST_SCHEMA
 from ragbench.experiment.choices import Choices
-from ragbench.experiment.plan import Plan
+from ragbench.experiment.plan import Noun, Plan
 from ragbench.experiment.results import Results
 from ragbench.secrets import redact
 
@@ -30,10 +31,17 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
         "packages": {name: _version(name) for name in _PACKAGES},
         "seed": plan.config.seed,
         "choices": asdict(choices),
-        "live": sorted({*plan.retrievers, *plan.generators} - {*plan.components}),
+        "live": sorted(
+            name
+            for noun, names in _components(plan)
+            for name in names
+            if plan.component(noun, name) is None
+        ),
         "versions": {
             name: redact(component.version, plan.config.environment)
-            for name, component in plan.components.items()
+            for noun, names in _components(plan)
+            for name in names
+            if (component := plan.component(noun, name)) is not None
             if component.version is not None
         },
         "data": dict(plan.collection.fingerprints),
@@ -61,6 +69,14 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
             for name, work in results.work.items()
         },
     }
+
+
+def _components(plan: Plan) -> tuple[tuple[Noun, Iterable[str]], ...]:
+    return (
+        ("retriever", plan.retrievers),
+        ("generator", plan.generators),
+        ("app", plan.apps),
+    )
 
 
 def _version(package: str) -> str | None:

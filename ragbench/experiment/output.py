@@ -183,10 +183,12 @@ def _system(
         answers.outcomes if answers is not None else ranking.outcomes if ranking is not None else []
     )
     usage = [o.value.usage for o in outcomes if isinstance(o.value, Prediction)]
+    latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
     return {
         "name": system.name,
         "retriever": system.retriever,
         "generator": system.generator,
+        **({} if system.role == "system" else {"role": system.role}),
         "scores": {
             name: {
                 **score.to_dict(),
@@ -196,7 +198,8 @@ def _system(
             for name, score in summaries.items()
         },
         **({"counts": dict(system.counts)} if system.counts else {}),
-        "latency_ms": _latency([o.latency_ms for o in outcomes if o.latency_ms is not None]),
+        "latency_ms": _latency(latencies),
+        "queries_per_second": _throughput(latencies, _concurrency(plan, system)),
         "tokens": {
             "input": _total([u.input_tokens for u in usage]),
             "output": _total([u.output_tokens for u in usage]),
@@ -237,6 +240,25 @@ def _fill(fill: PlannedFill, filled: Filled) -> dict[str, Any]:
         **filled.counts,
         "judging": filled.use.summary(),
     }
+
+
+def _concurrency(plan: Plan, system: SystemScores) -> int:
+    """How many calls to what answers for a system are under way at once."""
+    if system.generator is not None:
+        component = plan.component("generator", system.generator)
+    elif system.role == "app":
+        component = plan.component("app", system.name)
+    else:
+        component = plan.component("retriever", system.name)
+    return 1 if component is None else component.concurrency
+
+
+def _throughput(latencies: Sequence[float], concurrency: int) -> float | None:
+    """Queries a second, by what the calls took, also where they were made earlier."""
+    total = sum(latencies)
+    if not total:
+        return None
+    return round(min(concurrency, len(latencies)) * 1000 * len(latencies) / total, 3)
 
 
 def _latency(values: Sequence[float]) -> dict[str, float | None]:

@@ -7,27 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ragbench.comparison.paired import Method
 from ragbench.comparison.slices import Slicing
-from ragbench.config.schema import Component, ExperimentConfig
+from ragbench.config.schema import Component, Control, ExperimentConfig
 from ragbench.data.run_folder import file_name
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.choices import Choices, narrow, sample
-from ragbench.experiment.components import PlannedJudge, build_generator, build_retriever
+from ragbench.experiment.components import PlannedJudge, build_app, build_generator, build_retriever
+from ragbench.experiment.controls import control_pairs
 from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import Fills, choose_answer_scores, choose_measures
 from ragbench.experiment.fill_plan import PlannedFill, fit_measures, plan_fill
 from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
 from ragbench.experiment.query_groups import cluster_labels, slicings
 from ragbench.experiment.stale import check_judgements
+from ragbench.generate.apps.base import App
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Indexing
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Document, Qrels, Query
+
+Noun = Literal["retriever", "generator", "app"]
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
@@ -38,6 +42,7 @@ class LiveComponents:
 
     retrievers: Mapping[str, Any] = field(default_factory=dict)
     generators: Mapping[str, Any] = field(default_factory=dict)
+    apps: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,10 @@ class Plan:
     """Name -> generator, ready."""
     pairs: list[tuple[str, str]]
     """(retriever, generator) in the order of the config."""
-    components: dict[str, Component]
-    """Name -> what the config says of a retriever or generator; live ones are absent."""
+    apps: dict[str, App]
+    """Name -> app, ready."""
+    controls: list[tuple[Control, str]]
+    """What generators answer from besides, with the generator."""
     given: list[str]
     """Systems that the records came with."""
     measures: tuple[str, ...]
@@ -83,8 +90,15 @@ class Plan:
 
     @property
     def all_systems(self) -> list[str]:
-        """The names of all systems: retrievers, pairs, and what the records came with."""
-        return [*self.systems, *(f"{r}/{g}" for r, g in self.pairs), *self.given]
+        """The names of all systems: retrievers, pairs, apps, and what the records came with."""
+        pairs = (f"{retriever}/{generator}" for retriever, generator in self.pairs)
+        return [*self.systems, *pairs, *self.apps, *self.given]
+
+    def component(self, noun: Noun, name: str) -> Component | None:
+        """Return what the config says of a retriever, generator or app; None for a live one."""
+        config = self.config
+        blocks = {"retriever": config.retrievers, "generator": config.generators}
+        return {**blocks, "app": config.apps}[noun].get(name)
 
     @cached_property
     def corpus(self) -> dict[str, Document]:
@@ -120,24 +134,30 @@ def make_plan(
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     retrievers = [*config.retrievers, *live.retrievers]
     pairs = _pairs(config, retrievers, live)
-    retrievers, pairs, given = narrow(retrievers, pairs, list(collection.given), choices.only)
-    if not retrievers and not given:
+    apps = [*config.apps, *live.apps]
+    recorded = list(collection.given)
+    retrievers, pairs, others = narrow(retrievers, pairs, [*apps, *recorded], choices.only)
+    apps = [name for name in apps if name in others]
+    given = [name for name in recorded if name in others]
+    controls = control_pairs(config, collection, [generator for _, generator in pairs])
+    if not retrievers and not apps and not given:
         raise DataError(
             "there is no system to evaluate",
             file=config.path,
-            allowed="a retriever, or records with contexts or answers",
+            allowed="a retriever, an app, or records with contexts or answers",
         )
-    _check_system_names([*retrievers, *(f"{r}/{g}" for r, g in pairs), *given], config.path)
-    has_answers = bool(pairs) or any(
+    crossed = [f"{left}/{generator}" for left, generator in (*pairs, *controls)]
+    _check_system_names([*retrievers, *crossed, *apps, *given], config.path)
+    has_answers = bool(pairs or apps) or any(
         row.answer is not None for name in given for row in collection.given[name]
     )
     metrics, judges, skipped = choose_answer_scores(
         config, collection, choices, has_answers=has_answers
     )
     fill, why_no_fill = plan_fill(config, choices, judges)
-    warnings += [why_no_fill] if why_no_fill and retrievers else []
+    warnings += [why_no_fill] if why_no_fill and (retrievers or apps) else []
     fills = Fills(fill is not None, why_no_fill)
-    measures = choose_measures(config, collection, retrievers, fills)
+    measures = choose_measures(config, collection, [*retrievers, *apps], fills)
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
     warnings += remarks
     qrels = _subset(collection.qrels, queries)
@@ -167,14 +187,15 @@ def make_plan(
         systems=retrievers,
         generators=generators,
         pairs=pairs,
-        components={**config.retrievers, **config.generators},
+        apps={name: build_app(name, config.apps.get(name), live.apps.get(name)) for name in apps},
+        controls=controls,
         given=given,
         measures=measures,
         metrics=metrics,
         judges=judges,
         skipped_judges=skipped,
         fill=fill,
-        baseline=_baseline(config, list(collection.given), retrievers, given),
+        baseline=_baseline(config, list(collection.given), [*retrievers, *apps], given),
         clusters=clusters,
         slicings=slices,
         warnings=warnings,
@@ -225,6 +246,7 @@ def _check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
     for noun, named, passed in (
         ("retrievers", config.retrievers, live.retrievers),
         ("generators", config.generators, live.generators),
+        ("apps", config.apps, live.apps),
     ):
         if not isinstance(passed, Mapping):
             raise OptionError("run_experiment", noun, passed, "a mapping from names to objects")

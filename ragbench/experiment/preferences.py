@@ -55,7 +55,8 @@ class Preferences:
 
 def judge_preferences(plan: Plan, results: Results, open_stage: OpenStage) -> None:
     """Let each judge with a rubric of pairs compare the systems that answer; fills the results."""
-    answers = list(results.answers.values())
+    controls = {system.name for system in results.systems if system.role == "control"}
+    answers = [answer for name, answer in results.answers.items() if name not in controls]
     for name, judge in plan.judges.items():
         if not judge.pairwise:
             continue
@@ -84,6 +85,13 @@ def choose_pairs(
     return list(combinations(answers, 2))
 
 
+def number_of_pairs(judge: PlannedJudge, n_systems: int) -> int:
+    """Return how many pairs of systems a judge compares."""
+    if _against_baseline(judge, n_systems):
+        return n_systems - 1
+    return n_systems * (n_systems - 1) // 2
+
+
 def _against_baseline(judge: PlannedJudge, n_systems: int) -> bool:
     pairs = None if judge.block is None else judge.block.pairs
     return pairs == "baseline" if pairs is not None else n_systems > MOST_IN_ALL_PAIRS
@@ -94,6 +102,7 @@ def _baseline(systems: Sequence[SystemScores], named: str | None) -> str:
 
     It is one for all, whatever their generators, so that comparisons connect all systems.
     """
+    systems = [system for system in systems if system.role != "control"]
     answering = [s for s in systems if s.generator is not None or s.retriever is None]
     own = [s.name for s in answering if named in (s.retriever, s.name)]
     return [*own, *(s.name for s in answering)][0]

@@ -11,14 +11,20 @@ from typing import Any
 
 from ragbench.comparison.paired import compare_systems
 from ragbench.comparison.slices import compare_slices
-from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.comparison.systems import Kind, Role, SystemScores
 from ragbench.config import load_config
-from ragbench.config.schema import DEFAULT_PASSAGES, BudgetLimits, ExperimentConfig
+from ragbench.config.schema import DEFAULT_PASSAGES, BudgetLimits, Control, ExperimentConfig
 from ragbench.data.run_folder import check_output
-from ragbench.errors import NotBuiltYet
+from ragbench.experiment.apps import retrieved_by
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import PlannedJudge
+from ragbench.experiment.controls import (
+    control_contexts,
+    control_notes,
+    describe_controls,
+)
+from ragbench.experiment.deltas import delta_notes, describe_deltas
 from ragbench.experiment.fill import fill_judgements
 from ragbench.experiment.generation import Answers, given_answers, passages_of
 from ragbench.experiment.judging import (
@@ -33,7 +39,7 @@ from ragbench.experiment.output import write_run
 from ragbench.experiment.plan import LiveComponents, make_plan, method_of
 from ragbench.experiment.preferences import judge_preferences
 from ragbench.experiment.progress import Progress, Silent
-from ragbench.experiment.ranking_scores import Gold
+from ragbench.experiment.ranking_scores import Gold, ScoredRanking
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
 from ragbench.experiment.retrieval import Ranked, ranked
@@ -45,6 +51,7 @@ from ragbench.experiment.spending import spending_of
 from ragbench.experiment.stages import Stages
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
+from ragbench.retrieve.base import Combining
 from ragbench.score.judge.columns import Judged
 from ragbench.types import Retrieved
 
@@ -69,7 +76,8 @@ def run_experiment(
             `(question, top_k)`.
         generators: Live generators by name: objects with `generate(question, contexts)`, or
             functions of the same two arguments.
-        apps: Live whole apps by name; not built yet in this version.
+        apps: Live whole apps by name: objects with `answer(question)`, chains of LangChain, or
+            functions of a question.
         choices: A sample of the queries, some of the systems, no judge.
         progress: Shown what is being done.
         stage_folder: Where what stages make is stored; default: the cache folder.
@@ -82,11 +90,8 @@ def run_experiment(
         DataError: The data set is wrong, or the results cannot be written.
         AdapterError: A component cannot be made.
         MissingExtra: A judge or metric needs a package that is not installed.
-        NotBuiltYet: `apps` are given.
     """
-    if apps:
-        raise NotBuiltYet("apps are not built yet in this version")
-    live = LiveComponents(retrievers or {}, generators or {})
+    live = LiveComponents(retrievers or {}, generators or {}, apps or {})
     if isinstance(source, ExperimentConfig):
         config = source
     else:
@@ -95,6 +100,7 @@ def run_experiment(
             overrides=overrides or {},
             live_retrievers=live.retrievers,
             live_generators=live.generators,
+            live_apps=live.apps,
         )
     progress, choices = progress or Silent(), choices or Choices()
     started = time.time()
@@ -107,7 +113,20 @@ def run_experiment(
         cache, also, limits = cache_folder(config.cache), config.cache_also, config.budget
         budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
         replay = choices.judge_replay
-        stack.enter_context(connected(plan.asked_judges, cache, also, replay=replay, budget=budget))
+        generators = {
+            name: (plan.component("generator", name), generator)
+            for name, generator in plan.generators.items()
+        }
+        stack.enter_context(
+            connected(
+                plan.asked_judges,
+                cache,
+                also,
+                replay=replay,
+                budget=budget,
+                generators=generators,
+            )
+        )
         session = stack.enter_context(run_in(Path(config.output) / config.name))
         shelves = stack.enter_context(closing(_shelves(stage_folder, cache, also)))
         stages = Stages(plan, shelves, session.token, progress, budget, choices.retry_failed)
@@ -127,16 +146,26 @@ class _Runner:
     def __init__(self, stages: Stages, choices: Choices) -> None:
         self.plan, self.stages, self.results = stages.plan, stages, Results()
         self.scores = Scores(stages, replay=choices.judge_replay)
+        self.top_k = self.plan.config.metrics.retrieval.top_k
 
     def run(self) -> Results:
         if self.plan.config.budget != BudgetLimits():
             for rows in self.stages.rounds():
                 self._pay_for(rows)
         for name in self.plan.systems:
-            self._rank(name)
+            self._rank(name, self.stages.retrieved(name, self.top_k))
+        answered = {name: self.stages.answered(name) for name in self.plan.apps}
+        for name, outcomes in answered.items():
+            if (found := retrieved_by(outcomes)) is not None:
+                self._rank(name, found)
         gold = self._gold()
-        for name, ranking in self.results.rankings.items():
-            self._run_retriever(name, ranking, gold)
+        for name in self.plan.systems:
+            self._run_retriever(name, self.results.rankings[name], gold)
+        for control, generator in self.plan.controls:
+            answers = self._controlled(control, generator)
+            self._score_answers(answers, control, generator, role="control")
+        for name, outcomes in answered.items():
+            self._run_app(Answers(name, outcomes), gold)
         for name in self.plan.given:
             given = self.plan.collection.given[name]
             self._score_answers(given_answers(name, self.plan.queries, given), None, None)
@@ -153,6 +182,10 @@ class _Runner:
             outcomes = self.stages.retrieved(retriever, plan.config.metrics.retrieval.top_k)
             answers = self._answers(retriever, outcomes, generator, rows)
             self._judge_rows(answers, rows)
+        for control, generator in plan.controls:
+            self._judge_rows(self._controlled(control, generator, rows), rows)
+        for name in plan.apps:
+            self._judge_rows(Answers(name, self.stages.answered(name, rows)), rows)
         for name in plan.given:
             given = plan.collection.given[name]
             self._judge_rows(given_answers(name, plan.queries, given), rows)
@@ -163,15 +196,16 @@ class _Runner:
             if judge.rubrics:
                 self.scores.verdicts(f"judge {answers.name} ({name})", items, name, judge, rows)
 
-    def _rank(self, name: str) -> None:
+    def _rank(self, name: str, outcomes: list[Outcome[Retrieved]]) -> None:
         plan, rules = self.plan, self.plan.config.metrics.retrieval
-        outcomes = self.stages.retrieved(name, rules.top_k)
         # other chunks of the same texts have ids of their own
         known = None if rules.match.level == "text" else plan.collection.documents
-        notes = self.stages.notes_on(name, rules.top_k)
-        found = ranked(
-            name, plan.retrievers[name], plan.queries, outcomes, known, rules.top_k, notes
-        )
+        retriever = plan.retrievers.get(name, plan.apps.get(name))
+        said = [] if name in plan.apps else self.stages.notes_on(name, rules.top_k)
+        # one over others looks at `depth` hits of each, an app at as many as it likes
+        limited = name in plan.apps or isinstance(retriever, Combining)
+        full = None if limited else rules.top_k
+        found = ranked(name, retriever, plan.queries, outcomes, known, full, said)
         ranking = match_hits(found, rules, plan.measures, plan.qrels, plan.corpus)
         self.results.rankings[name] = ranking
         self.results.notes += ranking.notes
@@ -215,18 +249,48 @@ class _Runner:
         generator: str,
         rows: Sequence[int] | None = None,
     ) -> Answers:
-        component = self.plan.components.get(generator)
-        passages = DEFAULT_PASSAGES if component is None else component.passages
-        contexts = passages_of(outcomes, self.plan.corpus, passages)
+        contexts = passages_of(outcomes, self.plan.corpus, self._passages(generator))
         system = f"{retriever}/{generator}"
         return Answers(system, self.stages.generated(system, generator, contexts, outcomes, rows))
 
+    def _passages(self, generator: str) -> int:
+        component = self.plan.component("generator", generator)
+        return DEFAULT_PASSAGES if component is None else component.passages
+
+    def _controlled(
+        self, control: Control, generator: str, rows: Sequence[int] | None = None
+    ) -> Answers:
+        """One generator over passages that no retriever found."""
+        plan, size = self.plan, self._passages(generator)
+        baseline = plan.baseline if plan.baseline in plan.systems else plan.systems[0]
+        found = passages_of(self.stages.retrieved(baseline, self.top_k), plan.corpus, size)
+        order = self.stages.in_random_order(range(len(plan.queries)))
+        contexts, outcomes = control_contexts(
+            control, plan.queries, found, order, plan.qrels, plan.corpus, size
+        )
+        system = f"{control}/{generator}"
+        return Answers(system, self.stages.generated(system, generator, contexts, outcomes, rows))
+
+    def _run_app(self, answers: Answers, gold: Gold) -> None:
+        """A whole app: its ranking and its answers are one system."""
+        ranking = self.results.rankings.get(answers.name)
+        scored = ScoredRanking() if ranking is None else self.scores.of_ranking(ranking, gold)
+        self.results.warnings += scored.warnings
+        self._score_answers(answers, None, None, scored, "app")
+
     def _score_answers(
-        self, answers: Answers, retriever: str | None, generator: str | None
+        self,
+        answers: Answers,
+        retriever: str | None,
+        generator: str | None,
+        ranking: ScoredRanking | None = None,
+        role: Role = "system",
     ) -> None:
-        plan = self.plan
-        columns = {column.name: column for column in self.scores.of_answers(answers)}
-        kinds: dict[str, Kind] = dict.fromkeys(columns, "generation")
+        plan, ranked_too = self.plan, ranking or ScoredRanking()
+        columns = dict(ranked_too.columns)
+        kinds: dict[str, Kind] = dict.fromkeys(columns, "retrieval")
+        for column in self.scores.of_answers(answers):
+            columns[column.name], kinds[column.name] = column, "generation"
         self.results.notes += notes_on_answers(
             answers, plan.queries, plan.collection.answers, plan.metrics
         )
@@ -241,7 +305,9 @@ class _Runner:
             rows.extend({**row, "judge": judge_name} for row in judged.rows)
         self.results.answers[answers.name] = answers
         self.results.systems.append(
-            SystemScores(answers.name, retriever, generator, columns, kinds)
+            SystemScores(
+                answers.name, retriever, generator, columns, kinds, ranked_too.counts, role
+            )
         )
 
     def _judge(self, answers: Answers, name: str, judge: PlannedJudge) -> Judged:
@@ -253,8 +319,8 @@ class _Runner:
         return judged
 
     def _compare(self) -> dict[str, Any]:
-        plan, systems = self.plan, self.results.systems
-        method = method_of(plan)
+        plan, method = self.plan, method_of(self.plan)
+        systems = [system for system in self.results.systems if system.role != "control"]
         parts = [repr(method), repr(plan.baseline), repr(plan.clusters), repr(plan.slicings)]
         for system in systems:
             parts += [system.name, *column_parts(system.columns)]
@@ -268,5 +334,12 @@ class _Runner:
             return found
 
         found = self.scores.compared(parts, compare)
-        entries = [entry for each in self.results.preferences for entry in each.entries]
-        return {**found, **({"preferences": entries} if entries else {})}
+        deltas = describe_deltas(plan, systems, method)
+        controls = describe_controls(self.results.systems, plan.baseline, method)
+        self.results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]
+        more = {
+            "preferences": [entry for each in self.results.preferences for entry in each.entries],
+            "over_sources": deltas,
+            "controls": controls,
+        }
+        return {**found, **{key: rows for key, rows in more.items() if rows}}

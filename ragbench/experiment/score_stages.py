@@ -88,6 +88,8 @@ class Scores:
         keys = [_metric_key(metric) for metric in plan.metrics]
         missing = [m for m, key in zip(plan.metrics, keys, strict=True) if key not in shelf]
         title = f"score {answers.name}"
+        if answers.name in plan.apps:  # whose ranking is scored as well
+            title += " (answers)"
         self.stages.work[title] = Work(len(keys), len(keys) - len(missing))
         if missing and self.stages.dry:
             return []

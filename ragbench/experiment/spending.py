@@ -40,6 +40,16 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] 
                 done = [Usage(**row["usage"]) for row in own if row["cause"] != _OVER]
                 finished = len({row["query_id"] for row in own if row["cause"] != _OVER})
                 costs.append(_scaled(done, left, finished))
+    if results.filled is not None and (left := results.filled.counts["failed"].get(_OVER, 0)):
+        missing["judge passages"] = left
+        done = results.filled.counts["model"]
+        costs.append(_scaled([results.filled.use.usage], left, done))
+    for preferences in results.preferences:
+        pairs = [pair for entry in preferences.entries for pair in entry["comparisons"]]
+        if left := sum(pair["failed"].get(_OVER, 0) for pair in pairs):
+            missing[f"judge pairs ({preferences.judge})"] = left
+            done = sum(pair["n"] for pair in pairs)
+            costs.append(_scaled([preferences.use.usage], left, done))
     for name, ranking in results.rankings.items():
         left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
         if left:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ragbench.errors import AdapterError, RagbenchError
+from ragbench.experiment.apps import ask_app
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.components import calls_of
 from ragbench.experiment.generation import document_of, generate
@@ -19,7 +20,7 @@ from ragbench.experiment.keys import (
     passages_key,
     query_key,
 )
-from ragbench.experiment.plan import Plan
+from ragbench.experiment.plan import Noun, Plan
 from ragbench.experiment.progress import Progress, Stage
 from ragbench.experiment.retrieval import retrieve
 from ragbench.experiment.shelf import Shelf, Shelves
@@ -149,8 +150,8 @@ class Stages:
         shelf = self.shelves.shelf("retrieve", name, self._retriever_key(name, top_k))
         return list((shelf.get(_NOTES) or {}).get("notes", []))
 
-    def _calls(self, noun: str, name: str) -> Calls:
-        calls = calls_of(noun, name, self.plan.components.get(name))
+    def _calls(self, noun: Noun, name: str) -> Calls:
+        calls = calls_of(noun, name, self.plan.component(noun, name))
         return replace(calls, refused=self._refused)
 
     def _refused(self) -> str | None:
@@ -216,10 +217,10 @@ class Stages:
         if isinstance(retriever, Borrowing):
             sources: Sequence[str] = getattr(retriever, "sources", ())
             inputs["borrows"] = [self._retriever_key(source, 0) for source in sources]
-        return self._component_key(name, **inputs)
+        return self._component_key("retriever", name, **inputs)
 
-    def _component_key(self, name: str, **inputs: Any) -> str:
-        component = self.plan.components.get(name)
+    def _component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
+        component = self.plan.component(noun, name)
         if component is None:  # a live object is known by its name alone
             inputs["name"] = name
         environment = self.plan.config.environment
@@ -247,7 +248,7 @@ class Stages:
             _key_of(outcome) if documents is None else passages_key(query, documents)
             for query, documents, outcome in zip(plan.queries, passages, retrieved, strict=True)
         ]
-        key = self._component_key(generator, stage=STAGE_VERSIONS["generate"])
+        key = self._component_key("generator", generator, stage=STAGE_VERSIONS["generate"])
         title = f"generate {system}"
 
         def make(missing: Sequence[int], keep: Keep[Outcome[Prediction]]) -> None:
@@ -273,6 +274,33 @@ class Stages:
             Outcome(None, asked.cause, asked.detail) if key is None else outcome or PENDING
             for key, asked, outcome in zip(keys, retrieved, found, strict=True)
         ]
+
+    def answered(self, name: str, rows: Collection[int] | None = None) -> list[Outcome[Prediction]]:
+        """Return what a whole app answers, one outcome per query.
+
+        Args:
+            name: The app's name.
+            rows: Only these are asked; the others are pending where nothing is stored.
+        """
+        plan = self.plan
+        title = f"answer {name}"
+
+        def make(missing: Sequence[int], keep: Keep[Outcome[Prediction]]) -> None:
+            order = self.in_random_order(missing)
+            with self.timed(title, len(order)) as stage:
+
+                def take(number: int, outcome: Outcome[Prediction]) -> None:
+                    keep(order[number], outcome)
+                    stage.advance(1)
+
+                asked = [plan.queries[row] for row in order]
+                ask_app(plan.apps[name], asked, self._calls("app", name), take)
+
+        key = self._component_key("app", name, stage=STAGE_VERSIONS["generate"])
+        shelf = self.shelves.shelf("generate", name, key)
+        keys = [query_key(query) for query in plan.queries]
+        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, rows)
+        return [outcome or PENDING for outcome in found]
 
     def fill(
         self,

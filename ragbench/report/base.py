@@ -137,6 +137,8 @@ class Cost:
     """Half of the queries took at most this long."""
     p95_ms: str
     """95 of 100 queries took at most this long."""
+    per_second: str
+    """Queries a second, with as many calls at once as the config allows."""
     input_tokens: str
     """Tokens sent to models."""
     output_tokens: str
@@ -145,7 +147,7 @@ class Cost:
     """US dollars."""
 
 
-COST_HEADS = ("system", "p50 ms", "p95 ms", "input tokens", "output tokens", "usd")
+COST_HEADS = ("system", "p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
 """The heads of a table of costs."""
 
 

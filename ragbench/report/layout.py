@@ -132,18 +132,19 @@ def _subject(summary: Json) -> str:
 
 
 def _system_counts(systems: Sequence[Json]) -> list[str]:
-    """Count retrievers, pairs, and what is neither: systems that the records came with."""
+    """Count retrievers, pairs, apps, controls, and systems that the records came with."""
     kinds = Counter(
-        "systems"
+        f"{system['role']}s"
+        if "role" in system
+        else "systems"
         if system.get("retriever") is None
         else "retrievers"
         if system.get("generator") is None
         else "pairs"
         for system in systems
     )
-    return [
-        counted(kinds[kind], kind) for kind in ("retrievers", "pairs", "systems") if kinds[kind]
-    ]
+    order = ("retrievers", "pairs", "apps", "controls", "systems")
+    return [counted(kinds[kind], kind) for kind in order if kinds[kind]]
 
 
 def _gate(gate: Json) -> Gate:
@@ -168,6 +169,7 @@ def _costs(systems: Sequence[Json]) -> list[Cost]:
                 printable(system["name"]),
                 significant(latency.get("p50")),
                 significant(latency.get("p95")),
+                significant(system.get("queries_per_second")),
                 _whole(tokens.get("input")),
                 _whole(tokens.get("output")),
                 significant(system.get("usd")),

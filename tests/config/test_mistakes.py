@@ -204,9 +204,7 @@ def _marks(text):
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("apps: {}\n", "apps"),
         ("executor: {type: ray}\n", "executor.type"),
-        ("metrics: {verify: true}\n", "metrics.verify"),
     ],
 )
 def test_what_is_not_built_yet_says_so(problems, text, path):

@@ -118,3 +118,18 @@ def test_money_needs_a_price(many, server):
 
     with pytest.raises(OptionError, match="whose price is not known"):
         run_experiment(judged(many, server, usd=1.0))
+
+
+def test_a_budget_that_ends_among_pairs_or_passages_is_said(many, server):
+    config = judged(many, server, tokens=9_000)
+    config["generators"]["long"] = {"type": "extractive", "sentences": 3}
+    judge = config["metrics"].pop("judge") | {"rubrics": ["pairwise"]}
+    fill = {"retrieval": {"measures": ["ndcg@10"], "fill": {"judge": "m", "depth": 3}}}
+    config["metrics"] |= fill | {"judge": {"m": judge}}
+
+    experiment = run_experiment(config)
+
+    budget = experiment.summary["budget"]
+    assert budget["reached"]
+    assert {"judge passages", "judge pairs (m)"} <= {*budget["missing"]}
+    assert experiment.exit_code == 3

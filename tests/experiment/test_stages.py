@@ -25,7 +25,7 @@ def contents(experiment):
     summary = json.loads(json.dumps(experiment.summary))
     summary.pop("run_id")
     for system in summary["systems"]:
-        system.pop("latency_ms")
+        del system["latency_ms"], system["queries_per_second"]
     found = {"summary": summary}
     for name in ("per_query.csv", "unscored.jsonl", "comparisons.json"):
         found[name] = (experiment.path / name).read_text()

@@ -1,0 +1,57 @@
+"""`metrics: {verify: true}`: a run's scores beside those of the reference packages."""
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from ragbench.cli import group
+from ragbench.cli.verify_experiment import verify_experiment
+from ragbench.config import load_config
+from ragbench.experiment.result import load_experiment
+
+
+@pytest.fixture
+def config(repository, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = yaml.safe_load((repository / "configs" / "quickstart.yaml").read_text())
+    found["dataset"]["path"] = str(repository / "datasets" / "example")
+    metrics = {"verify": True, "generation": ["rouge1", "bleu", "bleu.corpus", "token_f1"]}
+    found |= {"retrievers": {"bm25": {"type": "bm25"}}, "metrics": metrics}
+    (tmp_path / "exp.yaml").write_text(yaml.safe_dump(found))
+    return tmp_path / "exp.yaml"
+
+
+def test_the_largest_difference_is_printed(config):
+    done = CliRunner().invoke(group, ["run", str(config), "--quiet", "--no-judge"])
+
+    assert done.exit_code == 0, done.output
+    assert "verify: pytrec_eval: " in done.stderr
+    assert "verify: rouge-score: 70 values of 1 score computed again" in done.stderr
+    assert "verify: sacrebleu: 71 values of 2 scores computed again" in done.stderr
+    assert "verify" not in done.stdout, "the result stays what it is"
+
+
+def test_a_score_that_is_off_is_found(config, tmp_path, capsys):
+    CliRunner().invoke(group, ["run", str(config), "--quiet", "--no-judge"])
+    experiment = load_experiment(tmp_path / "runs" / "quickstart")
+    path = experiment.path / "per_query.csv"
+    lines = path.read_text().splitlines()
+    head = lines[0].split(",")
+    row = next(i for i, line in enumerate(lines) if line.startswith("bm25/extractive,"))
+    cells = lines[row].split(",")
+    cells[head.index("rouge1")] = str(float(cells[head.index("rouge1")] or 0) + 0.25)
+    path.write_text("\n".join([*lines[:row], ",".join(cells), *lines[row + 1 :]]) + "\n")
+
+    code = verify_experiment(load_config(config), load_experiment(experiment.path))
+
+    assert code == 1
+    assert "largest difference 0.25 (rouge1 of" in capsys.readouterr().err
+
+
+def test_it_reads_back_from_the_run_folder(config, tmp_path):
+    CliRunner().invoke(group, ["run", str(config), "--quiet", "--no-judge"])
+
+    saved = yaml.safe_load(
+        (tmp_path / "runs" / "quickstart" / "latest" / "config.yaml").read_text()
+    )
+    assert saved["metrics"]["verify"] is True

@@ -1,0 +1,213 @@
+"""Whole apps: asked once, scored on both sides, compared with the baseline; and controls."""
+
+import json
+
+import pytest
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.choices import Choices
+from ragbench.experiment.runner import run_experiment
+from ragbench.types import Document, Prediction
+from tests.experiment.moons import ANSWERS, CORPUS, QUERIES
+from tests.experiment.test_stages import contents, work
+
+ASKED = []
+
+
+def perfect(question):
+    """Finds the right moon, and names it."""
+    ASKED.append(question)
+    [query] = [q for q, text in QUERIES.items() if text == question]
+    gold = {"q1": "d1", "q2": "d2", "q3": "d3", "q4": "d5", "q5": "d4"}[query]
+    title, text = CORPUS[gold]
+    return Prediction(ANSWERS.get(query, ["?"])[0], [Document(gold, text, title)], queries=["moon"])
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    ASKED.clear()
+
+
+def system(experiment, name):
+    return next(s for s in experiment.summary["systems"] if s["name"] == name)
+
+
+def test_an_app_is_one_system_with_both_sides(config):
+    experiment = run_experiment(config, apps={"prod": perfect})
+
+    found = system(experiment, "prod")
+    assert found["role"] == "app"
+    assert found["scores"]["ndcg@10"]["mean"] > 0.9
+    assert found["scores"]["rouge1"]["mean"] == 1.0
+    assert found["scores"]["faithfulness"]["judge"] == "lexical"
+    assert sorted(ASKED, key=ASKED.index) == ASKED
+    assert len(ASKED) == len(QUERIES), "once for both sides"
+    rows = (experiment.path / "predictions" / "prod.jsonl").read_text().splitlines()
+    assert json.loads(rows[0])["queries"] == ["moon"]
+    assert (experiment.path / "rankings" / "prod.trec").is_file()
+
+
+def test_it_is_compared_with_the_baseline_and_its_pair(config):
+    experiment = run_experiment(config, apps={"prod": perfect})
+
+    against = {
+        family["measure"]: comparison["baseline"]
+        for family in experiment.comparisons["measures"]
+        for comparison in family["comparisons"]
+        if comparison["system"] == "prod"
+    }
+    assert (against["ndcg@10"], against["rouge1"]) == ("bm25", "bm25/extractive")
+
+
+def test_an_app_alone_is_enough(config):
+    alone = {key: value for key, value in config.items() if key not in ("retrievers", "generators")}
+
+    experiment = run_experiment(alone, apps={"prod": perfect})
+
+    assert [s["name"] for s in experiment.summary["systems"]] == ["prod"]
+    assert experiment.exit_code == 0
+
+
+def test_an_app_that_does_not_say_what_it_retrieved_has_one_side(config):
+    experiment = run_experiment(config, apps={"prod": lambda question: "Io"})
+
+    scores = system(experiment, "prod")["scores"]
+    assert "ndcg@10" not in scores
+    assert scores["rouge1"]["n"] == 4
+    assert scores["faithfulness"]["n"] == 0
+
+
+def test_a_failed_call_fails_on_both_sides(config):
+    def flaky(question):
+        if question == QUERIES["q2"]:
+            raise RuntimeError("down")
+        return perfect(question)
+
+    experiment = run_experiment(config, apps={"prod": flaky})
+
+    scores = system(experiment, "prod")["scores"]
+    assert (scores["ndcg@10"]["failed"], scores["rouge1"]["failed"]) == ({"error": 1}, {"error": 1})
+    assert experiment.exit_code == 3
+    text = (experiment.path / "unscored.jsonl").read_text()
+    assert "app 'prod': RuntimeError: down (query 'q2')" in text
+
+
+APP = "def answer(question, **options):\n    return 'Io ' + str(options)\n"
+
+
+@pytest.fixture
+def written(config, tmp_path, monkeypatch):
+    (tmp_path / "moon_app.py").write_text(APP)
+    monkeypatch.syspath_prepend(tmp_path)
+    return {**config, "apps": {"prod": {"type": "python:moon_app:answer", "version": "1"}}}
+
+
+def test_apps_in_the_config(written):
+    first = run_experiment(written)
+    second = run_experiment(written)
+
+    assert system(first, "prod")["scores"]["rouge1"]["n"] == 4
+    assert work(second) == {}
+    assert contents(first) == contents(second)
+    only = run_experiment(written, choices=Choices(only=("prod",)))
+    assert [s["name"] for s in only.summary["systems"]] == ["prod"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"apps": {"prod": {"type": "langchian"}}}, "did you mean 'langchain'"),
+        ({"apps": {"prod": {"type": "python:moon_app:nothing"}}}, "has no 'nothing'"),
+        ({"apps": [1]}, "apps"),
+        ({"controls": ["gold"]}, "controls"),
+        ({"controls": ["gold_contxt"]}, "gold_context"),
+    ],
+)
+def test_mistakes(written, change, message):
+    with pytest.raises(ConfigError, match=message):
+        run_experiment({**written, **change})
+
+
+def test_a_name_that_a_retriever_has(written):
+    written["apps"] = {"bm25": written["apps"]["prod"]}
+
+    with pytest.raises(DataError, match="would write the same file"):
+        run_experiment(written)
+
+
+def test_one_name_for_a_retriever_and_a_generator(config, tmp_path):
+    """As in the design: `saved` is a run file and a file of predictions."""
+    rows = [json.dumps({"query_id": q, "answer": "Io"}) for q in QUERIES]
+    (tmp_path / "predictions.jsonl").write_text("\n".join(rows) + "\n")
+    config = {
+        **config,
+        "retrievers": {"saved": {"type": "bm25"}},
+        "generators": {"saved": {"type": "predictions", "path": "predictions.jsonl"}},
+    }
+
+    experiment = run_experiment(config)
+
+    assert system(experiment, "saved/saved")["scores"]["rouge1"]["mean"] == 0.25
+
+
+def test_controls_by_hand(config, data):
+    """Gold passages, none, and those of another question, through a generator that quotes."""
+    seen = {}
+
+    def quotes(question, contexts):
+        seen.setdefault(question, []).append([passage.id for passage in contexts])
+        return " ".join(passage.title for passage in contexts) or "nothing"
+
+    names = ["gold_context", "no_context", "shuffled_context"]
+    config = {**config, "generators": {}, "retrievers": {"bm25": {"type": "bm25"}}}
+    experiment = run_experiment({**config, "controls": names}, generators={"quotes": quotes})
+
+    of = {s["name"]: s for s in experiment.summary["systems"] if s.get("role") == "control"}
+    assert [*of] == [f"{name}/quotes" for name in names]
+    lists = seen[QUERIES["q2"]]
+    assert ["d2", "d6"] in lists, "the relevant documents, the most relevant first"
+    assert [] in lists
+    own = {question: found[0] for question, found in seen.items()}
+    assert all(found[-1] in own.values() for found in seen.values() if len(found) == 4)
+    # q5 has no relevant document: the control does not apply, which is no failure
+    gold = of["gold_context/quotes"]["scores"]["rouge1"]
+    assert (gold["n"], gold["failed"]) == (4, {})
+    rows = {(row["control"], row["score"]): row for row in experiment.comparisons["controls"]}
+    row = rows["gold_context", "rouge1"]
+    assert row["system"] == "bm25/quotes"
+    assert row["difference"] == pytest.approx(row["mean"] - row["system_mean"])
+    assert row["interval"][0] <= row["difference"] <= row["interval"][1]
+    assert any(note.startswith("quotes: rouge1 is ") for note in experiment.summary["notes"])
+    compared = {
+        name
+        for family in experiment.comparisons["measures"]
+        for name in [*family["tied_with_best"], *(c["system"] for c in family["comparisons"])]
+    }
+    assert not compared & set(of), "no system competes with a control"
+
+
+def test_gold_needs_judgements(config, tmp_path):
+    (tmp_path / "r.jsonl").write_text('{"question": "Q?", "reference": "Io"}\n')
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text("Io is a moon.")
+    data = {"type": "records", "path": str(tmp_path / "r.jsonl"), "corpus": str(tmp_path / "docs")}
+
+    with pytest.raises(DataError, match="gold_context needs relevance judgements"):
+        run_experiment({**config, "dataset": data, "controls": ["gold_context"]})
+
+
+def test_the_delta_of_a_reranker_is_said(config, tmp_path, monkeypatch):
+    (tmp_path / "moon_order.py").write_text(
+        "def backwards(question, hits):\n    return hits[::-1]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = {"type": "python:moon_order:backwards", "retriever": "bm25", "depth": 4}
+
+    experiment = run_experiment(
+        {**config, "retrievers": {"bm25": {"type": "bm25"}, "worse": entry}}
+    )
+
+    [row] = [r for r in experiment.comparisons["over_sources"] if r["measure"] == "ndcg@10"]
+    assert (row["system"], row["over"]) == ("worse", "bm25")
+    assert row["difference"] < 0
+    assert any(n.startswith("worse over bm25: ndcg@10 -0.") for n in experiment.summary["notes"])

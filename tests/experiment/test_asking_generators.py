@@ -1,0 +1,91 @@
+"""Generators that ask models: their replies are on disk, their keys are missed before the run."""
+
+import shutil
+
+import pytest
+import yaml
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.choices import Choices
+from ragbench.experiment.runner import run_experiment
+from ragbench.testing import ChatServer
+from ragbench.testing.chat_answers import Answer
+from tests.experiment.test_stages import contents
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.005)
+
+
+@pytest.fixture
+def server():
+    with ChatServer("Io has volcanoes.", model="m") as server:
+        yield server
+
+
+def asking(config, server, **options):
+    entry = {"type": "openai", "model": "m", "base_url": server.url, **options}
+    return {**config, "generators": {"gpt": entry}, "metrics": {"generation": ["rouge1"]}}
+
+
+def test_replies_are_kept_beside_what_stages_keep(config, server, tmp_path):
+    first = run_experiment(asking(config, server), choices=Choices(judge=False))
+    sent = server.counters.requests
+    shutil.rmtree(tmp_path / "cache" / "stages")
+    second = run_experiment(asking(config, server), choices=Choices(judge=False))
+
+    assert server.counters.requests == sent > 0
+    assert contents(first) == contents(second)
+
+
+def test_another_option_asks_again(config, server):
+    run_experiment(asking(config, server), choices=Choices(judge=False))
+    sent = server.counters.requests
+    run_experiment(asking(config, server, temperature=1.0), choices=Choices(judge=False))
+
+    assert server.counters.requests == 2 * sent
+
+
+def test_a_replay_sends_nothing_and_misses_what_was_never_asked(config, server):
+    replay = Choices(judge_replay=True)
+    with pytest.raises(DataError, match="no such store of replies"):
+        run_experiment(asking(config, server), choices=replay)
+    run_experiment(asking(config, server), choices=Choices(judge=False))
+    sent = server.counters.requests
+    run_experiment(asking(config, server), choices=replay)
+
+    assert server.counters.requests == sent
+
+
+def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path):
+    generators = {"gpt": {"type": "openai", "model": "m"}}
+    path = tmp_path / "exp.yaml"
+    path.write_text(yaml.safe_dump({**config, "generators": generators}))
+
+    with pytest.raises(ConfigError, match=r"exp\.yaml:.*generators\.gpt\.api_key_env: .*not set"):
+        run_experiment(path)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_budget_holds_for_answers_too(config, server):
+    experiment = run_experiment(
+        {**asking(config, server, max_tokens=20), "budget": {"tokens": 900}},
+        choices=Choices(judge=False),
+    )
+
+    budget = experiment.summary["budget"]
+    assert budget["spent"]["tokens"] <= 900
+    assert budget["reached"]
+    assert "generate bm25/gpt" in budget["missing"]
+    assert experiment.exit_code == 3
+
+
+def test_a_refusal_is_a_failure_by_its_cause(config):
+    with ChatServer(Answer("", refusal="I will not."), model="m") as server:
+        experiment = run_experiment(asking(config, server), choices=Choices(judge=False))
+
+    [pair] = [s for s in experiment.summary["systems"] if s["name"] == "bm25/gpt"]
+    assert pair["scores"]["rouge1"]["failed"] == {"refused": 4}
