@@ -175,7 +175,7 @@ def test_the_page_on_comparing_runs(repository, tmp_path, monkeypatch):
     page = (repository / "docs" / "comparing.md").read_text(encoding="utf-8")
     shell, (shown,), (code,) = (blocks(page, kind) for kind in ("bash", "text", "python"))
     printed = []
-    for line in "".join([*shell[:2], shell[3]]).splitlines():
+    for line in "".join([*shell[:2], shell[4]]).splitlines():
         done = subprocess.run(
             [sys.executable, "-m", *shlex.split(line)], capture_output=True, text=True, check=False
         )

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.calibration.judged_rubrics import find_rubric, rubric_files
+from ragbench.data.baseline_check import Checked
 from ragbench.data.jsonl import Entry, read_jsonl
-from ragbench.data.run_folder import SUMMARY_SCHEMA, file_name, read_json, resolve_run_folder
+from ragbench.data.run_folder import file_name, resolve_run_folder
+from ragbench.data.summary_file import read_manifest, read_summary
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.judge.rubric import Rubric
@@ -108,8 +110,8 @@ def read_judged_run(path: Path) -> JudgedRun:
         DataError: There is no run, it has no verdicts, or a rubric is no longer what it was.
     """
     folder = resolve_run_folder(path)
-    summary = read_json(folder / "summary.json", SUMMARY_SCHEMA)
-    manifest = read_json(folder / "manifest.json", "ragbench.manifest/1")
+    summary = read_summary(folder)
+    manifest = read_manifest(folder)
     config = _read_config(folder)
     systems = [s for s in summary["systems"] if _file(folder, "judgements", s["name"]).is_file()]
     if not systems:
@@ -125,11 +127,11 @@ def read_judged_run(path: Path) -> JudgedRun:
     return JudgedRun(
         folder=folder,
         name=str(summary["name"]),
-        seed=int(summary["seed"]),
+        seed=Checked(folder / "summary.json", summary).whole_number("seed"),
         systems=tuple(rows),
         against=_against(systems, summary.get("baseline")),
         models=_models(systems, config),
-        data=dict(manifest["data"]),
+        data=manifest["data"],
         answers=dict.fromkeys(judged, JudgedAnswer(None, ())) | answers,
         scores=scores,
     )

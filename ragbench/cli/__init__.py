@@ -23,6 +23,7 @@ _COMMANDS = {
     "score": "Score run files as trec_eval does, or predictions against references.",
     "compare": "Compare runs with a baseline: what changed, and whether it is real.",
     "baseline": "Write a run's scores per query to one small file, to be committed.",
+    "report": "Draw the page of a run again, or of several side by side.",
     "calibrate": "Compare a judge with people: draw a sheet, then certify against its labels.",
     "list": "List components, measures, metrics and rubrics.",
     "cache": "Show or prune what is stored between runs.",

@@ -45,7 +45,7 @@ def rows_of(met: Met) -> list[Row]:
     kinds = [names for names in dict.fromkeys(having) if names]
     found = [f for kind in kinds for f, names in zip(found, having, strict=True) if names == kind]
     names = [system.name for _, _, system in found]
-    tails = _short_names([source.source for source in met.sources])
+    tails = short_names([source.source for source in met.sources])
     labels = [
         system.name if names.count(system.name) == 1 else f"{system.name} ({tails[place]})"
         for _, place, system in found
@@ -56,7 +56,7 @@ def rows_of(met: Met) -> list[Row]:
     ]
 
 
-def _short_names(sources: Sequence[str]) -> list[str]:
+def short_names(sources: Sequence[str]) -> list[str]:
     """Cut paths to as many of their last parts as tell them apart; number what is the same."""
     parts = [source.replace("\\", "/").rstrip("/").split("/") for source in sources]
     for length in range(1, max(map(len, parts)) + 1):

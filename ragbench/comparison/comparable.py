@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ragbench.comparison.matching import choose_measures, match_systems
+from ragbench.comparison.matching import choose_measures, keep_systems, match_systems
 from ragbench.comparison.scored import ScoredSystems
 from ragbench.comparison.systems import SystemScores
 from ragbench.errors import DataError
@@ -45,6 +45,7 @@ def meet(
     *,
     measures: Sequence[str] | None = None,
     intersect: bool = False,
+    alone: bool = False,
 ) -> Met:
     """Match the systems of base and runs, and put their queries into one order.
 
@@ -53,13 +54,15 @@ def meet(
         runs: The others; none where the systems of one source are compared with each other.
         measures: Names of scores; None takes all that base and runs share.
         intersect: Compare the common queries where the sets differ, and count the others.
+        alone: Keep the systems that only one source has; nothing is the base of theirs.
 
     Raises:
         DataError: Signatures, data or query sets differ, or nothing meets; all that differs.
         OptionError: A measure that nobody has.
     """
     sources = (base, *runs)
-    groups = match_systems(base, runs) if runs else {name: (name,) for name in base.systems}
+    kept = alone or not runs
+    groups = keep_systems(sources) if kept else match_systems(base, runs)
     members = [
         (source, source.systems[name])
         for group in groups.values()
@@ -67,9 +70,9 @@ def meet(
         if name is not None
     ]
     if len(members) < 2:
-        alone = ", ".join(system.name for _, system in members) or "nothing"
+        only = ", ".join(system.name for _, system in members) or "nothing"
         raise DataError(
-            f"only {alone} to compare", file=base.source, allowed="a second run to compare it with"
+            f"only {only} to compare", file=base.source, allowed="a second run to compare it with"
         )
     chosen = choose_measures(members, measures)
     taken, left_out = _common_queries(sources, chosen, intersect)

@@ -26,6 +26,18 @@ def match_systems(
     return {name: (name, *(found.get(name) for found in matches)) for name in wanted}
 
 
+def keep_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None, ...]]:
+    """Match systems by name, those of a single source as well; one system each meet."""
+    if all(len(source.systems) == 1 for source in sources):
+        alone = [next(iter(source.systems)) for source in sources]
+        return {alone[0]: tuple(alone)}
+    names = dict.fromkeys(name for source in sources for name in source.systems)
+    return {
+        name: tuple(name if name in source.systems else None for source in sources)
+        for name in names
+    }
+
+
 def in_order(sources: Sequence[ScoredSystems]) -> list[ScoredSystems]:
     """Put runs first: they have the order of their config, where baseline files are sorted."""
     return sorted(sources, key=lambda source: not source.facts)

@@ -97,7 +97,8 @@ def needs_qrels(source: Source) -> bool:
         return False
     with path.open("rb") as stream:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
-    return not start.startswith((b"{", b"["))
+    # a merge may leave its mark in the first line of a baseline file
+    return not start.startswith((b"{", b"[", b"<<<<<<<"))
 
 
 def _read_run(path: Path, shown: str) -> ScoredSystems:

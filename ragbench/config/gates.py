@@ -181,6 +181,9 @@ class _Check:
         item, members = self.item.get("system"), self.known.context.members
         if item is None or item.value is None:
             return
+        if item.value == ():
+            self._wrong("system", "an empty list names no system", some_of(self.known.systems))
+            return
         parts = item.items or (item,)
         names = [str(part.value) for part in parts]
         self.systems = [each for name in names for each in members.get(name, (name,))]

@@ -1,4 +1,4 @@
-"""What a baseline file may hold, checked field by field, with the path of what is wrong."""
+"""Baseline files and summaries checked field by field, with the path of what is wrong."""
 
 from __future__ import annotations
 
@@ -49,6 +49,22 @@ class Checked:
         inner = Checked(self.file, self._field(key), f"{self.path}.{key}" if self.path else key)
         inner.fields  # noqa: B018 - an error here and now if it is none
         return inner
+
+    def items(self, key: str) -> list[Checked]:
+        """Return the objects of a list inside this one."""
+        found = self._of_type(key, list, "a list of objects")
+        path = f"{self.path}.{key}" if self.path else key
+        inner = [Checked(self.file, each, f"{path}.{i}") for i, each in enumerate(found)]
+        for each in inner:
+            each.fields  # noqa: B018 - an error here and now if it is none
+        return inner
+
+    def truth(self, key: str) -> bool:
+        """Return a field that is true or false."""
+        found = self._field(key)
+        if not isinstance(found, bool):
+            raise self.error(f"'{key}' is {kind(found)}", allowed="true or false")
+        return found
 
     def text(self, key: str) -> str:
         """Return a field that must be text."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragbench.data.jsonl import no_constant
 from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, point_at
 from ragbench.registry import nearest
@@ -138,10 +140,12 @@ def read_json(path: Path, schema: str) -> dict[str, Any]:
         DataError: It is missing, not JSON, or of another schema.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=no_constant)
     except FileNotFoundError as error:
         raise DataError("no such file", file=path) from error
-    except ValueError as error:
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+    except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON: {error}", file=path) from error
     found = value.get("schema") if isinstance(value, dict) else None
     if found != schema:
@@ -161,15 +165,25 @@ def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
             rows = list(csv.DictReader(stream, strict=True))
     except FileNotFoundError as error:
         raise DataError("no such file", file=path) from error
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
     except csv.Error as error:
         raise DataError(f"not CSV: {error}", file=path) from error
     table: dict[str, dict[str, dict[str, float | None]]] = {}
     for number, row in enumerate(rows, start=2):
         try:
             system, query = row.pop("system"), row.pop("query_id")
-            values = {name: float(cell) if cell else None for name, cell in row.items()}
+            values = {name: _number(cell) if cell else None for name, cell in row.items()}
         except (KeyError, TypeError, ValueError) as error:
             allowed = "system, query_id, and numbers or empty cells"
             raise DataError(f"row: {error}", file=path, line=number, allowed=allowed) from error
         table.setdefault(system, {})[query] = values
     return table
+
+
+def _number(cell: str) -> float:
+    """A cell as a number; NaN is no score, and an infinite one would spoil every mean."""
+    value = float(cell)
+    if not math.isfinite(value):
+        raise ValueError(f"found {cell!r}")
+    return value

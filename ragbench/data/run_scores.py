@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from ragbench.data.run_folder import (
-    SUMMARY_SCHEMA,
-    read_json,
     read_per_query,
     resolve_run_folder,
 )
 from ragbench.data.stored_scores import StoredScore, StoredScores, StoredSystem
+from ragbench.data.summary_file import read_manifest, read_summary
 from ragbench.errors import DataError
 from ragbench.registry import shown
 from ragbench.types import Cause
@@ -35,12 +34,12 @@ def read_run_scores(path: str | Path) -> StoredScores:
         DataError: There is no run, or its files are not what they should be.
     """
     folder = resolve_run_folder(Path(path))
-    summary = read_json(folder / "summary.json", SUMMARY_SCHEMA)
-    manifest = read_json(folder / "manifest.json", "ragbench.manifest/1")
+    summary = read_summary(folder)
+    fingerprints = read_manifest(folder)["data"]
     cells = read_per_query(folder / "per_query.csv")
     causes = _read_causes(folder / "unscored.jsonl")
     try:
-        data = {part: manifest["data"][part] for part in _IDENTIFYING if part in manifest["data"]}
+        data = {part: fingerprints[part] for part in _IDENTIFYING if part in fingerprints}
         query_ids = list(next(iter(cells.values()), {}))
         systems = [
             _system(each, query_ids, cells, causes, folder / "per_query.csv")
@@ -61,6 +60,8 @@ def _read_causes(path: Path) -> Causes:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise DataError("no such file", file=path, allowed="a whole run folder") from error
+    except UnicodeDecodeError as error:
+        raise DataError("not UTF-8", file=path, allowed="a file of ragbench run") from error
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)

@@ -39,7 +39,7 @@ def build_retriever(name: str, component: Component | None, live: Any) -> Any:
     if component.type.startswith(PYTHON):
         made: Any = as_retriever(component.cls, component.options, owner)
     else:
-        made = _make(component)
+        made = _make(component, "retrievers")
     if component.chunk is None:
         return made
     try:
@@ -53,7 +53,7 @@ def _build_reranker(name: str, component: Component) -> Reranked:
     if component.type.startswith(PYTHON):
         made = as_reranker(component.cls, component.options, f"reranker '{name}'")
     else:
-        made = _make(component)
+        made = _make(component, "retrievers")
     return Reranked(made, component.retriever or "", component.depth)
 
 
@@ -64,7 +64,7 @@ def build_generator(name: str, component: Component | None, live: Any) -> Any:
         return as_generator(live, {}, owner)
     if component.type.startswith(PYTHON):
         return as_generator(component.cls, component.options, owner)
-    return _make(component)
+    return _make(component, "generators")
 
 
 def build_app(name: str, component: Component | None, live: Any) -> Any:
@@ -74,15 +74,15 @@ def build_app(name: str, component: Component | None, live: Any) -> Any:
         return as_app(live, {}, owner)
     if component.type.startswith(PYTHON):
         return as_app(component.cls, component.options, owner)
-    return _make(component)
+    return _make(component, "apps")
 
 
-def _make(component: Component) -> Any:
+def _make(component: Component, kind: str) -> Any:
     """Make a built-in component; an option that it refuses is an error at its entry."""
     try:
         return component.cls(**component.options)
     except OptionError as error:
-        raise _at(error, component.place, component.name) from error
+        raise _at(error, component.place, f"{kind}.{component.name}") from error
 
 
 def checked_metric(named: NamedMetric) -> Metric:

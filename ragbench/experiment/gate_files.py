@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.read_scored import read_scored
+from ragbench.comparison.read_scored import needs_qrels, read_scored
 from ragbench.comparison.scored import ScoredSystems
 from ragbench.config.gate_block import COSTS, Gate
 from ragbench.config.known_scores import canonical
@@ -45,6 +45,7 @@ def read_gate_files(gates: Sequence[Gate]) -> GateFiles:
                 _check_certificate(gate, certificates[gate.file])
             else:
                 if gate.file not in references:
+                    _refuse_run_file(gate.file)
                     references[gate.file] = read_scored(gate.file, name=gate.against)
                 _check_reference(gate, references[gate.file])
         except DataError as error:
@@ -107,6 +108,13 @@ def at_gate(
         source=place.source,
         width=place.width,
     )
+
+
+def _refuse_run_file(path: Path) -> None:
+    """A gate has no place for the judgements that a TREC run would need."""
+    if needs_qrels(path):
+        allowed = "a file of ragbench baseline, or a run folder"
+        raise DataError("no baseline file", file=path, allowed=allowed)
 
 
 def _check_certificate(gate: Gate, certificate: Mapping[str, Any]) -> None:

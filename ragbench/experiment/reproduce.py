@@ -10,11 +10,10 @@ from typing import Any
 
 from ragbench.config import load_config
 from ragbench.data.run_folder import (
-    MANIFEST_SCHEMA,
-    read_json,
     read_per_query,
     resolve_run_folder,
 )
+from ragbench.data.summary_file import read_manifest
 from ragbench.errors import DataError
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.progress import Progress
@@ -49,7 +48,7 @@ def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
     """
     # resolved now: `latest` will point at the new run
     folder = resolve_run_folder(run).resolve()
-    manifest = read_json(folder / "manifest.json", MANIFEST_SCHEMA)
+    manifest = read_manifest(folder)
     if live := manifest.get("live"):
         raise DataError(
             f"the run had live objects: {', '.join(live)}",
@@ -63,7 +62,7 @@ def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
         again = run_experiment(
             config, choices=choices, progress=progress, stage_folder=Path(stages)
         )
-    new = read_json(again.path / "manifest.json", MANIFEST_SCHEMA)
+    new = read_manifest(again.path)
     return Reproduction(
         folder,
         again,

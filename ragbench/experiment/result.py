@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.data.run_folder import (
-    SUMMARY_SCHEMA,
     read_json,
     read_per_query,
     resolve_run_folder,
 )
+from ragbench.data.summary_file import read_summary
 from ragbench.errors import (
     EXIT_BAD_INPUT,
     EXIT_GATE_FAILED,
@@ -93,6 +93,6 @@ def load_experiment(path: str | Path) -> Experiment:
     folder = resolve_run_folder(Path(path))
     return Experiment(
         folder.resolve(),
-        read_json(folder / "summary.json", SUMMARY_SCHEMA),
+        read_summary(folder),
         read_json(folder / "comparisons.json", "ragbench.comparison/1"),
     )

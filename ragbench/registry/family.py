@@ -99,7 +99,7 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a module of the user's may raise anything, also SystemExit
-        where = ", ".join(map(str, [*search, "installed packages"]))
+        where = ", ".join(dict.fromkeys(map(str, [*search, "installed packages"])))
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"cannot import '{module_name}': {reason} (looked in {where})") from error
     try:

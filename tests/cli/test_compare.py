@@ -293,3 +293,12 @@ def test_evaluations_of_texts_are_compared():
 def test_anything_else_is_refused(wrong):
     with pytest.raises(rb.DataError, match="allowed: a path, an experiment, or what evaluate_run"):
         rb.compare(wrong, wrong)
+
+
+def test_a_merge_conflict_in_the_first_line_is_named(runs):
+    (runs / "merged.json").write_text("<<<<<<< ours\n{}\n=======\n[]\n>>>>>>> theirs\n")
+
+    _, err = ragbench("compare", "merged.json", "runs/new", cwd=runs, code=2)
+
+    said = "conflict of a merge; allowed: the baseline written again"
+    assert err == f"merged.json:1: {said}\n"

@@ -240,3 +240,34 @@ def test_the_baseline_may_be_a_system_of_the_records(tmp_path, monkeypatch):
     assert pairs(rb.run_experiment(named)) == [("one", "two")]
     with pytest.raises(rb.OptionError, match="did you mean 'two'"):
         rb.run_experiment({**config, "statistics": {"baseline": "twoo"}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        pytest.param(
+            {"retrievers": {"bm25": {"type": "bm25"}, "x": {"type": "fusion", "retrievers": []}}},
+            "retrievers.x.retrievers: found []; allowed: two retrievers or more",
+            id="the path starts at the top of the config",
+        ),
+        pytest.param(
+            {"gates": [{"measure": "map", "system": [], "min": 0.1}]},
+            "gates.0.system: an empty list names no system",
+            id="nobody is not everybody",
+        ),
+        pytest.param(
+            {"gates": [{"measure": "map", "against": "old.trec", "max_drop": 0.1}]},
+            "no baseline file; allowed: a file of ragbench baseline, or a run folder",
+            id="no advice that a config cannot follow",
+        ),
+    ],
+)
+def test_a_mistake_says_where_it_is_and_what_helps(config, tmp_path, changes, said):
+    (tmp_path / "old.trec").write_text("q1 Q0 d1 1 2.0 old\n")
+    if "gates" in changes and "against" in changes["gates"][0]:
+        changes["gates"][0]["against"] = str(tmp_path / "old.trec")
+
+    with pytest.raises(rb.ConfigError) as caught:
+        rb.run_experiment({**config, **changes})
+
+    assert said in str(caught.value)

@@ -1,0 +1,139 @@
+"""`ragbench report` as users call it: the page of a run again, and several side by side."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ragbench as rb
+
+QUERIES = [f"q{n}" for n in range(12)]
+
+
+def ragbench(*arguments, cwd, code=0):
+    """Run the real command; return what it printed on stdout, and on stderr."""
+    command = [sys.executable, "-m", "ragbench", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+def retriever(rank):
+    """Find the document of a question at a rank."""
+    return lambda question, top_k: [f"x{n}" for n in range(rank - 1)] + [f"d{question}"]
+
+
+def experiment(folder, name, retrievers, judged=QUERIES):
+    """Run an experiment whose scores can be said beforehand."""
+    data = folder / f"{name}-data"
+    (data / "qrels").mkdir(parents=True)
+    rows = [json.dumps({"_id": q, "text": q}) for q in QUERIES]
+    (data / "queries.jsonl").write_text("\n".join(rows))
+    (data / "corpus.jsonl").write_text(
+        "\n".join(json.dumps({"_id": f"d{q}", "title": "", "text": q}) for q in QUERIES)
+    )
+    lines = ["query-id\tcorpus-id\tscore", *(f"{q}\td{q}\t1" for q in judged)]
+    (data / "qrels" / "test.tsv").write_text("\n".join(lines))
+    config = {
+        "name": name,
+        "dataset": {"type": "beir", "path": str(data), "split": "test"},
+        "metrics": {"retrieval": {"top_k": 10, "measures": ["mrr@10"]}},
+        "output": str(folder / "runs"),
+    }
+    return rb.run_experiment(config, retrievers=retrievers)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two runs over the same questions: `ours` is worse in the second, `new` is only there."""
+    experiment(tmp_path, "old", {"ours": retriever(1), "theirs": retriever(2)})
+    experiment(tmp_path, "now", {"ours": retriever(4), "new": retriever(2)})
+    return tmp_path / "runs"
+
+
+def test_the_page_of_one_run_is_the_page_that_the_run_wrote(runs):
+    folder = (runs / "old" / "latest").resolve()
+    pages = {name: (folder / name).read_bytes() for name in ("report.html", "report.md")}
+    for name in pages:
+        (folder / name).write_text("spoilt")
+
+    out, _ = ragbench("report", "runs/old", cwd=runs.parent)
+
+    assert {name: (folder / name).read_bytes() for name in pages} == pages
+    assert out.splitlines() == [f"report: {folder / name}" for name in pages]
+
+
+def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
+    ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
+
+    page = (runs.parent / "both.md").read_text()
+    assert page.startswith("ragbench: old and now: ours (old), the baseline, is best on mrr@10")
+    table = [line for line in page.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
+    values = {row[0]: row[1].split(" ")[0] for row in rows[2:6]}
+    assert values == {
+        "ours (old)": "**1.00**",
+        "theirs": "0.500",
+        "ours (now)": "0.250",
+        "new": "0.500",
+    }
+    against = {row[0]: row[1] for row in rows[8:12]}
+    assert against["ours (now)"].startswith("-0.750 [")
+    assert against["ours (now)"].endswith("worse")
+    assert "ours (now): -" not in against["new"], "nothing in the first run is its base"
+
+
+def test_runs_over_other_judgements_are_shown_and_not_compared(runs, tmp_path):
+    experiment(tmp_path, "less", {"ours": retriever(1)}, judged=QUERIES[:6])
+
+    ragbench("report", "runs/old", "runs/less", "-o", "both.html", cwd=tmp_path)
+    ragbench("report", "runs/old", "runs/less", "-o", "both.md", cwd=tmp_path)
+
+    page = (tmp_path / "both.md").read_text()
+    assert "3 systems have mrr@10; they were not compared" in page
+    assert "warning: not compared: queries: 6 of 12 in runs/old are not in runs/less" in page
+    assert "worse" not in page
+    assert "**" not in page
+    assert "ours (less)" in (tmp_path / "both.html").read_text()
+
+
+def test_the_same_run_twice_is_told_apart(runs):
+    ragbench("report", "runs/old", "runs/old", "-o", "both.md", cwd=runs.parent)
+
+    page = (runs.parent / "both.md").read_text()
+    assert "identical" in page
+    assert "| ours (runs/old #&#8288;2) | +0.000 [" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Missing argument 'RUN...'"),
+        (["runs/odl"], "runs/odl: no run here; did you mean 'old'?"),
+        (["runs/old", "runs/now"], "several runs are one page: say where with -o"),
+        (["runs/old", "-o", "page.pdf"], "-o page.pdf: a page ends in .html or .md"),
+        (["runs/old", "-o", "runs/x.md/y.md"], "runs/x.md/y.md: cannot be written"),
+    ],
+)
+def test_mistakes_are_one_line(runs, arguments, said):
+    (runs / "x.md").write_text("a file")
+
+    _, err = ragbench("report", *arguments, cwd=runs.parent, code=2)
+
+    assert said in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ["summary.json", "comparisons.json"])
+@pytest.mark.parametrize("text", ["", "[]", "{", "\ud800", '{"schema": 1}', "[" * 100_000])
+def test_a_spoilt_file_is_named(runs, name, text):
+    folder = Path(shutil.copytree((runs / "old" / "latest").resolve(), runs / "spoilt"))
+    (folder / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+
+    _, err = ragbench("report", "runs/spoilt", cwd=runs.parent, code=2)
+
+    assert err.startswith(f"runs/spoilt/{name}: ")
+    assert len(err.splitlines()) == 1
