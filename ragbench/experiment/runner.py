@@ -19,6 +19,7 @@ from ragbench.errors import NotBuiltYet
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import PlannedJudge
+from ragbench.experiment.early_stopping import judge_in_looks, stops_early
 from ragbench.experiment.fill import fill_judgements
 from ragbench.experiment.generation import Answers, given_answers, passages_of
 from ragbench.experiment.judging import (
@@ -135,6 +136,7 @@ class _Runner:
         for name in self.plan.systems:
             self._rank(name)
         gold = self._gold()
+        self._judge_in_looks()
         for name, ranking in self.results.rankings.items():
             self._run_retriever(name, ranking, gold)
         for name in self.plan.given:
@@ -160,8 +162,27 @@ class _Runner:
     def _judge_rows(self, answers: Answers, rows: Sequence[int]) -> None:
         items = judged_items(answers, self.plan.queries, self.plan.collection.answers)
         for name, judge in self.plan.judges.items():
-            if judge.rubrics:
+            if judge.rubrics and not stops_early(judge):
                 self.scores.verdicts(f"judge {answers.name} ({name})", items, name, judge, rows)
+
+    def _judge_in_looks(self) -> None:
+        """Let the judges that may stop early look at all systems side by side."""
+        early = [name for name, judge in self.plan.judges.items() if stops_early(judge)]
+        if not early:
+            return
+        for retriever, generator in self.plan.pairs:
+            outcomes = self.results.rankings[retriever].outcomes
+            answers = self._answers(retriever, outcomes, generator)
+            self.results.answers[answers.name] = answers
+        for name in self.plan.given:
+            given = self.plan.collection.given[name]
+            self.results.answers[name] = given_answers(name, self.plan.queries, given)
+        for name in early:
+            found = judge_in_looks(
+                self.plan, self.scores, list(self.results.answers.values()), name
+            )
+            self.results.early[name] = found
+            self.results.notes.append(found.note(name))
 
     def _rank(self, name: str) -> None:
         plan, rules = self.plan, self.plan.config.metrics.retrieval
@@ -205,7 +226,8 @@ class _Runner:
                 self._run_pair(ranking, generator)
 
     def _run_pair(self, ranking: Ranked, generator: str) -> None:
-        answers = self._answers(ranking.name, ranking.outcomes, generator)
+        known = self.results.answers.get(f"{ranking.name}/{generator}")
+        answers = known or self._answers(ranking.name, ranking.outcomes, generator)
         self._score_answers(answers, ranking.name, generator)
 
     def _answers(
@@ -245,10 +267,14 @@ class _Runner:
         )
 
     def _judge(self, answers: Answers, name: str, judge: PlannedJudge) -> Judged:
-        before = totals_of(judge)
-        judged = self.scores.by_judge(answers, name, judge)
-        uses = self.results.judge_uses.setdefault(answers.name, {})
-        uses[name] = use_of(judge, judged, before)
+        before, early = totals_of(judge), self.results.early.get(name)
+        if early is None:
+            judged = self.scores.by_judge(answers, name, judge)
+            use = use_of(judge, judged, before)
+        else:
+            judged = early.judged[answers.name]
+            use = replace(use_of(judge, judged, before), paid=early.paid[answers.name])
+        self.results.judge_uses.setdefault(answers.name, {})[name] = use
         self.results.warnings += warnings_on(answers.name, name, judge, judged)
         return judged
 
