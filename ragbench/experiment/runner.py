@@ -44,6 +44,7 @@ from ragbench.experiment.session import run_in
 from ragbench.experiment.shelf import Shelves
 from ragbench.experiment.spending import spending_of
 from ragbench.experiment.stages import Stages
+from ragbench.experiment.variance import add_variance
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.score.judge.columns import Judged
@@ -293,6 +294,6 @@ class _Runner:
                 )
             return found
 
-        found = self.scores.compared(parts, compare)
+        found = add_variance(self.scores.compared(parts, compare), plan, self.results)
         entries = [entry for each in self.results.preferences for entry in each.entries]
         return {**found, **({"preferences": entries} if entries else {})}
