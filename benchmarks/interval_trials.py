@@ -11,6 +11,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragbench.comparison.gates import ENOUGH_QUERIES, decide_drop
 from ragbench.comparison.paired import Method
@@ -18,8 +19,9 @@ from ragbench.comparison.paired_scores import PairedScores
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import difference_interval, t_quantile
-from ragbench.types import BoolArray, FloatArray
+from ragbench.types import FloatArray
 
+BoolArray = NDArray[np.bool_]
 Draw = Callable[[np.random.Generator, tuple[int, int]], FloatArray]
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000)
