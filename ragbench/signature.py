@@ -76,6 +76,16 @@ def _word(value: Any) -> str:
     return text.replace("|", "%7C").replace("\n", "%0A")
 
 
+def order_key(seed: int, identifier: str) -> str:
+    """Return what sorts identifiers into an order that depends on them and the seed alone.
+
+    Example:
+        >>> sorted(["q1", "q2", "q3"], key=lambda query: order_key(13, query))
+        ['q3', 'q1', 'q2']
+    """
+    return fingerprint([str(seed), identifier])
+
+
 def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
     """Return the first hexadecimal digits of a SHA-256 over pieces of content.
 

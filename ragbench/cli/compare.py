@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -82,6 +84,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     alone: its systems are compared with its own baseline. What depends on other data, options or
     judges is refused, with what differs.
     """
+    from ragbench.cli.github import report_to_github
     from ragbench.cli.score_output import write_result
     from ragbench.experiment.compare import compare
     from ragbench.report.comparison.base import gate_line
@@ -96,6 +99,8 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     for gate in found.gates:
         if gate["verdict"] != "pass":
             click.echo(f"{_WORDS[gate['verdict']]}: {gate_line(gate)}", err=True)
+    page, gates = partial(_render, found, "markdown"), {"gates": found.gates}
+    report_to_github(page, gates, None, os.environ)
     return found.exit_code(strict=strict)
 
 

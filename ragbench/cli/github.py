@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,17 @@ import click
 
 
 def report_to_github(
+    report: Callable[[], str],
     summary: Mapping[str, Any],
-    comparisons: Mapping[str, Any],
-    config: Path,
+    config: Path | None,
     environment: Mapping[str, str],
 ) -> None:
     """Append the summary of the step and annotate the gates; nothing outside of GitHub.
 
     Args:
-        summary: The content of summary.json.
-        comparisons: The content of comparisons.json.
-        config: The YAML file.
+        report: Makes the page in Markdown.
+        summary: The content of summary.json, or the `gates` alone.
+        config: The YAML file; None where the gates are from the command line.
         environment: `GITHUB_STEP_SUMMARY` names the file that a step's summary is appended to;
             annotations are printed, on stderr, where `GITHUB_ACTIONS` is `true`.
 
@@ -31,7 +31,7 @@ def report_to_github(
     from ragbench.report.github import annotate, step_summary
 
     if target := environment.get("GITHUB_STEP_SUMMARY"):
-        data = step_summary(summary, comparisons).encode("utf-8", "backslashreplace")
+        data = step_summary(report()).encode("utf-8", "backslashreplace")
         try:
             with Path(target).open("ab") as stream:
                 stream.write(data)
@@ -39,7 +39,8 @@ def report_to_github(
             found = f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}"
             raise DataError(found, file=target) from error
     if environment.get("GITHUB_ACTIONS") == "true":
-        for line in annotate(summary, _in_repository(config, environment)):
+        file = None if config is None else _in_repository(config, environment)
+        for line in annotate(summary, file):
             click.echo(line, err=True)
 
 

@@ -80,6 +80,7 @@ def command(
     from ragbench.experiment.choices import Choices
     from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
+    from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
     from ragbench.report.table import render_terminal
     from ragbench.secrets import redact
@@ -119,7 +120,8 @@ def command(
             report=_shown(experiment.path),
         )
         click.echo(tables)
-    report_to_github(experiment.summary, experiment.comparisons, config, os.environ)
+    summary, comparisons = experiment.summary, experiment.comparisons
+    report_to_github(lambda: render_markdown(summary, comparisons), summary, config, os.environ)
     code = exit_code_of(experiment.summary, strict=strict)
     if checked.metrics.verify:
         from ragbench.cli.verify_experiment import verify_experiment

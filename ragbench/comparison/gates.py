@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ragbench.comparison.looks import look_confidence, look_of, paired_interval
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
 from ragbench.stats import (
     DifferenceInterval,
-    difference_interval,
     queries_needed,
 )
 from ragbench.types import FloatArray
@@ -29,6 +29,11 @@ Decide = Literal["interval", "mean"]
 
 ENOUGH_CLUSTERS = 10
 """Fewer say too little of how clusters differ."""
+ENOUGH_QUERIES = 12
+"""Fewer decide no small margin, unless the systems are identical on them: ten total losses would,
+and ten queries that a release is stopped for should be looked at by a person."""
+SMALL_MARGIN = 0.05
+"""Up to this share of the score's range a margin is small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ def decide_drop(
     interval that comparisons print: pass where L > -max_drop, fail where U < -max_drop, else
     undecided, with the queries that it would take. No difference on any query passes. Queries that
     failed count at their worst and at their best: a verdict that they could turn is undecided.
-    Clusters, where there are any, are the unit; fewer than 10 are undecided.
+    Clusters, where there are any, are the unit; fewer than 10 are undecided. Fewer than 12 queries
+    decide no margin up to a twentieth of the range.
 
     Args:
         pairs: The two columns.
@@ -134,17 +140,12 @@ def _by_interval(
     d: FloatArray, pairs: PairedScores, max_drop: float, method: Method
 ) -> GateVerdict:
     """Rule G on differences of which up is better, NaN where there is none."""
-    kept = ~np.isnan(d)
-    found = difference_interval(
-        d[kept],
-        range=pairs.range,
-        confidence=method.confidence,
-        clusters=None if pairs.clusters is None else np.asarray(pairs.clusters)[kept],
-        resamples=method.resamples,
-        seed=method.seed,
-    )
+    look = look_of(pairs.system, pairs.baseline)
+    clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
+    found = paired_interval(d, method, range=pairs.range, clusters=clusters, look=look)
     facts = _facts(found, pairs.sign)
-    if found.n_changed == 0:
+    # what did not change on the first queries may change on those that nobody judged
+    if found.n_changed == 0 and not (look is not None and look.stopped):
         return GateVerdict("pass", _identical(found, max_drop, pairs.range, method), facts)
     if found.n_clusters is not None and found.n_clusters < ENOUGH_CLUSTERS:
         few = f"{found.n_clusters} clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
@@ -153,12 +154,16 @@ def _by_interval(
         few = f"only {found.n_changed} of {found.n} queries changed, and the score has no bound"
         return GateVerdict("undecided", few, facts)
     interval = _shown_interval(found, pairs.sign)
+    unit = "queries" if found.n_clusters is None else "clusters"
+    needed = _needed(found, max_drop, look_confidence(look, method.confidence))
+    if found.n_units < ENOUGH_QUERIES and max_drop <= SMALL_MARGIN * _width(pairs.range):
+        few = f"fewer than {ENOUGH_QUERIES} {unit} decide no margin as small as {max_drop:g}"
+        why = f"{interval}: {few}; {_shown_needed(needed, unit)}"
+        return GateVerdict("undecided", why, {**facts, "queries_needed": needed})
     if found.lower > -max_drop:
         return GateVerdict("pass", f"{interval}: no drop by {max_drop:g} or more", facts)
     if found.upper < -max_drop:
         return GateVerdict("fail", f"{interval}: a drop by more than {max_drop:g}", facts)
-    needed = _needed(found, max_drop, method.confidence)
-    unit = "queries" if found.n_clusters is None else "clusters"
     why = f"{interval} holds a drop by {max_drop:g}; {_shown_needed(needed, unit)}"
     return GateVerdict("undecided", why, {**facts, "queries_needed": needed})
 
@@ -207,12 +212,16 @@ def _identical(
     why = f"identical on all {found.n} queries" if found.n > 1 else "identical on the only query"
     # with so many unchanged ones, changes in a larger share of all would have shown
     limit = -math.log((1 - method.confidence) / 2)
-    if n * max_drop >= limit * (score_range[1] - score_range[0]):
+    if n * max_drop >= limit * _width(score_range):
         return why
     share = limit / n
     if share >= 1:
         return f"{why}, too few to exclude changes in others"
     return f"{why}; excludes changes in more than {share:.2g} of all {unit}"
+
+
+def _width(score_range: tuple[float, float]) -> float:
+    return score_range[1] - score_range[0]
 
 
 def _needed(found: DifferenceInterval, max_drop: float, confidence: float) -> dict[str, int | None]:

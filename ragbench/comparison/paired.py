@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ragbench.comparison.family import Correction, Test, adjust_family
-from ragbench.comparison.pairs import Pair, having, pair_systems
+from ragbench.comparison.looks import look_confidence, paired_interval, which_differ
+from ragbench.comparison.pairs import Pair, having, pair_columns, pair_systems
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores
-from ragbench.score.base import ScoreColumn
+from ragbench.score.base import Look
 from ragbench.stats import (
     cluster_sums,
-    difference_interval,
     effect_size,
     effect_size_interval,
     minimum_detectable_difference,
@@ -129,6 +129,8 @@ def _best(
     higher = columns[0].direction == "higher"
     names = list(systems)
     best = names[int(np.nanargmax(means if higher else -means))]
+    if any(column.look is not None for column in columns):
+        return best, _tied_early(best, name, systems, method, clusters)
     mask = tied_with_best(
         np.column_stack([column.values for column in columns]),
         higher_is_better=higher,
@@ -140,10 +142,45 @@ def _best(
     return best, [each for each, tied in zip(names, mask, strict=True) if tied]
 
 
+def _tied_early(
+    best: str,
+    name: str,
+    systems: Mapping[str, SystemScores],
+    method: Method,
+    clusters: Labels | None,
+) -> list[str]:
+    """The best, and those that the intervals of the judge's last look do not tell from it."""
+    pairs = [pair_columns(name, other, systems[best]) for other in systems.values()]
+    others = [pair for pair in pairs if pair.system != best]
+    differ = which_differ(_early(others), method, clusters)
+    told = {pair.system for pair, differs in zip(others, differ, strict=True) if differs}
+    return [system for system in systems if system not in told]
+
+
+def _early(family: Sequence[Pair]) -> list[tuple[FloatArray, Look, tuple[float, float]]]:
+    """What decides the pairs whose judge looked early."""
+    return [
+        (pair.differences, pair.look, (pair.column.low, pair.column.high))
+        for pair in family
+        if pair.look is not None
+    ]
+
+
 def _compare(
     family: Sequence[Pair], method: Method, clusters: Labels | None
 ) -> list[dict[str, Any]]:
-    """Test the pairs as one family; a query that one of the two has no score for is left out."""
+    """Test the pairs; a query that one of the two has no score for is left out.
+
+    Those whose judge looked early are a family of their own, which no p-value decides.
+    """
+    early = [pair for pair in family if pair.look is not None]
+    others = [pair for pair in family if pair.look is None]
+    made = iter(_test(others, method, clusters)), iter(_decide_early(early, method, clusters))
+    return [next(made[pair.look is not None]) for pair in family]
+
+
+def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> list[dict[str, Any]]:
+    """Test the pairs as one family."""
     if not family:
         return []
     table = np.column_stack([pair.differences for pair in family])
@@ -160,7 +197,7 @@ def _compare(
         {
             "system": pair.system,
             "baseline": pair.baseline,
-            **describe(pair.differences, pair.column, method, clusters),
+            **describe(pair, method, clusters),
             "test": test,
             "resamples": found.resamples if test == "randomization" else None,
             "p": finite(p),
@@ -173,28 +210,45 @@ def _compare(
     ]
 
 
-def describe(
-    differences: FloatArray, column: ScoreColumn, method: Method, clusters: Labels | None
-) -> dict[str, Any]:
+def _decide_early(
+    family: Sequence[Pair], method: Method, clusters: Labels | None
+) -> list[dict[str, Any]]:
+    """Decide by the intervals of the judge's last look."""
+    triples = _early(family)
+    differ = which_differ(triples, method, clusters)
+    return [
+        {
+            "system": pair.system,
+            "baseline": pair.baseline,
+            **describe(pair, method, clusters),
+            "test": "betting" if look.always_valid else "sequential",
+            "resamples": None,
+            "p": None,
+            "p_adjusted": None,
+            "differs": differs,
+        }
+        for pair, (_, look, _), differs in zip(family, triples, differ, strict=True)
+    ]
+
+
+def describe(pair: Pair, method: Method, clusters: Labels | None) -> dict[str, Any]:
     """Describe the differences of the queries that both have: how large, how sure, of how many."""
-    compared = ~np.isnan(differences)
-    d, labels = differences[compared], None if clusters is None else clusters[compared]
+    compared = ~np.isnan(pair.differences)
+    d, labels = pair.differences[compared], None if clusters is None else clusters[compared]
     if not len(d):
         nothing = dict.fromkeys(("difference", "rule", "effect_size", "minimum_detectable"))
         ends: list[float | None] = [None, None]
         return {**nothing, "interval": ends, "effect_interval": ends, "n": 0, "n_changed": 0}
-    found = difference_interval(
-        d,
-        range=(column.low, column.high),
-        confidence=method.confidence,
-        clusters=labels,
-        resamples=method.resamples,
-        seed=method.seed,
+    found = paired_interval(
+        pair.differences,
+        method,
+        range=(pair.column.low, pair.column.high),
+        clusters=clusters,
+        look=pair.look,
     )
-    detectable = minimum_detectable_difference(
-        found.sd, found.n_units, confidence=method.confidence
-    )
-    effect_ends = effect_size_interval(d, confidence=method.confidence, clusters=labels)
+    confidence = look_confidence(pair.look, method.confidence)
+    detectable = minimum_detectable_difference(found.sd, found.n_units, confidence=confidence)
+    effect_ends = effect_size_interval(d, confidence=confidence, clusters=labels)
     return {
         "difference": finite(found.mean),
         "interval": [finite(found.lower), finite(found.upper)],
@@ -205,4 +259,5 @@ def describe(
         "effect_size": finite(effect_size(d)),
         "effect_interval": [finite(limit) for limit in effect_ends],
         "minimum_detectable": finite(detectable),
+        **({} if pair.look is None else {"early": pair.look.to_dict()}),
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragbench.comparison.looks import look_of
 from ragbench.comparison.systems import SystemScores, baseline_of
-from ragbench.score.base import ScoreColumn
+from ragbench.score.base import Look, ScoreColumn
 from ragbench.stats import paired_differences
 from ragbench.types import FloatArray
 
@@ -25,6 +26,8 @@ class Pair:
     """The system's scores."""
     differences: FloatArray
     """Score of the system minus score of the baseline; NaN where either has none."""
+    look: Look | None = None
+    """When the judge of either stopped early, or could have."""
 
 
 def pair_systems(
@@ -48,11 +51,17 @@ def having(name: str, systems: Sequence[SystemScores]) -> dict[str, SystemScores
     return {system.name: system for system in systems if name in system.columns}
 
 
+def pair_columns(name: str, system: SystemScores, other: SystemScores) -> Pair:
+    """Pair a system with any other one that has the measure."""
+    column, theirs = system.columns[name], other.columns[name]
+    d = paired_differences(column.values, theirs.values)
+    return Pair(name, system.name, other.name, column, d, look_of(column, theirs))
+
+
 def _pairs(name: str, systems: Mapping[str, SystemScores], baseline: str | None) -> list[Pair]:
     found = []
     for system in systems.values():
-        other, column = baseline_of(system, systems, baseline), system.columns[name]
-        if other is not None and column.aggregate != "sum":
-            d = paired_differences(column.values, other.columns[name].values)
-            found.append(Pair(name, system.name, other.name, column, d))
+        other = baseline_of(system, systems, baseline)
+        if other is not None and system.columns[name].aggregate != "sum":
+            found.append(pair_columns(name, system, other))
     return found

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from ragbench.comparison.evaluate import Evaluation
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.data.stored_scores import StoredScore, StoredScores
-from ragbench.score.base import Aggregate, ScoreColumn
-from ragbench.signature import Signature
+from ragbench.score.base import Aggregate, Look, ScoreColumn
+from ragbench.signature import Signature, order_key
 from ragbench.types import Direction, IntArray
 
 
@@ -66,7 +68,7 @@ def from_stored(
             system.name,
             system.retriever,
             system.generator,
-            {name: _column(name, score) for name, score in system.scores.items()},
+            {name: _column(name, score, stored) for name, score in system.scores.items()},
             {name: cast("Kind", score.kind) for name, score in system.scores.items()},
         )
         for system in stored.systems
@@ -97,7 +99,29 @@ def from_evaluation(
     return ScoredSystems(source, {name: system}, evaluation.query_ids, rankings=rankings)
 
 
-def _column(name: str, score: StoredScore) -> ScoreColumn:
+def _places(stored: StoredScores) -> IntArray:
+    """When each query would have been judged, in the order that the run's seed gives."""
+    seed, n = int(stored.facts.get("seed") or 0), len(stored.query_ids)
+    order = sorted(range(n), key=lambda row: order_key(seed, stored.query_ids[row]))
+    places = np.empty(n, np.int64)
+    places[order] = np.arange(n)
+    return places
+
+
+def _look(early: Mapping[str, Any], stored: StoredScores) -> Look:
+    """What `Look.to_dict` wrote."""
+    bets = early["always_valid"]
+    return Look(
+        early["look"],
+        tuple(early["sizes"]),
+        early["judged"],
+        early["queries"],
+        bets,
+        _places(stored) if bets else None,
+    )
+
+
+def _column(name: str, score: StoredScore, stored: StoredScores) -> ScoreColumn:
     aggregate = cast("Aggregate", score.aggregate)
     return ScoreColumn(
         name,
@@ -110,6 +134,7 @@ def _column(name: str, score: StoredScore) -> ScoreColumn:
         aggregate,
         # the only number that its values do not give
         score.mean if aggregate == "corpus" else None,
+        look=None if score.early is None else _look(score.early, stored),
     )
 
 
@@ -120,4 +145,11 @@ def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
         causes=column.causes[rows],
         total=column.total if whole else None,
         details={},
+        look=_taken_look(column.look, rows),
     )
+
+
+def _taken_look(look: Look | None, rows: IntArray) -> Look | None:
+    if look is None or look.places is None:
+        return look
+    return replace(look, places=look.places[rows])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ragbench.comparison.looks import look_confidence
 from ragbench.comparison.paired import Labels, Method, describe
 from ragbench.comparison.pairs import Pair, pair_systems
 from ragbench.comparison.summary import finite
@@ -73,7 +74,9 @@ def _compare(
     upwards = table if pair.column.direction == "higher" else -table
     units = upwards if clusters is None else cluster_sums(upwards, clusters)
     tested = np.count_nonzero(~np.isnan(units), axis=0) >= ENOUGH_QUERIES
-    p_values = np.full(len(slicing.names), np.nan)
+    p_values, alpha = np.full(len(slicing.names), np.nan), 1 - method.confidence
+    if pair.look is not None:
+        alpha = 1 - look_confidence(pair.look, method.confidence)
     p_values[tested] = max_t_p_values(
         units[:, tested], side="lower", resamples=method.resamples, seed=method.seed
     )
@@ -87,7 +90,7 @@ def _compare(
             "direction": pair.column.direction,
             **_described(table[:, place], pair, method, clusters),
             "p_adjusted": finite(p_values[place]),
-            "worse": bool(p_values[place] <= 1 - method.confidence) if tested[place] else None,
+            "worse": bool(p_values[place] <= alpha) if tested[place] else None,
         }
         for place, name in enumerate(slicing.names)
     ]
@@ -100,5 +103,5 @@ def _described(
     clusters: Labels | None,
 ) -> dict[str, Any]:
     kept = ("difference", "interval", "n", "n_changed", "n_clusters")
-    found = describe(d, pair.column, method, clusters)
+    found = describe(replace(pair, differences=d), method, clusters)
     return {key: found[key] for key in kept if key in found}

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.score.base import Aggregate, ScoreColumn
+from ragbench.comparison.looks import betting_mean, look_confidence
+from ragbench.score.base import Aggregate, Look, ScoreColumn
 from ragbench.stats import mean_interval
 from ragbench.types import Cause, Direction, FloatArray
 
@@ -38,6 +39,10 @@ class ScoreSummary:
     """What the number depends on."""
     range: tuple[float, float] = (0.0, 1.0)
     """The smallest and the largest possible value of one query; infinite where unbounded."""
+    look: Look | None = None
+    """When its judge stopped; None for a score that is always of all queries."""
+    not_judged: int = 0
+    """How many of those that it does not apply to were not judged, since it stopped."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mapping of `summary.json`; null where there is no number."""
@@ -52,6 +57,11 @@ class ScoreSummary:
             "aggregate": self.aggregate,
             "range": _pair(self.range),
             "signature": self.signature,
+            **(
+                {}
+                if self.look is None
+                else {"not_judged": self.not_judged, "early": self.look.to_dict()}
+            ),
         }
 
 
@@ -88,6 +98,8 @@ def summarize(
         aggregate=column.aggregate,
         signature=str(column.signature),
         range=(column.low, column.high),
+        look=column.look,
+        not_judged=int((column.causes == Cause.STOPPED_EARLY).sum()),
     )
 
 
@@ -128,7 +140,10 @@ def _interval(
     """The interval of the mean; a count over the queries has none."""
     if column.aggregate == "sum" or not len(scored):
         return (math.nan, math.nan)
-    ends = (column.low, column.high)
+    ends, look = (column.low, column.high), column.look
+    if look is not None and look.always_valid:
+        return betting_mean(column, look, confidence)
+    confidence = look_confidence(look, confidence)
     found = mean_interval(scored, range=ends, confidence=confidence, clusters=clusters)
     if column.aggregate == "geometric_mean":  # the values are logarithms
         return (math.exp(found.lower), math.exp(found.upper))

@@ -17,6 +17,7 @@ from ragbench.config.datasets import check_dataset_options
 from ragbench.config.gate_block import Gate
 from ragbench.config.gates import GateContext, check_gates, pairs_of
 from ragbench.config.interpolate import interpolate
+from ragbench.config.judges import check_clusters
 from ragbench.config.known_scores import known_scores
 from ragbench.config.load import decode, read_yaml
 from ragbench.config.overrides import Overrides, apply_overrides
@@ -178,6 +179,7 @@ class _Assembly:
         self._require_a_system(LOADERS)
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = self._statistics()
+        check_clusters(metrics.metrics.judges, statistics[0].get("cluster"), self.report)
         budget = self._block("budget", BudgetLimits)
         executor = self._block("executor", Executor)
         gates = self._gates(metrics.metrics, generators, LOADERS)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragbench.config.check import check_options
 from ragbench.config.components import load_type, options_of
 from ragbench.config.files import resolve_path
-from ragbench.config.problems import Place
+from ragbench.config.problems import Place, Report
 from ragbench.config.references import Context
 from ragbench.config.resolve import resolve_options
 from ragbench.config.schema import JudgeBlock, JudgeCommon
@@ -73,6 +73,7 @@ def _judge(
         if key not in written and isinstance(value, (str, bool, int, float))
     }
     _check_pairs(item, rubrics, context)
+    _check_stopping(item, values, rubrics, context)
     if values.get("rubrics") is None:
         written["rubrics"] = list(rubrics)
     if loaded is None or len(report) > before or not values.keys() >= known.keys():
@@ -85,6 +86,8 @@ def _judge(
         rubrics=rubrics,
         when=values["when"],
         pairs=values["pairs"],
+        stop_when=values["stop_when"],
+        always_valid=values["always_valid"],
         place=entry.key_place,
     )
     return block, written
@@ -122,6 +125,37 @@ def _check_pairs(item: Item, rubrics: Sequence[str | Path], context: Context) ->
         return
     found = "'pairs' means nothing without a rubric that compares two answers"
     context.report.add(item.entries["pairs"].key_place, given.path, found, "rubrics: [pairwise]")
+
+
+def _check_stopping(
+    item: Item, values: dict[str, Any], rubrics: Sequence[str | Path], context: Context
+) -> None:
+    """Refuse `stop_when` where it could end nothing, and `always_valid` where nothing stops."""
+    from ragbench.score.judge.rubric import load_rubric
+
+    of_pairs = rubrics and all(load_rubric(name).method == "pairwise" for name in rubrics)
+    if values.get("stop_when") is not None and of_pairs:
+        entry = item.entries["stop_when"]
+        found = "'stop_when' means nothing where every rubric compares two answers"
+        allowed = "a rubric of single answers, such as faithfulness"
+        context.report.add(entry.key_place, entry.item.path, found, allowed)
+    if values.get("always_valid") and values.get("stop_when") is None:
+        found = "'always_valid' means nothing without 'stop_when'"
+        entry = item.entries["always_valid"]
+        context.report.add(entry.key_place, entry.item.path, found, "stop_when: decided")
+
+
+def check_clusters(
+    judges: Mapping[str, JudgeBlock] | None, cluster: str | None, report: Report
+) -> None:
+    """Refuse bets on queries where clusters are the unit."""
+    for judge in (judges or {}).values():
+        if judge.always_valid and cluster is not None:
+            path = ("metrics", "judge", *([judge.name] if judge.name else []), "always_valid")
+            found = f"bets are on single queries, and the units are clusters ({cluster})"
+            report.add(
+                judge.place, path, found, "stop_when: decided alone, whose looks are planned"
+            )
 
 
 def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:

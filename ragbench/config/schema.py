@@ -158,8 +158,20 @@ class JudgeCommon:
                 "default: `all` up to 4 systems."
             ),
         ] = None,
+        stop_when: Annotated[
+            Literal["decided"] | None,
+            Option(
+                "`decided`: judge in 5 looks at a random order of the queries, and stop once its "
+                "gates, or the comparisons without one, are decided."
+            ),
+        ] = None,
+        always_valid: Annotated[
+            bool,
+            Option("stop_when: bets instead of planned looks; worth it from about 500 queries on."),
+        ] = False,
     ) -> None:
         self.rubrics, self.when, self.pairs = rubrics, when, pairs
+        self.stop_when, self.always_valid = stop_when, always_valid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,6 +359,10 @@ class JudgeBlock:
     """Whether it must run, or only where it can."""
     pairs: Literal["all", "baseline"] | None = None
     """Which systems rubrics of pairs compare; None depends on how many there are."""
+    stop_when: Literal["decided"] | None = None
+    """Whether judging ends once its questions are decided; None judges all."""
+    always_valid: bool = False
+    """Whether it is decided by bets instead of bounds for planned looks."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
     """Where it stands, for errors that come later."""
 

@@ -142,4 +142,5 @@ def _score(
         signature=facts["signature"],
         values=np.array(values, np.float64),
         causes=np.array(codes, np.uint8),
+        early=facts.get("early"),
     )

@@ -31,6 +31,8 @@ class StoredScore:
     """Shape (n,), in the order of the query ids; NaN where there is no value."""
     causes: CauseArray
     """Shape (n,); `Cause.SCORED` exactly where there is a value."""
+    early: Mapping[str, Any] | None = None
+    """How far a judge that may stop early went, as `summary.json` has it; None for all others."""
 
 
 @dataclass(frozen=True, slots=True)

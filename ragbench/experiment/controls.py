@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragbench.comparison.paired import Method, describe
+from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
-from ragbench.stats import paired_differences
 from ragbench.types import Cause, Collection, Document, Qrels, Query, Retrieved
 
 
@@ -101,8 +101,7 @@ def describe_controls(
             other = None if system is None else system.columns.get(name)
             if system is None or other is None or column.aggregate == "sum":
                 continue
-            differences = paired_differences(column.values, other.values)
-            found = describe(differences, column, method, None)
+            found = describe(pair_columns(name, control, system), method, None)
             rows.append(
                 {
                     "control": control.retriever,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragbench.comparison.paired import Method, describe
+from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.plan import Plan
-from ragbench.stats import paired_differences
 
 
 def describe_deltas(
@@ -30,8 +30,7 @@ def describe_deltas(
             other = first.columns.get(measure)
             if other is None or column.aggregate == "sum":
                 continue
-            differences = paired_differences(column.values, other.values)
-            found = describe(differences, column, method, None)
+            found = describe(pair_columns(measure, by_name[name], first), method, None)
             kept = {key: found[key] for key in ("difference", "interval", "n", "n_changed")}
             rows.append({"system": name, "over": first.name, "measure": measure, **kept})
     return rows

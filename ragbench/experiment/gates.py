@@ -46,19 +46,17 @@ class GatedRun:
         return len(self.scored.query_ids) < self.n_queries
 
 
-def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
-    """Return the summary of a run with its gates, and a warning where some are undecided."""
-    if not plan.config.gates:
-        return dict(summary)
+def gated(plan: Plan, systems: Sequence[SystemScores], summary: Json) -> GatedRun:
+    """Return what the gates of a run are held against."""
     fingerprints, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
     scored = ScoredSystems(
         "this run",
-        {system.name: system for system in results.systems if system.role != "control"},
+        {system.name: system for system in systems if system.role != "control"},
         ids,
         plan.baseline,
         {part: fingerprints[part] for part in ("queries",) if part in fingerprints},
     )
-    run = GatedRun(
+    return GatedRun(
         scored=scored,
         summary=summary,
         method=method_of(plan),
@@ -66,6 +64,13 @@ def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
         n_queries=len(plan.collection.queries),
         clusters=None if plan.clusters is None else dict(zip(ids, plan.clusters, strict=True)),
     )
+
+
+def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
+    """Return the summary of a run with its gates, and a warning where some are undecided."""
+    if not plan.config.gates:
+        return dict(summary)
+    run = gated(plan, results.systems, summary)
     secrets = plan.config.environment
     gates = [
         {**entry, **{key: redact(entry[key], secrets) for key in ("gate", "why")}}

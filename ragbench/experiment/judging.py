@@ -116,15 +116,20 @@ def readiness(name: str, planned: PlannedJudge) -> str | None:
 
 def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
     """Return what a judge took, from what it had taken before."""
-    now = totals_of(planned)
-    paid = Totals(
+    paid = paid_since(before, totals_of(planned))
+    return JudgeUse(judged.models, judged.usage, paid, judged.spreads)
+
+
+def paid_since(before: Totals, now: Totals, others: Totals | None = None) -> Totals:
+    """Return what was sent and paid between two counts, together with others."""
+    others = others or Totals()
+    return Totals(
         **{
-            name: getattr(now, name) - getattr(before, name)
+            name: getattr(others, name) + getattr(now, name) - getattr(before, name)
             for name in Totals.__slots__
             if name != "models"
         }
     )
-    return JudgeUse(judged.models, judged.usage, paid, judged.spreads)
 
 
 def totals_of(planned: PlannedJudge) -> Totals:

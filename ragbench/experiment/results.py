@@ -13,6 +13,7 @@ from ragbench.experiment.retrieval import Ranked
 from ragbench.experiment.stages import Work
 
 if TYPE_CHECKING:
+    from ragbench.experiment.early_stopping import EarlyJudge
     from ragbench.experiment.fill import Filled
     from ragbench.experiment.preferences import Preferences
 
@@ -37,6 +38,8 @@ class Results:
     """What makes numbers doubtful, a sentence each."""
     preferences: list[Preferences] = field(default_factory=list)
     """What judges said of pairs of systems."""
+    early: dict[str, EarlyJudge] = field(default_factory=dict)
+    """Judge -> how far it went; those that could stop early."""
     filled: Filled | None = None
     """The judgements with those that a model made; None where it made none."""
     comparisons: dict[str, Any] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from ragbench.experiment.controls import (
     describe_controls,
 )
 from ragbench.experiment.deltas import delta_notes, describe_deltas
+from ragbench.experiment.early_stopping import judge_in_looks, stops_early
 from ragbench.experiment.fill import fill_judgements
 from ragbench.experiment.generation import Answers, given_answers, passages_of
 from ragbench.experiment.judging import (
@@ -49,11 +50,12 @@ from ragbench.experiment.session import run_in
 from ragbench.experiment.shelf import Shelves
 from ragbench.experiment.spending import spending_of
 from ragbench.experiment.stages import Stages
+from ragbench.experiment.variance import add_variance
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.retrieve.base import Combining
 from ragbench.score.judge.columns import Judged
-from ragbench.types import Retrieved
+from ragbench.types import Prediction, Retrieved
 
 
 def run_experiment(
@@ -159,6 +161,7 @@ class _Runner:
             if (found := retrieved_by(outcomes)) is not None:
                 self._rank(name, found)
         gold = self._gold()
+        self._judge_in_looks(answered)
         for name in self.plan.systems:
             self._run_retriever(name, self.results.rankings[name], gold)
         for control, generator in self.plan.controls:
@@ -193,8 +196,29 @@ class _Runner:
     def _judge_rows(self, answers: Answers, rows: Sequence[int]) -> None:
         items = judged_items(answers, self.plan.queries, self.plan.collection.answers)
         for name, judge in self.plan.judges.items():
-            if judge.rubrics:
+            if judge.rubrics and not stops_early(judge):
                 self.scores.verdicts(f"judge {answers.name} ({name})", items, name, judge, rows)
+
+    def _judge_in_looks(self, apps: Mapping[str, list[Outcome[Prediction]]]) -> None:
+        """Let the judges that may stop early look at all systems side by side."""
+        early = [name for name, judge in self.plan.judges.items() if stops_early(judge)]
+        if not early:
+            return
+        for retriever, generator in self.plan.pairs:
+            outcomes = self.results.rankings[retriever].outcomes
+            answers = self._answers(retriever, outcomes, generator)
+            self.results.answers[answers.name] = answers
+        for name, answered in apps.items():
+            self.results.answers[name] = Answers(name, answered)
+        for name in self.plan.given:
+            given = self.plan.collection.given[name]
+            self.results.answers[name] = given_answers(name, self.plan.queries, given)
+        for name in early:
+            found = judge_in_looks(
+                self.plan, self.scores, list(self.results.answers.values()), name
+            )
+            self.results.early[name] = found
+            self.results.notes.append(found.note(name))
 
     def _rank(self, name: str, outcomes: list[Outcome[Retrieved]]) -> None:
         plan, rules = self.plan, self.plan.config.metrics.retrieval
@@ -239,7 +263,8 @@ class _Runner:
                 self._run_pair(ranking, generator)
 
     def _run_pair(self, ranking: Ranked, generator: str) -> None:
-        answers = self._answers(ranking.name, ranking.outcomes, generator)
+        known = self.results.answers.get(f"{ranking.name}/{generator}")
+        answers = known or self._answers(ranking.name, ranking.outcomes, generator)
         self._score_answers(answers, ranking.name, generator)
 
     def _answers(
@@ -311,10 +336,14 @@ class _Runner:
         )
 
     def _judge(self, answers: Answers, name: str, judge: PlannedJudge) -> Judged:
-        before = totals_of(judge)
-        judged = self.scores.by_judge(answers, name, judge)
-        uses = self.results.judge_uses.setdefault(answers.name, {})
-        uses[name] = use_of(judge, judged, before)
+        before, early = totals_of(judge), self.results.early.get(name)
+        if early is None:
+            judged = self.scores.by_judge(answers, name, judge)
+            use = use_of(judge, judged, before)
+        else:
+            judged = early.judged[answers.name]
+            use = replace(use_of(judge, judged, before), paid=early.paid[answers.name])
+        self.results.judge_uses.setdefault(answers.name, {})[name] = use
         self.results.warnings += warnings_on(answers.name, name, judge, judged)
         return judged
 
@@ -333,7 +362,7 @@ class _Runner:
                 )
             return found
 
-        found = self.scores.compared(parts, compare)
+        found = add_variance(self.scores.compared(parts, compare), plan, self.results)
         deltas = describe_deltas(plan, systems, method)
         controls = describe_controls(self.results.systems, plan.baseline, method)
         self.results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]

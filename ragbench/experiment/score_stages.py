@@ -19,7 +19,7 @@ from ragbench.experiment.shelf import Shelf
 from ragbench.experiment.stages import Stages, Work
 from ragbench.experiment.stored import read_column, read_verdict, write_column, write_verdict
 from ragbench.llm import Budget
-from ragbench.score.base import ScoreColumn
+from ragbench.score.base import Look, ScoreColumn
 from ragbench.score.judge.apply import judge_all
 from ragbench.score.judge.base import AskingJudge, Item
 from ragbench.score.judge.columns import Judged, collect_verdicts
@@ -27,7 +27,7 @@ from ragbench.score.judge.rubric import Rubric
 from ragbench.score.text.base import Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.secrets import redact
-from ragbench.signature import fingerprint, fingerprint_json
+from ragbench.signature import fingerprint, fingerprint_json, order_key
 from ragbench.types import Cause, Verdict
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
@@ -119,8 +119,24 @@ class Scores:
             judge: The judge.
         """
         items = judged_items(answers, self.plan.queries, self.plan.collection.answers)
-        judged = self.judged(f"judge {answers.name} ({name})", items, name, judge)
-        columns = {n: with_failures_of(answers, column) for n, column in judged.columns.items()}
+        title = f"judge {answers.name} ({name})"
+        verdicts = self.verdicts(title, items, name, judge, range(len(items)))
+        return self.collected(answers, items, judge, verdicts)
+
+    def collected(
+        self,
+        answers: Answers,
+        items: Sequence[Item],
+        judge: PlannedJudge,
+        verdicts: Sequence[Mapping[str, Verdict]],
+        look: Look | None = None,
+    ) -> Judged:
+        """Turn verdicts on a system's answers into columns; what has no answer failed."""
+        judged = collect_verdicts(judge.judge, items, judge.rubrics, verdicts, type_name=judge.type)
+        columns = {
+            rubric: replace(with_failures_of(answers, column), look=look)
+            for rubric, column in judged.columns.items()
+        }
         return replace(judged, columns=columns)
 
     def judged(self, title: str, items: Sequence[Item], name: str, judge: PlannedJudge) -> Judged:
@@ -163,8 +179,8 @@ class Scores:
         return found
 
     def _in_random_order(self, rows: Sequence[int], items: Sequence[Item]) -> list[int]:
-        seed = str(self.plan.config.seed)
-        return sorted(rows, key=lambda row: fingerprint([seed, items[row].query_id]))
+        seed = self.plan.config.seed
+        return sorted(rows, key=lambda row: order_key(seed, items[row].query_id))
 
     def _blocks(self, rows: Sequence[int], judge: PlannedJudge) -> Iterator[Sequence[int]]:
         """Rows that are judged at once; none when the time is up.
@@ -239,7 +255,7 @@ def _over_time(rubrics: Sequence[Rubric], budget: Budget) -> dict[str, Verdict]:
 
 def column_parts(columns: Mapping[str, ScoreColumn]) -> list[str]:
     """Return hashes of columns, for the keys of what is made of them."""
-    return [f"{name} {fingerprint_json(write_column(c))}" for name, c in columns.items()]
+    return [f"{name} {fingerprint_json(write_column(c))} {c.look}" for name, c in columns.items()]
 
 
 def _grouped(

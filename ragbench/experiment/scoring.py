@@ -22,8 +22,9 @@ _OF_THE_QUERY = (
     Cause.NO_REFERENCE,
     Cause.NO_QUESTION,
     Cause.NO_GUIDELINES,
+    Cause.STOPPED_EARLY,
 )
-"""Causes that lie in the data, not in what a system made of them."""
+"""Causes that lie in the data or in the plan, not in what a system made of them."""
 
 
 @dataclass(frozen=True, slots=True)

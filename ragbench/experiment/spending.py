@@ -12,7 +12,7 @@ from ragbench.llm import Budget
 from ragbench.types import Cause, Usage
 from ragbench.types.records import add_usage
 
-_OVER = Cause.OVER_BUDGET.word
+_OVER, _STOPPED = Cause.OVER_BUDGET.word, Cause.STOPPED_EARLY.word
 
 
 def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] | None:
@@ -30,26 +30,26 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] 
         if left:
             missing[f"generate {system}"] = left
             done = [o.value.usage for o in answers.outcomes if o.value is not None]
-            costs.append(_scaled(done, left))
+            costs.append(scale_usage(done, left))
     for system, rows in results.judgements.items():
         for judge in plan.judges:
-            own = [row for row in rows if row["judge"] == judge]
+            own = [row for row in rows if row["judge"] == judge and row["cause"] != _STOPPED]
             left = len({row["query_id"] for row in own if row["cause"] == _OVER})
             if left:
                 missing[f"judge {system} ({judge})"] = left
                 done = [Usage(**row["usage"]) for row in own if row["cause"] != _OVER]
                 finished = len({row["query_id"] for row in own if row["cause"] != _OVER})
-                costs.append(_scaled(done, left, finished))
+                costs.append(scale_usage(done, left, finished))
     if results.filled is not None and (left := results.filled.counts["failed"].get(_OVER, 0)):
         missing["judge passages"] = left
         done = results.filled.counts["model"]
-        costs.append(_scaled([results.filled.use.usage], left, done))
+        costs.append(scale_usage([results.filled.use.usage], left, done))
     for preferences in results.preferences:
         pairs = [pair for entry in preferences.entries for pair in entry["comparisons"]]
         if left := sum(pair["failed"].get(_OVER, 0) for pair in pairs):
             missing[f"judge pairs ({preferences.judge})"] = left
             done = sum(pair["n"] for pair in pairs)
-            costs.append(_scaled([preferences.use.usage], left, done))
+            costs.append(scale_usage([preferences.use.usage], left, done))
     for name, ranking in results.rankings.items():
         left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
         if left:
@@ -63,7 +63,7 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] 
         "spent": {"usd": round(budget.spent_usd, 6), "tokens": budget.spent_tokens},
         "reached": bool(missing),
         "missing": missing,
-        "to_finish": _sum(costs) if missing else {"usd": 0.0, "tokens": 0},
+        "to_finish": total_cost(costs) if missing else {"usd": 0.0, "tokens": 0},
     }
 
 
@@ -84,7 +84,7 @@ def budget_warning(spending: dict[str, Any]) -> str:
     )
 
 
-def _scaled(done: Iterable[Usage], left: int, finished: int | None = None) -> Usage | None:
+def scale_usage(done: Iterable[Usage], left: int, finished: int | None = None) -> Usage | None:
     """What `left` further items take, going by the finished ones; None where there is none."""
     found = list(done)
     count = len(found) if finished is None else finished
@@ -100,7 +100,8 @@ def _scaled(done: Iterable[Usage], left: int, finished: int | None = None) -> Us
     )
 
 
-def _sum(costs: Iterable[Usage | None]) -> dict[str, Any]:
+def total_cost(costs: Iterable[Usage | None]) -> dict[str, Any]:
+    """Return dollars and tokens together; None where a part of them is not known."""
     found = list(costs)
     if any(cost is None for cost in found):
         return {"usd": None, "tokens": None}

@@ -35,7 +35,7 @@ from ragbench.llm import Budget
 from ragbench.rerank.base import Loading
 from ragbench.retrieve.base import Borrowing, Indexing
 from ragbench.secrets import redact
-from ragbench.signature import fingerprint
+from ragbench.signature import order_key
 from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument
 
 PENDING: Outcome[Any] = Outcome(None)
@@ -104,8 +104,8 @@ class Stages:
 
         Whatever stops a run, what is done by then is a random sample, the same for each system.
         """
-        seed, queries = str(self.plan.config.seed), self.plan.queries
-        return sorted(rows, key=lambda row: fingerprint([seed, queries[row].id]))
+        seed, queries = self.plan.config.seed, self.plan.queries
+        return sorted(rows, key=lambda row: order_key(seed, queries[row].id))
 
     def _retrieve(self, name: str, top_k: int) -> list[Outcome[Retrieved]]:
         plan, retriever = self.plan, self.plan.retrievers[name]

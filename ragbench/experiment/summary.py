@@ -82,6 +82,11 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
             for name, judge in plan.asked_judges.items()
         },
         **({"skipped_judges": dict(plan.skipped_judges)} if plan.skipped_judges else {}),
+        **(
+            {"early_stopping": {name: each.to_dict() for name, each in results.early.items()}}
+            if results.early
+            else {}
+        ),
         **({"fill": _fill(plan.fill, filled)} if plan.fill and filled else {}),
         "systems": [
             _system(plan, results, system, summaries[system.name]) for system in results.systems

@@ -52,7 +52,7 @@ class DifferenceCell:
     interval: str = ""
     """`[low, high]` with signs."""
     p: str = ""
-    """The adjusted p value."""
+    """The adjusted p value; `-` where no test decides, but a judge's looks."""
 
     @property
     def text(self) -> str:

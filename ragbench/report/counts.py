@@ -9,7 +9,7 @@ from typing import Any
 from ragbench.report.digits import ends_of, printable, significant
 
 Json = Mapping[str, Any]
-Key = tuple[int, tuple[tuple[str, int], ...], int]
+Key = tuple[int, tuple[tuple[str, int], ...], int, int]
 
 
 def count_lines(scores: Mapping[str, Mapping[str, Json]], measures: Sequence[str]) -> list[str]:
@@ -51,15 +51,17 @@ def n_failed(score: Json) -> int:
 
 def _key(score: Json) -> Key:
     failed = tuple((cause, n) for cause, n in (score.get("failed") or {}).items() if n)
-    return score.get("n") or 0, failed, score.get("not_applicable") or 0
+    not_judged = score.get("not_judged") or 0
+    return score.get("n") or 0, failed, (score.get("not_applicable") or 0) - not_judged, not_judged
 
 
 def _describe(key: Key) -> str:
-    scored, failed, not_applicable = key
+    scored, failed, not_applicable, not_judged = key
     causes = ", ".join(f"{printable(cause)} {n}" for cause, n in failed)
     total = sum(n for _, n in failed)
     reasons = f" ({causes})" if causes else ""
-    return f"{scored} scored, {total} failed{reasons}, {not_applicable} not applicable"
+    early = f", {not_judged} not judged" if not_judged else ""
+    return f"{scored} scored, {total} failed{reasons}, {not_applicable} not applicable{early}"
 
 
 def _failed_lines(

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragbench.report.digits import printable
-from ragbench.report.markdown import render_markdown
 
 Json = Mapping[str, Any]
 
@@ -17,12 +16,12 @@ _LEVELS = {"fail": "error", "undecided": "warning"}
 _CUT = "\n\n(cut here: the report in the run folder has the rest)\n"
 
 
-def annotate(summary: Json, file: str) -> list[str]:
+def annotate(summary: Json, file: str | None) -> list[str]:
     """Return a workflow command for each gate that did not pass, at its line of the config.
 
     Args:
         summary: The content of summary.json.
-        file: The config, relative to the repository.
+        file: The config, relative to the repository; None where gates are from a command line.
 
     Example:
         >>> gate = {"gate": "map >= 0.2", "system": "bm25", "verdict": "fail", "why": "50 % less",
@@ -39,17 +38,17 @@ def annotate(summary: Json, file: str) -> list[str]:
         if gate["verdict"] not in _LEVELS:
             continue
         level = "error" if gate.get("refused") else _LEVELS[gate["verdict"]]
-        place = f"file={_property(file)}"
-        place += f",line={gate['line']}" if gate.get("line") else ""
+        place = "" if file is None else f"file={_property(file)},"
+        place += f"line={gate['line']}," if file is not None and gate.get("line") else ""
         system = f" ({gate['system']})" if gate.get("system") else ""
         text = _data(printable(f"{gate['gate']}{system}: {gate['why']}"))
-        lines.append(f"::{level} {place},title=gate {gate['verdict']}::{text}")
+        lines.append(f"::{level} {place}title=gate {gate['verdict']}::{text}")
     return lines
 
 
-def step_summary(summary: Json, comparisons: Json) -> str:
-    """Return report.md, cut to what GitHub takes."""
-    text = f"{render_markdown(summary, comparisons)}\n"
+def step_summary(report: str) -> str:
+    """Return a Markdown page, cut to what GitHub takes."""
+    text = f"{report}\n"
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= SUMMARY_LIMIT:
         return text

@@ -129,8 +129,11 @@ def _best_against_baseline(
     change = " ".join(
         filter(None, difference(comparison["difference"], comparison.get("interval")))
     )
-    p = probability(comparison.get("p_adjusted"))
-    certainty = f"{percent(confidence)} confidence, adjusted p {p}"
+    certainty = f"{percent(confidence)} confidence"
+    if comparison.get("early"):
+        certainty += " over all looks"
+    else:
+        certainty += f", adjusted p {probability(comparison.get('p_adjusted'))}"
     outcome = outcome_of(comparison, measured[best].get("direction", "higher"))
     value = significant(measured[best]["mean"])
     if outcome == "better":

@@ -196,4 +196,12 @@ def _judge_labels(judge: str, scores: Mapping[str, Mapping[str, Json]], summary:
         models = {printable(declared["model"]): None}
     named = listed(list(models)) or printable(judge) or "an unnamed judge"
     label = declared.get("label")
-    return [f"judged by {named}" + (f": {printable(label)}" if label else "")]
+    judged_by = f"judged by {named}" + (f": {printable(label)}" if label else "")
+    early = (summary.get("early_stopping") or {}).get(judge)
+    if not early:
+        return [judged_by]
+    looks = f"look {early['look']} of {len(early['sizes'])}"
+    if not early["stopped"]:
+        return [judged_by, f"judged to the end, in {len(early['sizes'])} looks"]
+    counts = f"{early['judged']} of {early['queries']} queries"
+    return [judged_by, f"stopped early, {counts} ({looks}); intervals allow for every look"]

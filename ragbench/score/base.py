@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored without it
     from ragbench.signature import Signature
-    from ragbench.types import CauseArray, Direction, FloatArray
+    from ragbench.types import CauseArray, Direction, FloatArray, IntArray
 
 Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
 """How the values of the queries become one number; `corpus`: computed from all of them at once,
@@ -16,6 +16,45 @@ and each value is what its query moves that number by, in units of a mean."""
 
 Advance = Callable[[int], None]
 """Told how many items have just been done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When a judge that may stop early did, which all that is said of its scores allows for."""
+
+    number: int
+    """Which of the planned looks was the last; from 1."""
+    sizes: tuple[int, ...]
+    """After how many queries, or clusters, each planned look is; the last is all of them."""
+    judged: int
+    """How many queries were judged."""
+    queries: int
+    """How many there are."""
+    always_valid: bool = False
+    """Whether intervals hold whenever one looks, not at the planned looks alone."""
+    places: IntArray | None = field(default=None, repr=False, compare=False)
+    """Shape (n,): when the query of each row came, for bets in that order."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether queries were left out."""
+        return self.judged < self.queries
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping.
+
+        Example:
+            >>> Look(1, (20, 40), judged=20, queries=40).to_dict()["stopped"]
+            True
+        """
+        return {
+            "stopped": self.stopped,
+            "judged": self.judged,
+            "queries": self.queries,
+            "look": self.number,
+            "sizes": list(self.sizes),
+            "always_valid": self.always_valid,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +81,5 @@ class ScoreColumn:
     """That number where it is not computed from the values."""
     details: Mapping[int, str] = field(default_factory=dict)
     """Row -> what went wrong there, in words."""
+    look: Look | None = None
+    """When its judge stopped, or could have; None for a score that is always of all items."""

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
 DifferenceMethod = Literal["default", "percentile", "bca"]
-DifferenceRule = Literal["identical", "studentized", "plus_four", "percentile", "bca", "undefined"]
+DifferenceRule = Literal[
+    "identical", "studentized", "plus_four", "percentile", "bca", "betting", "undefined"
+]
+"""`betting` is of confidence sequences, which `betting_interval` gives."""
 
 ENOUGH_CHANGED = 20
 """From this many changed queries (or clusters) on, resampling says how a mean of them varies."""

@@ -52,6 +52,8 @@ class Cause(IntEnum):
     """The rubric compares two answers, and there is no other one."""
     NOTHING_TO_USE = 14
     """No passage has anything of the reference that the answer could have used."""
+    STOPPED_EARLY = 15
+    """Not judged: what `stop_when` asks about was decided before."""
     ERROR = 64
     """The component raised an error."""
     TIMEOUT = 65

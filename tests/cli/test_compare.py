@@ -120,6 +120,22 @@ def test_a_real_drop_fails(runs, qrels, example_data):
     assert "(no ranking at hand) | " in out, "a baseline file has no rankings"
 
 
+def test_github_gets_the_page_and_an_annotation(runs, tmp_path, monkeypatch):
+    page = tmp_path / "summary.md"
+    page.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    condition = ("--fail-if", "recall@10 drop > 0.001")
+
+    _, err = ragbench("compare", "runs/old", "runs/new", *condition, cwd=runs)
+
+    markdown, _ = ragbench("compare", "runs/old", "runs/new", "--format", "markdown", cwd=runs)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\nruns/new against runs/old: 78 queries")
+    assert markdown.splitlines()[0] in text
+    assert "::warning title=gate undecided::recall@10 drop" in err
+
+
 def test_run_files_are_compared_as_pytrec_eval_and_scipy_do(runs, qrels):
     """The rules are an experiment's: queries without a relevant document are no part of it."""
     judged = {}

@@ -51,6 +51,26 @@ def test_the_interval_is_not_narrower_than_that_of_scipy():
     assert found.facts["difference"] == pytest.approx((system - base).mean())
 
 
+@pytest.mark.parametrize(
+    ("n", "max_drop", "verdict"),
+    [
+        pytest.param(10, 0.05, "undecided", id="ten total losses: a person should look"),
+        pytest.param(11, 0.05, "undecided", id="one below the least"),
+        pytest.param(12, 0.05, "fail", id="the least that decides"),
+        pytest.param(11, 0.06, "fail", id="a margin that is not small"),
+    ],
+)
+def test_fewer_than_twelve_queries_decide_no_small_margin(n, max_drop, verdict):
+    found = decide([0.0] * n, [1.0] * n, max_drop)
+
+    assert found.verdict == verdict
+    assert found.facts["interval"][1] < -max_drop, "the interval alone would decide"
+
+
+def test_ten_identical_queries_still_pass():
+    assert decide([1.0] * 10, [1.0] * 10, 0.01).verdict == "pass"
+
+
 def test_the_queries_needed_have_the_power_that_scipy_gives():
     """One query fewer has less than 0.8 by the noncentral t distribution."""
     random = np.random.default_rng(3)

@@ -40,6 +40,12 @@ def test_a_config_from_python_has_no_line():
     assert line == "::error file=a.yaml,title=gate fail::map >= 0.2: 0.1"
 
 
+def test_a_condition_of_the_command_line_has_no_file():
+    [line] = annotate({"gates": [gate("fail", line=None)]}, None)
+
+    assert line == "::error title=gate fail::map >= 0.2 (bm25): 0.1"
+
+
 @given(st.sampled_from(HOSTILE), st.sampled_from(HOSTILE))
 def test_foreign_text_starts_no_command_of_its_own(why, file):
     [line] = annotate({"gates": [gate("fail", why=why)]}, file)
@@ -53,14 +59,14 @@ def test_foreign_text_starts_no_command_of_its_own(why, file):
 
 
 def test_the_summary_is_the_report(example):
-    assert step_summary(*example) == f"{render_markdown(*example)}\n"
+    assert step_summary(render_markdown(*example)) == f"{render_markdown(*example)}\n"
 
 
 def test_a_summary_that_github_would_refuse_is_cut_between_lines(example):
     summary, comparisons = example
     long = {**summary, "notes": [f"ä note {i} " + "x" * 1000 for i in range(1200)]}
 
-    text = step_summary(long, comparisons)
+    text = step_summary(render_markdown(long, comparisons))
 
     assert len(text.encode()) <= SUMMARY_LIMIT
     assert text.endswith("(cut here: the report in the run folder has the rest)\n")

@@ -1,0 +1,182 @@
+"""`stop_when: decided`: a judge that looks five times, and stops once its questions are decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.experiment.components import PlannedJudge
+from ragbench.experiment.decided import is_decided
+from ragbench.experiment.generation import Answers
+from ragbench.experiment.judging import paid_since, totals_of
+from ragbench.experiment.plan import Plan
+from ragbench.experiment.scoring import judged_items
+from ragbench.experiment.spending import scale_usage, total_cost
+from ragbench.llm import Totals
+from ragbench.score.base import Look
+from ragbench.score.judge.base import AskingJudge, Item
+from ragbench.score.judge.columns import Judged
+from ragbench.score.judge.model_judge import ModelJudge
+from ragbench.score.judge.rehearsal import rehearse
+from ragbench.signature import order_key
+from ragbench.stats import look_sizes
+from ragbench.types import Cause, Verdict
+
+if TYPE_CHECKING:
+    from ragbench.experiment.score_stages import Scores
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyJudge:
+    """How far a judge went that could stop early."""
+
+    look: Look
+    """Its last look."""
+    judged: Mapping[str, Judged]
+    """System -> what it said, the queries included that it did not get to."""
+    paid: Mapping[str, Totals]
+    """System -> what this run sent and paid."""
+    saved: Json
+    """Calls, tokens and dollars that it did not take, as far as they are known."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its entry in `summary.json`."""
+        return {**self.look.to_dict(), "saved": dict(self.saved)}
+
+    def note(self, name: str) -> str:
+        """Say how far it went, and what that saved."""
+        look = self.look
+        at = f"look {look.number} of {len(look.sizes)}"
+        if not look.stopped:
+            return f"judge {name} judged all {look.queries} queries, in {len(look.sizes)} looks"
+        saved = [
+            f"{self.saved[key]:,.6g} {word}"
+            for key, word in (("calls", "calls"), ("tokens", "tokens"), ("usd", "USD"))
+            if self.saved[key]
+        ]
+        return (
+            f"judge {name} stopped early, {look.judged} of {look.queries} queries judged ({at}): "
+            f"all that its scores are asked is decided"
+            + (f"; that saved about {', '.join(saved)}" if saved else "")
+        )
+
+
+def stops_early(judge: PlannedJudge) -> bool:
+    """Whether a judge of answers ends once its questions are decided."""
+    return judge.block is not None and judge.block.stop_when is not None and bool(judge.rubrics)
+
+
+def judge_in_looks(plan: Plan, scores: Scores, answers: Sequence[Answers], name: str) -> EarlyJudge:
+    """Let a judge look at growing random samples of the queries, the same for all systems.
+
+    After each look its scores are compared, and held against their gates, as the run will print
+    them: with intervals that hold over all looks together. It ends when these decide everything;
+    what is stored of the other queries does not count, so that a result does not depend on what
+    was judged before.
+
+    Args:
+        plan: The run.
+        scores: Judges, and stores verdicts.
+        answers: Of every system.
+        name: The judge's name.
+
+    References:
+        Lan and DeMets (1983), Discrete sequential boundaries for clinical trials.
+    """
+    judge, samples = plan.judges[name], list(_samples(plan))
+    gold = plan.collection.answers
+    items = {each.name: judged_items(each, plan.queries, gold) for each in answers}
+    found = {system: [_not_judged(judge)] * len(own) for system, own in items.items()}
+    paid = {system: Totals() for system in items}
+    for number, (_, rows) in enumerate(samples, start=1):
+        for system, own in items.items():
+            before = totals_of(judge)
+            verdicts = scores.verdicts(f"judge {system} ({name})", own, name, judge, rows)
+            paid[system] = paid_since(before, totals_of(judge), paid[system])
+            for row in rows:
+                found[system][row] = verdicts[row]
+        look = _look(plan, judge, number, samples)
+        judged = {
+            each.name: scores.collected(each, items[each.name], judge, found[each.name], look)
+            for each in answers
+        }
+        systems = [_scores_of(plan, each, name, judged[each.name]) for each in answers]
+        if number == len(samples) or is_decided(plan, systems):
+            break
+    left = [row for _, rows in samples[number:] for row in rows]
+    return EarlyJudge(look, judged, paid, _saved(judge, items, judged, left, len(plan.queries)))
+
+
+def _samples(plan: Plan) -> list[tuple[int, list[int]]]:
+    """Per look how many queries, or clusters, there are by then, and the rows that it adds."""
+    seed, ids = plan.config.seed, [query.id for query in plan.queries]
+    units: dict[str, list[int]] = {}
+    for row, label in enumerate(ids if plan.clusters is None else plan.clusters):
+        units.setdefault(label, []).append(row)
+    order = sorted(units, key=lambda label: order_key(seed, label))
+    sizes = look_sizes(len(order))
+    return [
+        (size, [row for label in order[start:size] for row in units[label]])
+        for start, size in zip((0, *sizes), sizes, strict=False)
+    ]
+
+
+def _look(
+    plan: Plan, judge: PlannedJudge, number: int, samples: Sequence[tuple[int, list[int]]]
+) -> Look:
+    n = len(plan.queries)
+    bets = judge.block is not None and judge.block.always_valid
+    places = None
+    if bets:
+        places = np.empty(n, np.int64)
+        places[[row for _, rows in samples for row in rows]] = np.arange(n)
+    n_judged = sum(len(rows) for _, rows in samples[:number])
+    return Look(number, tuple(size for size, _ in samples), n_judged, n, bets, places)
+
+
+def _not_judged(judge: PlannedJudge) -> dict[str, Verdict]:
+    reason = "not judged: what its score is asked was decided before"
+    verdict = Verdict(
+        None, reasoning=reason, status="not_applicable", cause=Cause.STOPPED_EARLY.word
+    )
+    return {rubric.name: verdict for rubric in judge.rubrics}
+
+
+def _scores_of(plan: Plan, answers: Answers, name: str, judged: Judged) -> SystemScores:
+    """What the judge said of a system, as the run will compare it."""
+    named = {plan.judge_score(rubric, name): column for rubric, column in judged.columns.items()}
+    columns = {score: replace(column, name=score) for score, column in named.items()}
+    kinds: dict[str, Kind] = dict.fromkeys(columns, "judge")
+    pairs = {
+        f"{retriever}/{generator}": (retriever, generator) for retriever, generator in plan.pairs
+    }
+    retriever, generator = pairs.get(answers.name, (None, None))
+    return SystemScores(answers.name, retriever, generator, columns, kinds)
+
+
+def _saved(
+    judge: PlannedJudge,
+    items: Mapping[str, Sequence[Item]],
+    judged: Mapping[str, Judged],
+    left: Sequence[int],
+    n: int,
+) -> dict[str, Any]:
+    """What the others would have taken: calls as they are planned, the rest as the done ones."""
+    if not left:
+        return {"calls": 0, "tokens": 0, "usd": 0.0}
+    usages = [each.usage for each in judged.values()]
+    cost = total_cost(scale_usage([usage], len(left), n - len(left)) for usage in usages)
+    calls: int | None = None if isinstance(judge.judge, AskingJudge) else 0
+    if isinstance(judge.judge, ModelJudge):
+        each = [
+            rehearse(judge.judge, [own[row] for row in left], judge.rubrics).calls
+            for own in items.values()
+        ]
+        calls = round(sum(low + high for low, high in each) / 2)
+    return {"calls": calls, **cost}

@@ -1,0 +1,76 @@
+"""Gates on SciFact: a real change fails, no change passes, and ten queries say nothing."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ragbench.comparison.gates import decide_drop
+from ragbench.comparison.paired import Method
+from ragbench.comparison.paired_scores import PairedScores
+from ragbench.experiment.runner import run_experiment
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
+
+
+@pytest.fixture(scope="module")
+def experiment(lent_data, tmp_path_factory):
+    """BM25 without stemming, the same again, and without saturation of term counts."""
+    folder = tmp_path_factory.mktemp("scifact")
+    bm25 = {"type": "bm25", "stemmer": "none", "k1": 0.9}
+    return run_experiment(
+        {
+            "name": "scifact",
+            "dataset": {"type": "beir", "path": str(lent_data / "scifact"), "split": "test"},
+            "retrievers": {"bm25": bm25, "again": bm25, "flat": {**bm25, "k1": 0}},
+            "metrics": {"retrieval": {"measures": ["ndcg@10"], "top_k": 10}, "generation": []},
+            "gates": [
+                {"measure": "ndcg@10", "max_drop": 0.01, "system": "again"},
+                {"measure": "ndcg@10", "max_drop": 0.01, "system": "flat"},
+                {"measure": "ndcg@10", "max_drop": 0.05, "system": "flat"},
+            ],
+            "output": str(folder / "runs"),
+            "cache": str(folder / "cache"),
+        }
+    )
+
+
+def test_the_verdicts_on_300_queries(experiment):
+    same, fails, undecided = experiment.summary["gates"]
+
+    assert same["verdict"] == "pass"
+    assert "identical on all 300 queries" in same["why"]
+    assert fails["verdict"] == "fail"
+    assert undecided["verdict"] == "undecided"
+    assert undecided["queries_needed"]["equal"] > 0
+    flat, base = columns(experiment)
+    theirs = stats.ttest_rel(flat, base).confidence_interval(0.95)
+    assert fails["difference"] == pytest.approx((flat - base).mean())
+    assert fails["interval"][0] <= theirs.low + 1e-12
+    assert fails["interval"] == pytest.approx([theirs.low, theirs.high], abs=0.003)
+
+
+def test_ten_of_the_queries_say_nothing(experiment):
+    flat, base = columns(experiment)
+    random, seen = np.random.default_rng(13), 0
+    for _ in range(20):
+        rows = random.choice(len(base), 10, replace=False)
+        pairs = PairedScores(column(flat[rows]), column(base[rows]), [str(row) for row in rows])
+        found = decide_drop(pairs, 0.01, Method())
+        if (flat[rows] == base[rows]).all():
+            assert found.verdict == "pass"
+            continue
+        seen += 1
+        assert found.verdict == "undecided"
+        assert found.facts["queries_needed"]["equal"] > 10
+        assert f"{found.facts['queries_needed']['equal']} queries" in found.why
+    assert seen > 10
+
+
+def columns(experiment):
+    return [
+        np.array(list(experiment.per_query[name]["ndcg@10"].values())) for name in ("flat", "bm25")
+    ]
+
+
+def column(values):
+    return ScoreColumn("ndcg@10", values, np.zeros(len(values), np.uint8), Signature("ndcg@10"))
