@@ -20,20 +20,33 @@ KILLS = 100
 QUERIES = 8
 CONCURRENCY = 4
 
-# starts runs faster than Python starts: everything is imported before the first fork
+# Starts runs faster than Python starts: what the first one imported is imported here, and each
+# further one is a fork. Nothing but imports is shared: a fork has no threads and no files of ours.
 NURSERY = """
-import os, signal, sys, time
+import gc, importlib, os, signal, sys, time
+from pathlib import Path
 import ragbench.experiment.runner as runner
-import ragbench.score.judge.openai, openai, bm25s, ragbench.generate.extractive
-import ragbench.score.text.rouge, ragbench.score.text.bleu
 
 def run(config):
     try:
-        return runner.run_experiment(config).exit_code
+        code = runner.run_experiment(config).exit_code
     except BaseException as error:
         print(repr(error), file=sys.stderr, flush=True)
         return 1
+    if not seen:
+        Path("imported.txt").write_text(" ".join(sys.modules))
+    return code
 
+def import_all():
+    for name in Path("imported.txt").read_text().split():
+        try:
+            importlib.import_module(name)
+        except ImportError:  # made by its package, not found by its name
+            continue
+        seen.append(name)
+    gc.freeze()  # else each fork copies what its first collection touches
+
+seen = []
 for line in sys.stdin:
     config, wait = line.split()
     child = os.fork()
@@ -48,6 +61,8 @@ for line in sys.stdin:
             os.kill(child, signal.SIGKILL)
             until = float("inf")
         time.sleep(0.001)
+    if not seen:
+        import_all()
     print(os.waitstatus_to_exitcode(status), flush=True)
 """
 
@@ -109,7 +124,8 @@ def written(folder, data, url):
         "retrievers": {"bm25": {"type": "bm25"}, "mine": {"type": "python:slow_moons:search"}},
         "generators": {"slow": {"type": "python:slow_moons:answer"}},
         "metrics": {
-            "generation": ["rouge1", "bleu"],
+            "retrieval": {"measures": ["ndcg@10"]},
+            "generation": ["rouge1"],
             "judge": {
                 "type": "openai",
                 "model": "m",
@@ -118,7 +134,7 @@ def written(folder, data, url):
                 "concurrency": CONCURRENCY,
             },
         },
-        "statistics": {"resamples": 500},
+        "statistics": {"resamples": 100},
     }
     path = folder / "killed.yaml"
     path.write_text(yaml.safe_dump(config))
@@ -132,11 +148,13 @@ def test_a_hundred_kills(workplace, tmp_path, repository):
         config = written(tmp_path, workplace, server.url)
         nursery = Nursery(repository, tmp_path, environment)
         try:
-            start = time.monotonic()
             assert nursery.run(config) == 0
-            takes = time.monotonic() - start
             expected = contents(load_experiment(tmp_path / "runs" / "killed"))
             needed = server.counters.requests
+            (tmp_path / "cache").rename(tmp_path / "cache0")
+            start = time.monotonic()  # everything is imported by now
+            assert nursery.run(config) == 0
+            takes = time.monotonic() - start
             kills = chains = 0
             while kills < KILLS:
                 chains += 1
