@@ -3,7 +3,7 @@
     python benchmarks/second_run.py [runs]
 
 Each run is a fresh process. Starting up is importing what a run imports and ending again. CPU time,
-the least of several runs taken in turns; a machine that is busy with other things counts for little.
+the least of several runs taken in turns: a machine that is busy with other things counts little.
 Bar: less than a second beyond starting up, and nothing made.
 """
 
