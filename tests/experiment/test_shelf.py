@@ -114,7 +114,9 @@ def test_a_damaged_first_line_costs_no_item(path):
         first.put("q1", 1)
     path.write_bytes(b"R" + path.read_bytes()[1:])
 
-    with pytest.warns(DamagedItems, match="1 stored items are damaged"), shelf(path) as second:
+    with pytest.warns(DamagedItems, match="1 stored items are damaged"):
+        second = shelf(path)
+    with second:
         assert second.get("q1") == 1
         second.put("q2", 2)
 
