@@ -1,4 +1,4 @@
-"""Faults through the real command: full and read-only disks, damage, signals, clocks, two at once."""
+"""Faults through the real command: disks, damage, signals, clocks, two runs at once."""
 
 import os
 import shutil
