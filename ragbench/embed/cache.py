@@ -116,6 +116,15 @@ class EmbeddingCache:
         with self._lock, self._file.transaction() as connection:
             connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
 
+    def damaged(self) -> Iterator[bytes]:
+        """Yield the keys of all vectors whose checksum does not fit; nothing is removed."""
+        with self._lock, self._file.guarded() as connection:
+            for key, vector, expected in connection.execute(
+                "SELECT key, vector, checksum FROM vectors"
+            ):
+                if _checksum(key, vector) != expected:
+                    yield key
+
     def __len__(self) -> int:
         """Count the vectors in the file."""
         with self._lock, self._file.guarded() as connection:

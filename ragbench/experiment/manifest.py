@@ -62,7 +62,8 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
             else {}
         ),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "seconds": round(time.time() - started, 3),
+        # never below 0: a clock may be set back in the meantime
+        "seconds": max(0.0, round(time.time() - started, 3)),
         "stages": {name: round(work.seconds, 4) for name, work in results.work.items()},
         "work": {
             name: {"items": work.items, "stored": work.stored}

@@ -47,10 +47,13 @@ def run_in(folder: Path) -> Iterator[Session]:
         folder.mkdir(parents=True, exist_ok=True)
         stream = _locked(folder)
     except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=folder) from error
+        raise _not_written(folder, error) from error
     state = folder / _STATE
     try:
-        session = Session(_token(state))
+        try:
+            session = Session(_token(state))
+        except OSError as error:
+            raise _not_written(folder, error) from error
         yield session
         if session.finished:
             state.unlink(missing_ok=True)
@@ -75,6 +78,10 @@ def _token(state: Path) -> str:
     return token
 
 
+def _not_written(folder: Path, error: OSError) -> DataError:
+    return DataError(f"cannot be written: {error.strerror}", file=folder)
+
+
 def _locked(folder: Path) -> IO[str]:
     """Open and lock the lock file; the process id in it is for the message alone."""
     path = folder / _LOCK
@@ -94,9 +101,9 @@ def _locked(folder: Path) -> IO[str]:
             if os.path.samestat(os.fstat(stream.fileno()), path.stat()):
                 break
         stream.close()
-    stream.truncate(0)
-    stream.write(str(os.getpid()))
-    stream.flush()
+    with suppress(OSError):  # a full disk: the lock holds, only the message to others lacks the id
+        os.ftruncate(stream.fileno(), 0)
+        os.write(stream.fileno(), str(os.getpid()).encode())
     return stream
 
 

@@ -2,7 +2,8 @@
 
 A line is appended as soon as its item is done, so that a kill loses at most the items that were
 under way. A file is a map that only grows: the last whole line of an item counts. Lines that are
-cut off or damaged are left out, counted, and made again.
+cut off or damaged are left out, counted, and made again; the first item that is put then writes
+the file anew without them.
 
     <cache>/stages/<stage>/<key>.jsonl
     ragbench.stage/1 {"stage": "retrieve", "of": "bm25"}
@@ -18,13 +19,15 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from ragbench.errors import DataError
+from ragbench.files import write_atomically
 
 FORMAT = "ragbench.stage/1"
+_ANY_FORMAT = b"ragbench.stage/"
 SUFFIX = ".jsonl"
 _DIGEST = 16  # hexadecimal digits
 _SYNC_S = 1.0
@@ -60,8 +63,9 @@ class Shelf:
         self._synced = time.monotonic()
         self._items: dict[str, Any] = {}
         for other in also:
-            self._items.update(_read(other))
-        self._items.update(_read(path))
+            self._items.update(_read(other)[0])
+        found, self._damaged = _read(path)
+        self._items.update(found)
         if self._items:
             _touch(path)
 
@@ -118,13 +122,15 @@ class Shelf:
 
     def _open(self) -> IO[bytes]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        head = f"{FORMAT} {json.dumps(self._about)}\n".encode()
+        if self._damaged:
+            whole = [_line(*item) for item in read_lines(self.path) if item is not None]
+            write_atomically(self.path, head + b"".join(whole))
+            self._damaged = 0
         # unbuffered, in append mode: whole lines, also where two runs fill the same shelf
         stream = self.path.open("ab", buffering=0)
         try:
-            if stream.tell() == 0:
-                stream.write(f"{FORMAT} {json.dumps(self._about)}\n".encode())
-            elif not _ends_a_line(self.path):  # one that was cut off ends here
-                stream.write(b"\n")
+            stream.write(_before_the_next(self.path, head))
         except OSError:
             stream.close()
             raise
@@ -168,19 +174,22 @@ def shelf_path(folder: Path, stage: str, key: str) -> Path:
 def read_lines(path: Path) -> Iterator[tuple[str, Any] | None]:
     """Yield the items of a file, one that comes again included; None for each damaged line.
 
-    A file of another format has no items and no damage: it is left alone.
+    Lines of another format are no items and no damage: they are left alone.
     """
+    ours = True  # also where the first line is damaged
     try:
         with path.open("rb") as stream:
-            if not stream.readline().startswith(f"{FORMAT} ".encode()):
-                return
             for line in stream:
-                yield _parsed(line)
+                if line.startswith(_ANY_FORMAT):
+                    ours = line.startswith(f"{FORMAT} ".encode())
+                elif ours:
+                    yield _parsed(line)
     except FileNotFoundError:
         return
 
 
-def _read(path: Path) -> Iterable[tuple[str, Any]]:
+def _read(path: Path) -> tuple[list[tuple[str, Any]], int]:
+    """The items of a file, and how many of its lines are damaged."""
     found, damaged = [], 0
     try:
         for item in read_lines(path):
@@ -193,13 +202,19 @@ def _read(path: Path) -> Iterable[tuple[str, Any]]:
     if damaged:
         text = f"{path}: {damaged} stored items are damaged; they are made again"
         warnings.warn(DamagedItems(text), stacklevel=4)
-    return found
+    return found, damaged
 
 
-def _ends_a_line(path: Path) -> bool:
+def _before_the_next(path: Path, head: bytes) -> bytes:
+    """What a file lacks before a line is appended: the first line, the end of the last one."""
+    if path.stat().st_size == 0:
+        return head
+    ours = f"{FORMAT} ".encode()
     with path.open("rb") as stream:
+        known = stream.read(len(ours)) == ours
         stream.seek(-1, os.SEEK_END)
-        return stream.read(1) == b"\n"
+        end = b"" if stream.read(1) == b"\n" else b"\n"
+    return end if known else end + head
 
 
 def _line(item: str, value: Any) -> bytes:

@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragbench.embed.cache import FILE_NAME as EMBEDDINGS
+from ragbench.embed.cache import EmbeddingCache
 from ragbench.errors import DataError
 from ragbench.experiment.judging import REPLIES
 from ragbench.experiment.shelf import FORMAT, SUFFIX, read_lines
 from ragbench.llm import Replies
+
+_DATABASES = {REPLIES: ("replies", "replies of models"), EMBEDDINGS: ("embed", "vectors of texts")}
+"""File name -> its kind, and what it is about."""
 
 KINDS = ("retrieve", "generate", "score", "judge", "compare", "embed", "replies")
 """What a cache folder holds, in the order in which a run makes it."""
@@ -24,7 +29,7 @@ class Stored:
     path: Path
     """The file."""
     kind: str
-    """The stage, or `replies`."""
+    """The stage, `embed` or `replies`."""
     of: str
     """What it is about, as its first line says."""
     size: int
@@ -40,7 +45,7 @@ def stored_in(folder: Path) -> list[Stored]:
         DataError: The folder cannot be read.
     """
     try:
-        found = [*_shelves(folder), *_replies(folder)]
+        found = [*_shelves(folder), *_databases(folder)]
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
     return sorted(found, key=lambda each: (KINDS.index(each.kind), -each.used_at, each.path))
@@ -55,6 +60,9 @@ def verify(stored: Stored) -> int:
     if stored.kind == "replies":
         with Replies(stored.path, replay=True) as replies:
             return sum(1 for _ in replies.damaged())
+    if stored.kind == "embed":
+        with EmbeddingCache(stored.path) as cache:
+            return sum(1 for _ in cache.damaged())
     return sum(item is None for item in read_lines(stored.path))
 
 
@@ -112,17 +120,18 @@ def _shelves(folder: Path) -> Iterator[Stored]:
         yield Stored(path, kind, _about(path), stat.st_size, stat.st_mtime)
 
 
-def _replies(folder: Path) -> Iterator[Stored]:
-    path = folder / REPLIES
-    if path.is_file():
-        stats = [own.stat() for own in _with_its_own(path) if own.exists()]
-        size, used = sum(s.st_size for s in stats), max(s.st_mtime for s in stats)
-        yield Stored(path, "replies", "replies of models", size, used)
+def _databases(folder: Path) -> Iterator[Stored]:
+    for name, (kind, of) in _DATABASES.items():
+        path = folder / name
+        if path.is_file():
+            stats = [own.stat() for own in _with_its_own(path) if own.exists()]
+            size, used = sum(s.st_size for s in stats), max(s.st_mtime for s in stats)
+            yield Stored(path, kind, of, size, used)
 
 
 def _with_its_own(path: Path) -> list[Path]:
     """A file with those that SQLite keeps beside it; the file itself goes last."""
-    if path.name != REPLIES:
+    if path.name not in _DATABASES:
         return [path]
     return [path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", "")]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
@@ -42,9 +43,20 @@ def _no_stemmer(_: str) -> Callable[[str], str]:
 
 @functools.cache
 def _porter(_: str) -> Callable[[str], str]:
+    return Memory(_porter_stem).__getitem__
+
+
+def _porter_stem(word: str) -> str:
+    stem: str = _porter_of_nltk().stem(word)
+    return stem
+
+
+@functools.cache
+def _porter_of_nltk() -> Any:
+    # on the first word: importing it takes longer than a run that has everything stored
     from nltk.stem.porter import PorterStemmer
 
-    return Memory(PorterStemmer().stem).__getitem__
+    return PorterStemmer()
 
 
 @functools.cache

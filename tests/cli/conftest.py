@@ -45,3 +45,21 @@ def means(score):
         return {name: found["mean"] for name, found in scores.items()}
 
     return of
+
+
+@pytest.fixture
+def quickstart(tmp_path, monkeypatch, capsys, repository):
+    """Run a command on the quickstart in this process: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGBENCH_CACHE", "cache")
+    config = str(repository / "configs" / "quickstart.yaml")
+
+    def run(*arguments):
+        words = [config if word == "CONFIG" else str(word) for word in arguments]
+        monkeypatch.setattr(sys, "argv", ["ragbench", *words])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        printed = capsys.readouterr()
+        return exited.value.code, printed.out, printed.err
+
+    return run

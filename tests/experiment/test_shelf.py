@@ -66,8 +66,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_the_next_one_is_whole(path, cut
         second = shelf(path)
     with second:
         second.put("q3", ["d3"])
-    with pytest.warns(DamagedItems):
-        third = shelf(path)
+    third = shelf(path)  # which warns of nothing: the file is whole again
 
     assert (third.get("q1") or ["d1"], third.get("q3")) == (["d1"], ["d3"])
     assert "q2" not in third
@@ -110,6 +109,34 @@ def test_folders_of_others_are_only_read(tmp_path):
     assert "q2" in shelf(shelf_path(ours, "retrieve", "k"))
 
 
+def test_a_damaged_first_line_costs_no_item(path):
+    with shelf(path) as first:
+        first.put("q1", 1)
+    path.write_bytes(b"R" + path.read_bytes()[1:])
+
+    with pytest.warns(DamagedItems, match="1 stored items are damaged"):
+        second = shelf(path)
+    with second:
+        assert second.get("q1") == 1
+        second.put("q2", 2)
+
+    third = shelf(path)
+    assert (third.get("q1"), third.get("q2")) == (1, 2)
+
+
+def test_lines_of_another_format_are_left_alone(path):
+    path.parent.mkdir(parents=True)
+    theirs = b"ragbench.stage/2 {}\nsomething of theirs\n"
+    path.write_bytes(theirs)
+
+    with shelf(path) as first:
+        assert len(first) == 0
+        first.put("q1", 1)
+
+    assert path.read_bytes().startswith(theirs)
+    assert len(shelf(path)) == 1
+
+
 def test_several_threads_and_shelves_fill_one_file(path):
     def fill(name):
         with shelf(path) as own:
@@ -139,7 +166,7 @@ def test_a_disk_that_cannot_be_written_is_said_and_loses_nothing(path):
 def _empty(path):
     made = Shelf.__new__(Shelf)
     made.path, made._about, made._lock = path, {}, threading.Lock()
-    made._stream, made._synced, made._items = None, 0.0, {}
+    made._stream, made._synced, made._items, made._damaged = None, 0.0, {}, 0
     return made
 
 

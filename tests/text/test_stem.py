@@ -1,5 +1,8 @@
 """Stemmers against nltk, of which they are a faster front."""
 
+import subprocess
+import sys
+
 import pytest
 from nltk.stem.porter import PorterStemmer
 from nltk.stem.snowball import SnowballStemmer
@@ -45,3 +48,16 @@ def test_none_changes_nothing():
 def test_bad_names_say_what_is_allowed(arguments, message):
     with pytest.raises(OptionError, match=message):
         stemmer(*arguments)
+
+
+def test_nltk_is_imported_by_the_first_word_alone():
+    """It takes longer than a run that has everything stored."""
+    code = """if True:
+        import sys
+        from ragbench.text.analyze import Analyzer
+        analyzer = Analyzer.for_language("en")
+        before = "nltk" in sys.modules
+        print(before, analyzer("retrieved"), "nltk" in sys.modules)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False ['retriev'] True\n"

@@ -1,0 +1,111 @@
+"""`ragbench cache`: sizes, pruning, checksums; what was paid for stays unless it is asked for."""
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragbench.embed.cache import FILE_NAME, EmbeddingCache, vector_key
+from ragbench.experiment.judging import REPLIES
+from ragbench.llm import ChatReply, Replies
+
+
+@pytest.fixture
+def cache(quickstart):
+    """The cache of a quickstart, with one vector and one reply."""
+    assert quickstart("run", "CONFIG", "--quiet")[0] == 0
+    folder = Path("cache")
+    with EmbeddingCache(folder / FILE_NAME) as vectors:
+        vectors.store({vector_key("m", "", "a text"): np.ones(4, dtype=np.float32)})
+    with Replies(folder / REPLIES) as replies:
+        replies.store("k", ChatReply("yes")).result()
+    return folder
+
+
+def files(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_sizes_by_stage(cache, quickstart):
+    code, text, _ = quickstart("cache")
+
+    kinds = [line.split()[0] for line in text.splitlines()[1:]]
+    assert code == 0
+    assert kinds == ["retrieve", "generate", "score", "judge", "compare", "embed", "replies"]
+    assert text.startswith("cache: ")
+
+
+def test_prune_by_age_leaves_what_was_of_use_and_replies(cache, quickstart):
+    old = sorted((cache / "stages" / "score").glob("*.jsonl"))
+    for path in [*old, cache / REPLIES, cache / FILE_NAME]:
+        os.utime(path, (time.time() - 40 * 86_400,) * 2)
+
+    code, text, _ = quickstart("cache", "prune", "--older-than", "30d")
+
+    assert code == 0
+    assert text.startswith(f"removed {len(old) + 1} files")
+    assert not any(name.startswith("stages/score") for name in files(cache))
+    assert FILE_NAME not in files(cache)
+    assert REPLIES in files(cache)
+    assert any(name.startswith("stages/retrieve") for name in files(cache))
+
+
+def test_prune_by_size_takes_the_longest_unused_first(cache, quickstart):
+    newest = next(iter((cache / "stages" / "compare").glob("*.jsonl")))
+    for path in cache.rglob("*"):
+        if path.is_file() and path != newest:
+            os.utime(path, (time.time() - 3600,) * 2)
+
+    quickstart("cache", "prune", "--max-size", newest.stat().st_size)
+
+    assert files(cache) == {newest.relative_to(cache).as_posix(), REPLIES}
+
+
+def test_verify_finds_damage_of_each_kind(cache, quickstart):
+    assert quickstart("cache", "verify")[0] == 0
+    shelf = next(iter((cache / "stages" / "generate").glob("*.jsonl")))
+    data = bytearray(shelf.read_bytes())
+    data[-5] ^= 1
+    shelf.write_bytes(data)
+    for name, change in (
+        (FILE_NAME, "UPDATE vectors SET vector = zeroblob(16)"),
+        (REPLIES, "UPDATE replies SET reply = zeroblob(16)"),
+    ):
+        connection = sqlite3.connect(cache / name)
+        connection.execute(change)
+        connection.commit()
+        connection.close()
+
+    code, text, _ = quickstart("cache", "verify")
+
+    assert code == 2
+    assert f"{shelf}: 1 damaged items (generate of extractive)" in text
+    assert f"{cache / FILE_NAME}: 1 damaged items (embed of vectors of texts)" in text
+    assert f"{cache / REPLIES}: 1 damaged items (replies of replies of models)" in text
+    assert text.endswith("3 damaged items\n")
+
+
+def test_clear_keeps_replies_unless_asked(cache, quickstart):
+    assert quickstart("cache", "clear", "--yes")[0] == 0
+    assert files(cache) == {REPLIES}
+
+    assert quickstart("cache", "clear", "--yes", "--replies")[0] == 0
+    assert files(cache) == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "say what goes"),
+        (("--older-than", "30"), "found '30', allowed: 12h, 30d, 8w"),
+        (("--max-size", "big"), "found 'big', allowed: 500M, 2G"),
+    ],
+)
+def test_bad_arguments(quickstart, arguments, message):
+    code, _, problems = quickstart("cache", "prune", *arguments)
+
+    assert code == 2
+    assert message in problems

@@ -1,0 +1,60 @@
+"""`ragbench reproduce`: the same numbers, or what differs."""
+
+import shutil
+from pathlib import Path
+
+from ragbench.experiment.runner import run_experiment
+
+
+def test_the_same(quickstart):
+    quickstart("run", "CONFIG", "--quiet")
+
+    code, text, problems = quickstart("reproduce", "runs/quickstart", "--quiet")
+
+    assert code == 0, problems
+    assert "reproduced: every score and every ranking is the same" in text
+
+
+def test_an_option_changed_by_hand(quickstart):
+    quickstart("run", "CONFIG", "--quiet")
+    config = Path("runs/quickstart/latest/config.yaml").resolve()
+    text = config.read_text()
+    assert "sentences: 2" in text
+    config.write_text(text.replace("sentences: 2", "sentences: 1"))
+
+    code, text, _ = quickstart("reproduce", "runs/quickstart", "--quiet")
+
+    assert code == 1
+    assert "differs: rouge1 of bm25/extractive differs on" in text
+
+
+def test_live_objects_are_refused(quickstart, repository):
+    def search(question, top_k):
+        return []
+
+    config = repository / "configs" / "quickstart.yaml"
+    run_experiment(config, retrievers={"mine": search})
+
+    code, _, problems = quickstart("reproduce", "runs/quickstart", "--quiet")
+
+    assert code == 2
+    assert "the run had live objects: mine" in problems
+
+
+def test_no_run(quickstart):
+    code, _, problems = quickstart("reproduce", "nothing")
+
+    assert code == 2
+    assert "no run here" in problems
+
+
+def test_changed_data(quickstart, tmp_path, example_data):
+    shutil.copytree(example_data, tmp_path / "data")
+    quickstart("run", "CONFIG", "--quiet", "--set", f"dataset.path={tmp_path / 'data'}")
+    path = tmp_path / "data" / "queries.jsonl"
+    path.write_text(path.read_text().replace("?", " please?", 1))
+
+    code, text, problems = quickstart("reproduce", "runs/quickstart", "--quiet")
+
+    assert "changed: queries was" in text, problems
+    assert code in (0, 1)

@@ -1,0 +1,271 @@
+"""Faults through the real command: disks, damage, signals, clocks, two runs at once."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ragbench.experiment.result import load_experiment
+from ragbench.experiment.runner import run_experiment
+from ragbench.experiment.shelf import DamagedItems
+from ragbench.testing import ChatServer
+from tests.experiment.test_stages import contents, work
+from tests.score.judge.scripted import Script
+
+STAGES = ("retrieve", "generate", "score", "judge", "compare")
+SMALL = {
+    "retrievers": {"exact": {"type": "bm25", "stemmer": "none"}},
+    "statistics": {"resamples": 100},
+}
+BACKWARDS = """
+import time
+_real, _calls = time.time, []
+
+def _set_back():
+    _calls.append(1)
+    return _real() - (86_400 if len(_calls) > 3 else 0)
+
+time.time = _set_back
+"""
+
+
+class Command:
+    """`ragbench run` in a process of its own, with a judge on a server here."""
+
+    def __init__(self, config, folder, server, repository):
+        judge = {"type": "openai", "model": "m", "base_url": server.url}
+        judge |= {"rubrics": ["answer_relevancy"], "concurrency": 1}
+        metrics = {"retrieval": {"measures": ["ndcg@10"]}, "generation": ["rouge1"]}
+        self.folder, self.server, self.output = folder, server, folder / "runs"
+        self.cache, self._path = folder / "cache", [str(repository)]
+        written = {**config, **SMALL, "metrics": {**metrics, "judge": judge}}
+        (folder / "exp.yaml").write_text(yaml.safe_dump(written))
+
+    def start(self, *arguments, first=()):
+        """Start it; `first` are folders whose modules come first."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([*map(str, first), *self._path]),
+            "RAGBENCH_CACHE": str(self.cache),
+            "OPENAI_API_KEY": "",
+        }
+        command = [sys.executable, "-m", "ragbench", "run", "exp.yaml", "--quiet"]
+        return subprocess.Popen(
+            [*command, "--set", f"output={self.output}", *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments, first=()):
+        """Run it to the end: exit code, what it said on stderr."""
+        process = self.start(*arguments, first=first)
+        _, problems = process.communicate(timeout=120)
+        return process.returncode, problems
+
+    def until_asked(self, times):
+        """Wait until the server was asked so often."""
+        while self.server.counters.requests < times:
+            time.sleep(0.005)
+
+    def contents(self):
+        return contents(load_experiment(self.output / "moons"))
+
+
+@pytest.fixture
+def server():
+    with ChatServer(Script(), model="m") as server:
+        yield server
+
+
+@pytest.fixture
+def command(config, tmp_path, server, repository):
+    return Command(config, tmp_path, server, repository)
+
+
+@pytest.fixture
+def undisturbed(command):
+    """What the same command gives in peace, with the requests that it takes."""
+    assert command.run() == (0, "")
+    expected, asked = command.contents(), command.server.counters.requests
+    shutil.rmtree(command.cache)
+    shutil.rmtree(command.output)
+    return expected, asked
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of two megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    except OSError as error:
+        pytest.skip(f"no disk can be mounted here: {error.strerror}")
+    if done.returncode:
+        pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(disk, free_kb):
+    """Fill a disk but for so much; return the file that does."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as stream:
+        try:
+            while stream.write(b"x" * 4096):
+                pass
+        except OSError:  # full
+            stream.truncate(stream.tell() - free_kb * 1024)
+    return ballast
+
+
+def set_place(command, place, disk):
+    setattr(command, place, disk / place)
+
+
+@pytest.mark.parametrize(
+    ("place", "free_kb"),
+    [("cache", 0), ("cache", 60), ("cache", 80), ("output", 0), ("output", 4), ("output", 32)],
+)
+def test_a_full_disk_and_then_room(command, undisturbed, disk, place, free_kb):
+    expected, needed = undisturbed
+    set_place(command, place, disk)
+    ballast = fill(disk, free_kb)
+    before = command.server.counters.requests
+
+    code, problems = command.run()
+
+    assert code == 2, problems
+    assert str(disk) in problems
+    assert "full" in problems or "No space left on device" in problems
+    assert len(problems.splitlines()) == 1
+    ballast.unlink()
+    assert command.run()[0] == 0
+    assert command.contents() == expected
+    asked = command.server.counters.requests - before
+    # one reply that found no room, and the call that was under way by then
+    assert asked <= needed + 2, "a reply that was stored is not asked for again"
+
+
+@pytest.mark.parametrize("place", ["cache", "output"])
+def test_a_place_that_may_only_be_read(command, disk, place):
+    set_place(command, place, disk)
+    remount = ["mount", "-o", "remount,ro", str(disk)]
+    subprocess.run(remount, check=True)
+
+    code, problems = command.run()
+
+    assert code == 2
+    assert str(disk) in problems
+    assert "Read-only file system" in problems
+    assert command.server.counters.requests == 0
+
+
+@pytest.mark.parametrize("place", ["cache", "output"])
+def test_a_file_in_the_place_of_a_folder(command, place):
+    (command.folder / "a_file").write_text("")
+    setattr(command, place, command.folder / "a_file" / place)
+
+    code, problems = command.run()
+
+    assert code == 2
+    assert "a_file" in problems
+    assert "Not a directory" in problems
+    assert command.server.counters.requests == 0
+
+
+def flip(data):
+    data[2 * len(data) // 3] ^= 4
+
+
+def cut(data):
+    del data[-20:]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("damage", [flip, cut])
+def test_damage_to_any_stage_is_made_again_once(config, tmp_path, monkeypatch, stage, damage):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    judge = {"type": "lexical", "rubrics": ["faithfulness"]}
+    config = {**config, **SMALL, "metrics": {"generation": ["rouge1"], "judge": judge}}
+    first = run_experiment(config)
+    paths = sorted((tmp_path / "cache" / "stages" / stage).glob("*.jsonl"))
+    assert paths
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        damage(data)
+        path.write_bytes(data)
+
+    with pytest.warns(DamagedItems, match="they are made again"):
+        second = run_experiment(config)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DamagedItems)
+        third = run_experiment(config)
+
+    assert {name.split()[0] for name in work(second)} - {"index"} == {stage}
+    assert contents(first) == contents(second) == contents(third)
+    assert work(third) == {}
+
+
+def test_a_clock_that_is_set_back(command, undisturbed):
+    expected, _ = undisturbed
+    (command.folder / "clock").mkdir()
+    (command.folder / "clock" / "sitecustomize.py").write_text(BACKWARDS)
+
+    for _ in range(2):
+        code, problems = command.run(first=[command.folder / "clock"])
+        assert (code, problems) == (0, "")
+        assert command.contents() == expected
+    for path in command.cache.rglob("*.jsonl"):
+        os.utime(path, (time.time() + 1e6,) * 2)
+    before = command.server.counters.requests
+    assert command.run()[0] == 0
+    assert command.server.counters.requests == before
+    manifest = Path(command.output / "moons" / "latest" / "manifest.json").read_text()
+    assert '"seconds": -' not in manifest
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_a_signal_and_then_the_same_command(command, undisturbed, sent, code):
+    expected, needed = undisturbed
+    command.server.latency_s = 0.2
+    before = command.server.counters.requests
+    process = command.start()
+    command.until_asked(before + 3)
+
+    process.send_signal(sent)
+    _, problems = process.communicate(timeout=60)
+
+    assert process.returncode == code
+    assert "Traceback" not in problems
+    if sent == signal.SIGINT:
+        assert "the same command goes on from here" in problems
+    assert command.run()[0] == 0
+    assert command.contents() == expected
+    assert command.server.counters.requests - before <= needed + 1, "what was under way"
+
+
+def test_two_at_once(command, undisturbed):
+    expected, _ = undisturbed
+    command.server.latency_s = 0.5
+    first = command.start()
+    command.until_asked(command.server.counters.requests + 1)
+
+    code, problems = command.run()
+
+    assert code == 2
+    assert f"another run (process {first.pid}) is at work here" in problems
+    _, said = first.communicate(timeout=60)
+    assert (first.returncode, said) == (0, "")
+    assert command.contents() == expected
