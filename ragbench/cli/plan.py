@@ -52,7 +52,7 @@ def command(
     from ragbench.data.run_folder import to_json
     from ragbench.experiment.choices import Choices
     from ragbench.experiment.forecast import forecast
-    from ragbench.experiment.judging import readiness
+    from ragbench.experiment.judging import missing_keys, readiness
     from ragbench.experiment.load import load_collection
     from ragbench.experiment.plan import LiveComponents, make_plan
 
@@ -68,8 +68,9 @@ def command(
         click.echo(line)
     for warning in plan.warnings:
         click.echo(f"warning: {warning}")
-    for name, judge in plan.judges.items():
-        if (note := readiness(name, judge)) is not None:
+    notes = [readiness(name, judge) for name, judge in plan.asked_judges.items()]
+    for note in (*missing_keys(plan.generators), *notes):
+        if note is not None:
             click.echo(f"note: {note}")
 
 

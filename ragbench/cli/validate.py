@@ -49,7 +49,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
     from ragbench.experiment.choices import Choices
-    from ragbench.experiment.judging import readiness
+    from ragbench.experiment.judging import missing_keys, readiness
     from ragbench.experiment.plan import LiveComponents, make_plan
 
     try:
@@ -63,6 +63,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         for rubric in (*judge.rubrics, *judge.pairwise)
     ]
     notes = [readiness(name, judge) for name, judge in plan.asked_judges.items()]
+    notes += missing_keys(plan.generators)
     notes += [
         f"judge '{name}' would be skipped: {why}" for name, why in plan.skipped_judges.items()
     ]

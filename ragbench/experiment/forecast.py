@@ -28,9 +28,12 @@ from ragbench.experiment.session import token_in
 from ragbench.experiment.shelf import Shelves
 from ragbench.experiment.stages import PENDING, Stages, Work
 from ragbench.files import cache_folder
+from ragbench.generate.chat import ChatGenerator
+from ragbench.llm import Estimate
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge
-from ragbench.score.judge.rehearsal import Estimate, rehearse
+from ragbench.score.judge.rehearsal import rehearse
+from ragbench.types import Document
 
 
 @dataclass(slots=True)
@@ -129,6 +132,12 @@ class _Walk:
         found += [*self._passages(), *self._pairs()]
         for control, generator in plan.controls:
             pair = self._node(f"generate {control}/{generator}", len(plan.queries))
+            pending = Answers(f"{control}/{generator}", [PENDING] * len(plan.queries))
+            component = plan.component("generator", generator)
+            size = DEFAULT_PASSAGES if component is None else component.passages
+            unknown: list[list[Document] | None] = [None] * len(plan.queries)
+            pair.cost = self._generating(generator, unknown, pending, size)
+            pair.at_most = True
             found.append(pair)
         for name in plan.apps:
             answers = Answers(name, self.stages.answered(name))
@@ -168,6 +177,7 @@ class _Walk:
                     system, self.stages.generated(system, generator, contexts, outcomes)
                 )
                 pair = self._node(f"generate {system}")
+                pair.cost = self._generating(generator, contexts, answers, passages)
                 pair.after = self._scored(answers, passages)
                 node.after.append(pair)
         return node
@@ -207,6 +217,27 @@ class _Walk:
             ]
             node.cost = node.cost + rehearse(judge.judge, partly, lacking)
         return node
+
+    def _generating(
+        self,
+        generator: str,
+        contexts: Sequence[list[Document] | None],
+        answers: Answers,
+        passages: int,
+    ) -> Estimate | None:
+        """What the answers that are not stored will cost; None where no model of ours is asked."""
+        made = self.plan.generators[generator]
+        if not isinstance(made, ChatGenerator):
+            return None
+        corpus = self.plan.collection.documents or []
+        asked = []
+        for row, outcome in enumerate(answers.outcomes):
+            if outcome == PENDING:
+                start = (row * passages) % max(len(corpus), 1)
+                known = contexts[row]
+                found = corpus[start : start + passages] if known is None else known
+                asked.append((self.plan.queries[row].text, found))
+        return made.estimate(asked)
 
     def _passages(self) -> list[Node]:
         """Grading passages: at most the best hits of every retriever, each for itself."""

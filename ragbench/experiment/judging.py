@@ -114,6 +114,15 @@ def readiness(name: str, planned: PlannedJudge) -> str | None:
     return None
 
 
+def missing_keys(generators: Mapping[str, Any]) -> list[str]:
+    """Say which generators lack a key, so that a run would not start; a phrase each."""
+    return [
+        f"generator '{name}' needs a key: {key} is not set"
+        for name, generator in generators.items()
+        if (key := getattr(generator, "missing_key", None)) is not None
+    ]
+
+
 def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
     """Return what a judge took, from what it had taken before."""
     paid = paid_since(before, totals_of(planned))

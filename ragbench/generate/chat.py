@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 from ragbench.generate.passages import fit
 from ragbench.generate.prompt import Prompt
-from ragbench.llm import ChatFailure, ChatModel, ChatRequest, Connected, Limits, Prices, Replies
+from ragbench.llm import (
+    ChatFailure,
+    ChatModel,
+    ChatRequest,
+    Connected,
+    Estimate,
+    Limits,
+    Prices,
+    Replies,
+    estimate,
+)
 from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Usage
@@ -87,10 +98,22 @@ class ChatGenerator(Connected):
             ChatFailure: There is no answer; with its cause, `refused` where the model refuses.
         """
         passages = fit(contexts, self._context_tokens)
-        messages = self.prompt.messages(question, passages)
-        reply = self.engine.ask(replace(self._request, messages=messages))
+        reply = self.engine.ask(self._asking(question, passages))
         if reply.refused:
             said = reply.refusal or f"finish reason {reply.finish_reason}"
             raise ChatFailure(Cause.REFUSED, said, replies=(reply,))
         usage = Usage(reply.usage.input_tokens, reply.usage.output_tokens, reply.cost_usd)
         return Prediction(reply.text.strip(), passages, usage, latency_ms=reply.latency_ms)
+
+    def estimate(self, asked: Sequence[tuple[str, Sequence[Document]]]) -> Estimate:
+        """Estimate what answering questions from passages takes; nothing is sent."""
+
+        def ask(model: ChatModel) -> None:
+            for question, contexts in asked:
+                request = self._asking(question, fit(contexts, self._context_tokens))
+                asyncio.run(model.complete(request))
+
+        return estimate(ask, self.load_prices())
+
+    def _asking(self, question: str, passages: Sequence[Document]) -> ChatRequest:
+        return replace(self._request, messages=self.prompt.messages(question, passages))

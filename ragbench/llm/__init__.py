@@ -46,6 +46,7 @@ from ragbench.llm.base import (
 from ragbench.llm.budget import Budget
 from ragbench.llm.connected import Connected
 from ragbench.llm.engine import ChatEngine
+from ragbench.llm.estimate import Estimate, estimate
 from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
@@ -66,6 +67,8 @@ __all__ = [
     "ChatReply",
     "ChatRequest",
     "Connected",
+    "Estimate",
+    "estimate",
     "DamagedReply",
     "LangchainChat",
     "Limits",

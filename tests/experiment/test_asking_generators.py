@@ -89,3 +89,30 @@ def test_a_refusal_is_a_failure_by_its_cause(config):
 
     [pair] = [s for s in experiment.summary["systems"] if s["name"] == "bm25/gpt"]
     assert pair["scores"]["rouge1"]["failed"] == {"refused": 4}
+
+
+def test_a_plan_estimates_answers_and_says_what_key_is_missing(config, server, tmp_path):
+    from click.testing import CliRunner
+
+    from ragbench.cli import group
+
+    entry = {"type": "openai", "model": "gpt-4o-mini", "base_url": server.url}
+    config = {**config, "generators": {"gpt": entry}, "controls": ["no_context"]}
+    path = tmp_path / "exp.yaml"
+    path.write_text(yaml.safe_dump(config))
+
+    before = " ".join(CliRunner().invoke(group, ["plan", str(path), "--no-judge"]).stdout.split())
+    assert server.counters.requests == 0
+    assert "generate bm25/gpt 5 queries to do, 5 calls" in before
+    assert "generate no_context/gpt at most 5 queries to do, 5 calls" in before
+    assert "models: 15 calls, " in before
+    run_experiment(path, choices=Choices(judge=False))
+    after = " ".join(CliRunner().invoke(group, ["plan", str(path), "--no-judge"]).stdout.split())
+    assert "generate bm25/gpt stored" in after
+    assert server.counters.requests <= 15
+
+    del entry["base_url"]
+    path.write_text(yaml.safe_dump(config))
+    for command in ("plan", "validate"):
+        said = CliRunner().invoke(group, [command, str(path)]).stdout
+        assert "generator 'gpt' needs a key: OPENAI_API_KEY is not set" in said
