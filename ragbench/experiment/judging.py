@@ -61,7 +61,7 @@ def connected(
     replay: bool,
     budget: Budget | None = None,
     generators: Mapping[str, tuple[Component | None, Any]] | None = None,
-) -> Iterator[None]:
+) -> Iterator[Replies | None]:
     """Connect judges and generators for as long as a run takes: to servers, and to stored replies.
 
     Args:
@@ -71,6 +71,9 @@ def connected(
         replay: Whether models answer from stored replies alone.
         budget: What all calls may cost together.
         generators: Generators by name, with what the config says of them.
+
+    Yields:
+        The stored replies; None where nobody asks models.
 
     Raises:
         ConfigError: A key or a model is missing, or a server's address is wrong.
@@ -94,7 +97,7 @@ def connected(
             connect(planned, replies)
             if isinstance(planned.judge, CheckedJudge):
                 stack.callback(planned.judge.close)
-        yield
+        yield replies
 
 
 def readiness(name: str, planned: PlannedJudge) -> str | None:

@@ -119,7 +119,7 @@ def run_experiment(
             name: (plan.component("generator", name), generator)
             for name, generator in plan.generators.items()
         }
-        stack.enter_context(
+        replies = stack.enter_context(
             connected(
                 plan.asked_judges,
                 cache,
@@ -131,7 +131,9 @@ def run_experiment(
         )
         session = stack.enter_context(run_in(Path(config.output) / config.name))
         shelves = stack.enter_context(closing(_shelves(stage_folder, cache, also)))
-        stages = Stages(plan, shelves, session.token, progress, budget, choices.retry_failed)
+        stages = Stages(
+            plan, shelves, session.token, progress, budget, choices.retry_failed, replies
+        )
         results = _Runner(stages, choices).run()
         experiment = write_run(plan, results, choices, started)
         session.finished = results.spending is None or not results.spending["reached"]

@@ -163,9 +163,21 @@ class Scores:
         found = [self._stored(shelves, key) for key in keys]
         stored = sum(len(verdicts) for verdicts in found)
         self.stages.work.setdefault(title, Work(len(items) * len(judge.rubrics), stored))
-        todo = [] if self.stages.dry else _grouped(rows, judge.rubrics, found)
-        if todo:
-            with self.stages.timed(title, sum(len(group) for _, group in todo)) as stage:
+        if self.stages.dry:
+            return found
+        # what is stored of them has failed: its replies are of no use
+        again = {
+            row
+            for row in rows
+            if any(keys[row] in shelf for name, shelf in shelves.items() if name not in found[row])
+        }
+        for asked_again in (False, True):
+            chosen = [row for row in rows if (row in again) == asked_again]
+            todo = _grouped(chosen, judge.rubrics, found)
+            if not todo:
+                continue
+            size = sum(len(group) for _, group in todo)
+            with self.stages.timed(title, size) as stage, self.stages.asking(again=asked_again):
                 for rubrics, group in todo:
                     order = self._in_random_order(group, items)
                     for block in self._blocks(order, judge):
@@ -199,8 +211,11 @@ class Scores:
         if self.replay:
             return {}
         kept = {name: shelf.get(key) for name, shelf in shelves.items() if key in shelf}
-        if self.stages.retry_failed:
-            kept = {n: verdict for n, verdict in kept.items() if verdict.get("status") != "failed"}
+        kept = {
+            name: verdict
+            for name, verdict in kept.items()
+            if verdict.get("status") != "failed" or not self.stages.may_retry(shelves[name], key)
+        }
         return {name: read_verdict(verdict) for name, verdict in kept.items()}
 
     def _keep(
@@ -213,6 +228,7 @@ class Scores:
             found[rubric] = read_verdict(kept)
             if kept.get("cause") != Cause.OVER_BUDGET.word and not self.replay:
                 shelves[rubric].put(key, kept)
+                self.stages.retried(shelves[rubric], key)
         return found
 
     def compared(self, parts: Sequence[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:

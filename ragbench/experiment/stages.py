@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.errors import AdapterError, RagbenchError
@@ -31,7 +32,7 @@ from ragbench.experiment.stored import (
     write_retrieved,
 )
 from ragbench.files import cache_folder
-from ragbench.llm import Budget
+from ragbench.llm import Budget, Replies
 from ragbench.rerank.base import Loading
 from ragbench.retrieve.base import Borrowing, Indexing
 from ragbench.secrets import redact
@@ -77,11 +78,14 @@ class Stages:
     progress: Progress
     budget: Budget = field(default_factory=Budget)
     retry_failed: bool = False
+    replies: Replies | None = None
+    """The replies of models, where any are asked."""
     dry: bool = False
     """Whether nothing is made: what is missing is counted and stays None."""
     work: dict[str, Work] = field(default_factory=dict)
     """Stage -> how much of it was made."""
     _ready: set[str] = field(default_factory=set)
+    _retried: set[tuple[Path, str]] = field(default_factory=set)
     _retrieved: dict[tuple[str, int], list[Outcome[Retrieved]]] = field(default_factory=dict)
 
     @contextmanager
@@ -330,7 +334,7 @@ class Stages:
         for row, key in enumerate(keys):
             if key is not None and key in shelf:
                 kept = shelf.get(key)
-                if not (self.retry_failed and _failed(kept)):
+                if not (_failed(kept) and self.may_retry(shelf, key)):
                     found[row] = read(kept)
         missing = [row for row, key in enumerate(keys) if key is not None and found[row] is None]
         asked = sum(key is not None for key in keys)
@@ -345,11 +349,31 @@ class Stages:
                 key = keys[row]
                 if key is not None and stored.get("cause") != Cause.OVER_BUDGET.word:
                     shelf.put(key, stored)
+                    self.retried(shelf, key)
                 # as it would be read: a run that was resumed differs in nothing
                 found[row] = read(stored)
 
-            make(missing, keep)
+            # what is stored of them has failed: its replies are of no use
+            again = [row for row in missing if (keys[row] or "") in shelf]
+            for asked_again, rows_of in ((False, set(missing) - set(again)), (True, set(again))):
+                if rows_of:
+                    with self.asking(again=asked_again):
+                        make([row for row in missing if row in rows_of], keep)
         return found
+
+    def may_retry(self, shelf: Shelf, key: str) -> bool:
+        """Tell whether an item that failed is to be made again: at most once in a run."""
+        return self.retry_failed and (shelf.path, key) not in self._retried
+
+    def retried(self, shelf: Shelf, key: str) -> None:
+        """Note that an item was made in this run."""
+        self._retried.add((shelf.path, key))
+
+    def asking(self, *, again: bool) -> AbstractContextManager[None]:
+        """Ask models as ever, or again: without the replies that are stored."""
+        if again and self.replies is not None and not self.replies.replay:
+            return self.replies.asking_again()
+        return nullcontext()
 
     def _write_retrieved(self, outcome: Outcome[Retrieved]) -> dict[str, Any]:
         if outcome.value is not None:

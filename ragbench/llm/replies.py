@@ -14,6 +14,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,15 +81,29 @@ class Replies:
         self._readers = [(open_shared if replay else open_database)(self.path, REPLIES)]
         self._readers += [open_shared(Path(other), REPLIES) for other in also]
         self._writer = None if replay else Writer(self.path)
+        self._again_from: float | None = None
+
+    @contextmanager
+    def asking_again(self) -> Iterator[None]:
+        """Leave out what was stored before the block; what is stored in it takes its place.
+
+        For what failed although there was a reply: one that refused, or that nobody could read.
+        """
+        self._again_from = time.time()
+        try:
+            yield
+        finally:
+            self._again_from = None
 
     def get(self, key: str) -> ChatReply | None:
         """Return the reply under a key; None where there is none, or none that is whole."""
+        oldest = self._again_from
         for reader in self._readers:
             with self._lock, reader.guarded() as connection:
                 row = connection.execute(
-                    "SELECT reply, checksum FROM replies WHERE key = ?", (key,)
+                    "SELECT reply, checksum, stored_at FROM replies WHERE key = ?", (key,)
                 ).fetchone()
-            if row is None:
+            if row is None or (oldest is not None and row[2] < oldest):
                 continue
             if checksum(key, row[0]) == row[1]:
                 return _unpacked(row[0])
@@ -118,7 +133,14 @@ class Replies:
         if self._writer is None:
             raise DataError("a store that is replayed is not written", file=self.path)
         packed = zlib.compress(json.dumps(reply.to_dict(), ensure_ascii=True).encode(), 6)
-        row = Row(key, reply.model, packed, checksum(key, packed), time.time())
+        row = Row(
+            key,
+            reply.model,
+            packed,
+            checksum(key, packed),
+            time.time(),
+            replaces=self._again_from is not None,
+        )
         future = self._writer.put(row)
         done: Future[ChatReply] = Future()
         done.set_running_or_notify_cancel()

@@ -28,6 +28,8 @@ class Row:
     """Tells a damaged reply from a whole one."""
     stored_at: float
     """Seconds since 1970."""
+    replaces: bool = False
+    """Whether it takes the place of one that is there."""
 
 
 _INSERT = "INSERT INTO replies VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO "
@@ -117,6 +119,9 @@ def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> No
 def _write(connection: sqlite3.Connection, row: Row) -> bytes | None:
     """Write a row; return the reply that was there before, unless it was damaged."""
     values = (row.key, row.model, row.reply, row.checksum, row.stored_at)
+    if row.replaces:
+        connection.execute(_REPLACE, values)
+        return None
     if connection.execute(_KEEP, values).rowcount:
         return None
     found = connection.execute(

@@ -116,3 +116,37 @@ def test_a_plan_estimates_answers_and_says_what_key_is_missing(config, server, t
     for command in ("plan", "validate"):
         said = CliRunner().invoke(group, [command, str(path)]).stdout
         assert "generator 'gpt' needs a key: OPENAI_API_KEY is not set" in said
+
+
+def test_what_failed_is_asked_again_only_where_that_is_asked_for(config):
+    """Answers and verdicts alike: the server speaks nonsense first, and sense later."""
+    sane = []
+
+    def script(body, times_asked):
+        judging = "response_format" in body
+        if not sane:
+            return Answer("no JSON") if judging else Answer("", refusal="no")
+        return Answer('{"reasoning": "r", "level": 5}' if judging else "Io")
+
+    with ChatServer(script, model="m") as server:
+        judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
+        metrics = {"generation": ["rouge1"], "judge": judge}
+        run = {**asking(config, server), "metrics": metrics}
+        run["generators"]["extractive"] = {"type": "extractive"}
+        failing = run_experiment(run)
+        sane.append(True)
+        sent = server.counters.requests
+        kept = run_experiment(run)
+        assert server.counters.requests == sent, "failures are kept"
+        mended = run_experiment(run, choices=Choices(retry_failed=True))
+
+    def failed(experiment, system, score):
+        [found] = [s for s in experiment.summary["systems"] if s["name"] == system]
+        return found["scores"][score]["failed"]
+
+    assert failed(failing, "bm25/gpt", "rouge1") == {"refused": 4}
+    assert failed(failing, "bm25/extractive", "fluency") == {"unreadable": 5}
+    assert contents(kept) == contents(failing)
+    assert failed(mended, "bm25/gpt", "rouge1") == {}
+    assert failed(mended, "bm25/extractive", "fluency") == {}
+    assert mended.exit_code == 0

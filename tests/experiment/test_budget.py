@@ -6,6 +6,7 @@ import pytest
 
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.runner import run_experiment
+from ragbench.signature import fingerprint
 from ragbench.testing import ChatServer
 from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
@@ -133,3 +134,23 @@ def test_a_budget_that_ends_among_pairs_or_passages_is_said(many, server):
     assert budget["reached"]
     assert {"judge passages", "judge pairs (m)"} <= {*budget["missing"]}
     assert experiment.exit_code == 3
+
+
+def test_money_is_not_exceeded_at_32_calls_at_once(many, server, tmp_path):
+    (tmp_path / "prices.yaml").write_text("models:\n  m: {input: 10.0, output: 100.0}\n")
+    config = judged(many, server, usd=0.3)
+    config["metrics"]["judge"]["prices"] = str(tmp_path / "prices.yaml")
+
+    experiment = run_experiment(config)
+
+    budget = experiment.summary["budget"]
+    assert budget["reached"]
+    assert 0.1 < budget["spent"]["usd"] <= 0.3
+    uses = [s["judging"]["openai"] for s in experiment.summary["systems"] if "judging" in s]
+    of_server = max(use["usd"] for use in uses)  # equal answers of two systems are paid once
+    assert of_server == pytest.approx(budget["spent"]["usd"], abs=1e-4)
+    assert server.counters.peak_in_flight > 1, "calls were under way at once"
+    done = scored(experiment, "bm25")
+    expected = sorted((f"q{i}" for i in range(60)), key=lambda query: fingerprint(["13", query]))
+    # whoever was asked when the money ran out may be missing, nobody far behind is there
+    assert done <= set(expected[: len(done) + 32])

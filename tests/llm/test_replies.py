@@ -391,3 +391,16 @@ def test_many_processes_open_a_fresh_file_at_once(path, repository):
     assert [process.wait(timeout=60) for process in processes] == [0] * 6
     with Replies(path) as replies:
         assert len(replies) == 6
+
+
+def test_asking_again_leaves_out_what_is_old_and_takes_its_place(path):
+    with Replies(path) as replies:
+        replies.store("k", ChatReply("first")).result()
+        time.sleep(0.01)
+        with replies.asking_again():
+            assert replies.get("k") is None
+            replies.store("k", ChatReply("second")).result()
+            assert replies.get("k").text == "second"
+        assert (replies.get("k").text, len(replies)) == ("second", 1)
+        replies.store("k", ChatReply("third")).result()
+        assert replies.get("k").text == "second", "outside, the first one stays"
