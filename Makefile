@@ -30,10 +30,10 @@ imports:  ## check the direction of imports
 check: lint types imports test  ## everything that must be green before a commit
 
 test:  ## the whole suite with doctests, on every core
-	$(BIN)/pytest -q -n auto
+	$(BIN)/pytest -q -n auto --maxprocesses=4
 
 fast:  ## the suite without the slow tests
-	$(BIN)/pytest -q -n auto -m 'not slow'
+	$(BIN)/pytest -q -n auto --maxprocesses=4 -m 'not slow'
 
 doctest:  ## the examples in docstrings alone
 	$(BIN)/pytest -q ragbench
@@ -67,7 +67,7 @@ offline:  ## the quickstart and the tests of all clients without a network, wher
 	@if unshare -n true 2>/dev/null; then \
 	  unshare -n sh -c 'ip link set lo up 2>/dev/null; \
 	    $(BIN)/ragbench run configs/quickstart.yaml --quiet --set output=build/offline && \
-	    $(BIN)/pytest -q -n auto $(CLIENTS)'; \
+	    $(BIN)/pytest -q -n auto --maxprocesses=4 $(CLIENTS)'; \
 	else \
 	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
 	fi

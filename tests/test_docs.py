@@ -26,7 +26,7 @@ def test_the_first_shell_block_is_the_two_commands(readme):
     assert len(lines) == 2
     assert lines[0].endswith("ragbench run configs/quickstart.yaml")
     assert "-c constraints.txt" in lines[1]
-    assert lines[1].endswith("pytest -q -n auto")
+    assert lines[1].endswith("pytest -q -n auto --maxprocesses=4")
 
 
 def test_the_python_code_runs(readme, tmp_path, monkeypatch):

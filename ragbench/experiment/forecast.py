@@ -16,6 +16,7 @@ from typing import Any
 from ragbench.config.schema import DEFAULT_PASSAGES
 from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.generation import Answers, given_answers, passages_of
+from ragbench.experiment.items import Work
 from ragbench.experiment.matching import match_hits
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.preferences import number_of_pairs
@@ -26,7 +27,7 @@ from ragbench.experiment.score_stages import Scores
 from ragbench.experiment.scoring import judged_items
 from ragbench.experiment.session import token_in
 from ragbench.experiment.shelf import Shelves
-from ragbench.experiment.stages import PENDING, Stages, Work
+from ragbench.experiment.stages import PENDING, Stages
 from ragbench.files import cache_folder
 from ragbench.generate.chat import ChatGenerator
 from ragbench.llm import Estimate
@@ -110,7 +111,14 @@ def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
     token = token_in(Path(config.output) / config.name) or "none"
     cache = cache_folder(config.cache)
     with closing(Shelves(cache, config.cache_also)) as shelves:
-        stages = Stages(plan, shelves, token, Silent(), retry_failed=retry_failed, dry=True)
+        stages = Stages(
+            plan=plan,
+            shelves=shelves,
+            run_token=token,
+            progress=Silent(),
+            retry_failed=retry_failed,
+            dry=True,
+        )
         return Forecast(plan, _Walk(stages).nodes())
 
 

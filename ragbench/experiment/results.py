@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.generation import Answers
+from ragbench.experiment.items import Work
 from ragbench.experiment.judging import JudgeUse
 from ragbench.experiment.retrieval import Ranked
-from ragbench.experiment.stages import Work
 
 if TYPE_CHECKING:
     from ragbench.experiment.early_stopping import EarlyJudge

@@ -132,7 +132,13 @@ def run_experiment(
         session = stack.enter_context(run_in(Path(config.output) / config.name))
         shelves = stack.enter_context(closing(_shelves(stage_folder, cache, also)))
         stages = Stages(
-            plan, shelves, session.token, progress, budget, choices.retry_failed, replies
+            plan=plan,
+            shelves=shelves,
+            run_token=session.token,
+            progress=progress,
+            budget=budget,
+            retry_failed=choices.retry_failed,
+            replies=replies,
         )
         results = _Runner(stages, choices).run()
         experiment = write_run(plan, results, choices, started)

@@ -1,19 +1,17 @@
-"""The stages of a run: what is stored is read, what is missing is made and stored item by item."""
+"""The stages that answer queries: retrieval, by itself or over others, generation, whole apps."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.experiment.apps import ask_app
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.components import calls_of
 from ragbench.experiment.generation import document_of, generate
+from ragbench.experiment.items import Items, Keep
 from ragbench.experiment.keys import (
     STAGE_VERSIONS,
     component_key,
@@ -22,9 +20,7 @@ from ragbench.experiment.keys import (
     query_key,
 )
 from ragbench.experiment.plan import Noun, Plan
-from ragbench.experiment.progress import Progress, Stage
 from ragbench.experiment.retrieval import retrieve
-from ragbench.experiment.shelf import Shelf, Shelves
 from ragbench.experiment.stored import (
     read_predicted,
     read_retrieved,
@@ -32,12 +28,12 @@ from ragbench.experiment.stored import (
     write_retrieved,
 )
 from ragbench.files import cache_folder
-from ragbench.llm import Budget, Replies
+from ragbench.llm import Budget
 from ragbench.rerank.base import Loading
 from ragbench.retrieve.base import Borrowing, Indexing
 from ragbench.secrets import redact
 from ragbench.signature import order_key
-from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument
+from ragbench.types import Document, Prediction, Retrieved, ScoredDocument
 
 PENDING: Outcome[Any] = Outcome(None)
 """The outcome of an item that is not made yet: neither a value nor a cause."""
@@ -46,55 +42,21 @@ _ROUNDS = 10
 _NOTES = "notes"  # an item of its own: the keys of the others are hashes
 _UNKNOWN = "not known yet"  # the key of an item that depends on one that is not made yet
 
-Value = TypeVar("Value")
 Hits = list[list[ScoredDocument]]
-Keep = Callable[[int, Value], None]
-"""Told an item's position and what was made of it."""
 
 
-@dataclass(slots=True)
-class Work:
-    """How much of one stage was there already."""
-
-    items: int
-    """Items that the stage has."""
-    stored: int
-    """Items that did not need to be made."""
-    seconds: float = 0.0
-    """Wall time of making the others."""
-
-
-@dataclass
-class Stages:
-    """Retrieval and generation of a plan, each item made once and stored.
-
-    A stage's key holds all that its output depends on; what is stored under it is taken as it
-    is. Items that failed are stored as well, and made again only with `retry_failed`.
-    """
+@dataclass(kw_only=True)
+class Stages(Items):
+    """Retrieval and generation of a plan; a stage's key holds all that its output depends on."""
 
     plan: Plan
-    shelves: Shelves
+    """What is run."""
     run_token: str
-    progress: Progress
+    """Of the run; part of the keys of what cannot be seen from here."""
     budget: Budget = field(default_factory=Budget)
-    retry_failed: bool = False
-    replies: Replies | None = None
-    """The replies of models, where any are asked."""
-    dry: bool = False
-    """Whether nothing is made: what is missing is counted and stays None."""
-    work: dict[str, Work] = field(default_factory=dict)
-    """Stage -> how much of it was made."""
+    """What it may take."""
     _ready: set[str] = field(default_factory=set)
-    _retried: set[tuple[Path, str]] = field(default_factory=set)
     _retrieved: dict[tuple[str, int], list[Outcome[Retrieved]]] = field(default_factory=dict)
-
-    @contextmanager
-    def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[Stage]:
-        """Show and time what a stage makes."""
-        start = time.perf_counter()
-        with self.progress.stage(name, total, unit) as stage:
-            yield stage
-        self.work.setdefault(name, Work(total, 0)).seconds += time.perf_counter() - start
 
     def retrieved(self, name: str, top_k: int) -> list[Outcome[Retrieved]]:
         """Return what a retriever finds, one outcome per query, at most `top_k` hits each."""
@@ -306,75 +268,6 @@ class Stages:
         found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, rows)
         return [outcome or PENDING for outcome in found]
 
-    def fill(
-        self,
-        title: str,
-        shelf: Shelf,
-        keys: Sequence[str | None],
-        read: Callable[[Mapping[str, Any]], Value],
-        write: Callable[[Value], dict[str, Any]],
-        make: Callable[[Sequence[int], Keep[Value]], None],
-        rows: Collection[int] | None = None,
-    ) -> list[Any]:
-        """Read the items that a shelf has and make the others.
-
-        Args:
-            title: The stage, for its counts.
-            shelf: Where its items are.
-            keys: Per row the item's key; None for a row that is not asked.
-            read: From what is stored to a value.
-            write: From a value to what is stored.
-            make: Makes the values of some rows, and tells each as soon as it is there.
-            rows: Only these are made; None makes all.
-
-        Returns:
-            Per row its value; None for a row that is not asked.
-        """
-        found: list[Any] = [None] * len(keys)
-        for row, key in enumerate(keys):
-            if key is not None and key in shelf:
-                kept = shelf.get(key)
-                if not (_failed(kept) and self.may_retry(shelf, key)):
-                    found[row] = read(kept)
-        missing = [row for row, key in enumerate(keys) if key is not None and found[row] is None]
-        asked = sum(key is not None for key in keys)
-        self.work.setdefault(title, Work(asked, asked - len(missing)))
-        if rows is not None:
-            chosen = set(rows)
-            missing = [row for row in missing if row in chosen]
-        if missing and not self.dry:
-
-            def keep(row: int, value: Value) -> None:
-                stored = write(value)
-                key = keys[row]
-                if key is not None and stored.get("cause") != Cause.OVER_BUDGET.word:
-                    shelf.put(key, stored)
-                    self.retried(shelf, key)
-                # as it would be read: a run that was resumed differs in nothing
-                found[row] = read(stored)
-
-            # what is stored of them has failed: its replies are of no use
-            again = [row for row in missing if (keys[row] or "") in shelf]
-            for asked_again, rows_of in ((False, set(missing) - set(again)), (True, set(again))):
-                if rows_of:
-                    with self.asking(again=asked_again):
-                        make([row for row in missing if row in rows_of], keep)
-        return found
-
-    def may_retry(self, shelf: Shelf, key: str) -> bool:
-        """Tell whether an item that failed is to be made again: at most once in a run."""
-        return self.retry_failed and (shelf.path, key) not in self._retried
-
-    def retried(self, shelf: Shelf, key: str) -> None:
-        """Note that an item was made in this run."""
-        self._retried.add((shelf.path, key))
-
-    def asking(self, *, again: bool) -> AbstractContextManager[None]:
-        """Ask models as ever, or again: without the replies that are stored."""
-        if again and self.replies is not None and not self.replies.replay:
-            return self.replies.asking_again()
-        return nullcontext()
-
     def _write_retrieved(self, outcome: Outcome[Retrieved]) -> dict[str, Any]:
         if outcome.value is not None:
             hits = [_without_text(hit, self.plan.corpus) for hit in outcome.value.documents]
@@ -396,10 +289,6 @@ def _key_of(outcome: Outcome[Any] | None) -> str | None:
     return _UNKNOWN if outcome == PENDING else None
 
 
-def _failed(stored: Mapping[str, Any]) -> bool:
-    return "cause" in stored and Cause[stored["cause"].upper()].failed
-
-
 def _with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
     """A hit with the text that a generator would get for it."""
     if hit.text is not None:
@@ -407,7 +296,7 @@ def _with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDoc
     document = document_of(hit, corpus)
     if document is None:
         return hit
-    return ScoredDocument(hit.id, hit.score, document.text, document.title, hit.metadata)
+    return replace(hit, text=document.text, title=document.title)
 
 
 def _without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
