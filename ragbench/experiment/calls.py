@@ -16,6 +16,10 @@ from ragbench.errors import AdapterError
 from ragbench.llm import ChatFailure
 from ragbench.types import Cause
 
+_LOOK_UP_S = 0.2
+"""A signal that comes just before a wait is noticed when the wait ends: it ends soon, so that
+Ctrl-C need not wait for a call."""
+
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
@@ -98,9 +102,17 @@ def _outcomes(
         threading.Thread(target=work, daemon=True).start()
     try:
         for _ in items:
-            yield done.get()
+            yield _next_of(done)
     finally:
         stopped.set()
+
+
+def _next_of(done: queue.SimpleQueue[tuple[int, Outcome[Value]]]) -> tuple[int, Outcome[Value]]:
+    while True:
+        try:
+            return done.get(timeout=_LOOK_UP_S)
+        except queue.Empty:
+            continue
 
 
 def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Outcome[Value]:
@@ -155,7 +167,9 @@ def within(timeout: float | None, function: Callable[[Item], Value], item: Item)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(min(timeout, threading.TIMEOUT_MAX))
+    until = time.monotonic() + timeout
+    while thread.is_alive() and (left := until - time.monotonic()) > 0:
+        thread.join(min(left, _LOOK_UP_S))
     if raised:
         raise raised[0]
     if not result:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Generic, TypeVar
 
 Value = TypeVar("Value")
+
+_LOOK_UP_S = 0.2
 
 
 class LoopThread:
@@ -41,11 +44,12 @@ class LoopThread:
         Raises:
             RuntimeError: Called from the loop itself, which would wait for itself.
         """
-        future = self._submit(coroutine)
+        flight = _Flight(coroutine)
         try:
-            return future.result()
+            return _awaited(self._submit(flight.fly()))
         except BaseException:
-            future.cancel()
+            # Ctrl-C may have come while it was handed over: there is no future to cancel then
+            self._call(flight.cancel)
             raise
 
     async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
@@ -88,6 +92,11 @@ class LoopThread:
             raise RuntimeError(f"{self._name}: a call that blocks, from inside its own event loop")
         return asyncio.run_coroutine_threadsafe(coroutine, self._started())
 
+    def _call(self, function: Callable[[], None]) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(function)
+
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
@@ -100,6 +109,20 @@ class LoopThread:
             return self._loop
 
 
+def _awaited(future: Future[Value]) -> Value:
+    """Wait for a future, looking up now and then.
+
+    A signal that comes just before a wait without a limit is noticed when the wait ends: Ctrl-C
+    would have no effect for as long as a call takes.
+    """
+    while True:
+        try:
+            return future.result(_LOOK_UP_S)
+        except FutureTimeout:
+            if future.done():  # it is the coroutine's own
+                return future.result()
+
+
 def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
@@ -107,6 +130,29 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
+
+
+class _Flight(Generic[Value]):
+    """A coroutine that can be cancelled at any time, also before it has begun."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Value]) -> None:
+        self._coroutine, self._is_off = coroutine, False
+        self._task: asyncio.Task[Any] | None = None
+
+    async def fly(self) -> Value:
+        """Run the coroutine."""
+        if self._is_off:
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        return await self._coroutine
+
+    def cancel(self) -> None:
+        """Cancel it; called in the loop."""
+        self._is_off = True
+        if self._task is None:
+            self._coroutine.close()
+        else:
+            self._task.cancel()
 
 
 class _Steps(Generic[Value]):
