@@ -230,7 +230,9 @@ def test_interrupted_from_the_keyboard(repository, tmp_path):
 
     code = (
         "from ragbench.llm import *\n"
-        "import sys\n"
+        "import signal, sys\n"
+        # a shell that starts tests in the background lets its children ignore Ctrl-C
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "with Replies('replies.sqlite') as replies:\n"
         "    with ChatEngine(OpenAIChat(base_url=sys.argv[1]), replies=replies) as engine:\n"
         "        asked = (ChatRequest('m', (Message('user', f'q{i}'),)) for i in range(10))\n"
