@@ -224,6 +224,7 @@ class _Flight:
 
     def __init__(self, coroutine: Coroutine[Any, Any, ChatReply]) -> None:
         self._task = asyncio.ensure_future(coroutine)
+        self._task.add_done_callback(_looked_at)
         self._waiting = 0
 
     def when_done(self, function: Callable[[], object]) -> None:
@@ -237,3 +238,13 @@ class _Flight:
             self._waiting -= 1
             if not self._waiting and not self._task.done():
                 self._task.cancel()
+
+
+def _looked_at(task: asyncio.Task[ChatReply]) -> None:
+    """Keep asyncio from printing an error that comes when everybody has given up.
+
+    A reply that arrives just as the last one goes is still kept, and that may fail: on a full
+    disk, which is what made everybody give up.
+    """
+    if not task.cancelled():
+        task.exception()

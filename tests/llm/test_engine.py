@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import gc
 import threading
 import time
 from collections import Counter
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
-from ragbench.llm import ChatFailure, ChatReply, Limits, Replies, ask_structured
+from ragbench.llm import ChatEngine, ChatFailure, ChatReply, Limits, Replies, ask_structured
 from ragbench.testing import FAULTS, Answer, Faults
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, asking
@@ -182,6 +184,39 @@ def test_cancelling_keeps_what_was_paid_for(serve, tmp_path):
         assert len(replies) == 5
         assert time.monotonic() - start < 15, "half of what an answer would take"
         assert engine.ask(asking("3")).stored
+
+
+def test_what_failed_after_its_asker_had_gone_is_not_printed(tmp_path, caplog):
+    """The first error is the one to read: calls that end behind it add no traceback."""
+    replies = Replies(tmp_path / "replies.sqlite")
+
+    class Model:
+        identity: ClassVar = {"type": "test"}
+        asker = None
+
+        async def complete(self, request):
+            self.asker.cancel()  # just as the reply comes: it is kept all the same
+            replies.close()  # as full a disk as any
+            return ChatReply(GOOD)
+
+        async def aclose(self):
+            pass
+
+    model = Model()
+
+    async def main():
+        model.asker = asyncio.ensure_future(engine.aask(asking()))
+        await asyncio.wait([model.asker])
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.001)
+        return model.asker.cancelled()
+
+    with ChatEngine(model, limits=Limits(timeout=5.0), replies=replies) as engine:
+        assert engine.run(main())
+        model.asker = None  # asyncio speaks up when the last reference has gone
+        gc.collect()
+
+    assert caplog.messages == []
 
 
 def test_a_second_run_sends_nothing(serve, tmp_path):
