@@ -16,7 +16,7 @@ from ragbench.embed.sentence_transformers import (
     check_model,
     shared_embedder,
 )
-from ragbench.embed.truncation import truncation_notes
+from ragbench.embed.truncation import count_longer, truncation_notes
 from ragbench.registry import Option
 from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric
 from ragbench.score.text.rows import in_rows, paired_rows
@@ -91,7 +91,7 @@ class SemanticSimilarity:
 
     def count_truncated(self, texts: Sequence[str]) -> int:
         """Return how many of the texts are longer than the model can read."""
-        return self._embedder.count_truncated(texts, prompt=self._prompt)
+        return count_longer(self._embedder.count_tokens(texts, prompt=self._prompt), self.limit)
 
 
 def _best_cosine(
