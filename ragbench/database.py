@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragbench.errors import DataError
@@ -38,6 +38,8 @@ class FileKind:
     """Size of a page: rows that nearly fill one leave the rest of it empty."""
     survives_power_cut: bool = True
     """Whether a commit waits for the disk; without it, a power cut may lose the last ones."""
+    further: Mapping[str, str] = field(default_factory=dict)
+    """Further tables with their columns; files of older versions get them when they are opened."""
 
 
 class DatabaseFile:
@@ -165,7 +167,8 @@ def _make_table(connection: sqlite3.Connection, path: Path, kind: FileKind) -> N
     if _check_version(connection, path, kind) == kind.version:
         return
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute(f"CREATE TABLE IF NOT EXISTS {kind.table} ({kind.columns})")
+    for table, columns in {kind.table: kind.columns, **kind.further}.items():
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
     connection.execute(f"PRAGMA application_id={kind.application_id}")
     connection.execute(f"PRAGMA user_version={kind.version}")
     connection.execute("COMMIT")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from ragbench.errors import AdapterError
-from ragbench.registry import nearest
+from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint
 from ragbench.types import ScoredDocument
+
+IdField = Annotated[str | None, Option("Key of the metadata that holds the ids that are judged.")]
 
 _USUAL = ("_id", "id")
 

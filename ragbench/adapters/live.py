@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from ragbench.errors import OptionError
-from ragbench.registry import make_object
+from ragbench.registry import Option, make_object
+
+Factory = Annotated[
+    str | None, Option("`module:name` of the object, or of what makes it.", refers_to="object")
+]
+FactoryArgs = Annotated[dict[str, Any] | None, Option("Arguments of the factory.")]
 
 
 def live_object(

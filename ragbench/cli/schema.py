@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
+
+_WIDTH = 100
 
 
 @click.command(name="schema")
@@ -16,12 +19,10 @@ def command(output: Path | None) -> None:
 
     A config names it in its first line: `# yaml-language-server: $schema=ragbench.schema.json`.
     """
-    import json
-
     from ragbench.config import config_schema
     from ragbench.files import write_atomically
 
-    text = json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
+    text = _laid_out(config_schema()) + "\n"
     if output is None:
         click.echo(text, nl=False)
         return
@@ -30,3 +31,18 @@ def command(output: Path | None) -> None:
     except OSError as error:
         raise click.ClickException(f"cannot write {output}: {error.strerror}") from error
     click.echo(f"wrote {output}", err=True)
+
+
+def _laid_out(value: Any, indent: str = "") -> str:
+    """The value as JSON; what fits in a line stays there: a third of the size, and readable."""
+    import json
+
+    line = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(line) <= _WIDTH or not isinstance(value, (dict, list)):
+        return line
+    inner = indent + "  "
+    if isinstance(value, list):
+        parts = [inner + _laid_out(part, inner) for part in value]
+        return "[\n" + ",\n".join(parts) + f"\n{indent}]"
+    parts = [f"{inner}{json.dumps(key)}: {_laid_out(part, inner)}" for key, part in value.items()]
+    return "{\n" + ",\n".join(parts) + f"\n{indent}}}"

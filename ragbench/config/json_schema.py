@@ -20,6 +20,7 @@ from ragbench.config.schema import (
     Statistics,
     Top,
 )
+from ragbench.config.shared_schemas import Schema, share
 from ragbench.errors import DataError
 from ragbench.registry import (
     PYTHON,
@@ -30,9 +31,7 @@ from ragbench.registry import (
 )
 from ragbench.text.chunk import Chunking
 
-Schema = dict[str, Any]
-
-_VARIABLE: Schema = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}"}
+_VARIABLE: Schema = {"$ref": "#/$defs/variable"}
 _NAMES = r"^[A-Za-z0-9_.=-]+$"  # with the names of swept components
 
 
@@ -52,6 +51,11 @@ def config_schema() -> Schema:
         **_object(declared_options(Top).values(), summary_line(Top)),
         "required": ["dataset"],
         "$defs": {
+            "variable": {
+                "type": "string",
+                "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}",
+                "description": "A value from the environment: ${VAR} or ${VAR:-default}.",
+            },
             "dataset": {"oneOf": _types(LOADERS, common_keys(LOADERS))},
             "retriever": {
                 "anyOf": [
@@ -77,7 +81,7 @@ def config_schema() -> Schema:
     }
     for block, description in BLOCKS.items():
         schema["properties"][block]["description"] = description
-    return schema
+    return share(schema)
 
 
 def _chunk() -> Schema:

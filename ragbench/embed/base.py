@@ -41,6 +41,8 @@ class Embedder(Protocol):
     """Which state of a hub name that is; empty for a folder."""
     prompts: Mapping[str, str]
     """What the model wants in front of a text, by its role: `query`, `document`."""
+    limit: int | None
+    """How many tokens the model can read; None where any number."""
 
     def encode(
         self,
@@ -53,6 +55,6 @@ class Embedder(Protocol):
         """Return a row for each text, in their order, of length 1 if so wanted."""
         ...
 
-    def count_truncated(self, texts: Sequence[str], *, prompt: str = "") -> int:
-        """Return how many of the texts are longer than the model can read."""
+    def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> Sequence[int]:
+        """Return how many tokens each text has, before it is cut to what the model can read."""
         ...

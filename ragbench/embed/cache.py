@@ -1,7 +1,8 @@
 """Vectors on disk by content: what a model has encoded once is not encoded again.
 
-One SQLite file, a row per text. Against flat files of blocks it costs 6 % of space, and a kill at
-any moment, two processes at once and a text in the middle of a changed corpus need no code.
+One SQLite file: a row with the vector of a text, and one with its number of tokens. Against flat
+files of blocks it costs 6 % of space, and a kill at any moment, two processes at once and a text in
+the middle of a changed corpus need no code.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ VECTORS = FileKind(
     table="vectors",
     columns="key BLOB PRIMARY KEY, vector BLOB NOT NULL, checksum BLOB NOT NULL",
     application_id=0x52414745,  # 'RAGE'
-    version=1,
+    version=2,
     remedy="its texts will be encoded again",
     # 100,000 vectors of 384 numbers take 163 MB, of which 154 are numbers; 208 with pages of 4096
     page_bytes=65536,
     survives_power_cut=False,  # what is lost is computed again
+    further={"lengths": "key BLOB PRIMARY KEY, tokens INTEGER NOT NULL"},
 )
 _AT_ONCE = 500  # rows of a query: SQLite before 3.32 takes 999 variables
 
@@ -115,6 +117,31 @@ class EmbeddingCache:
         ]
         with self._lock, self._file.transaction() as connection:
             connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
+
+    def lengths(self, keys: Sequence[bytes]) -> dict[bytes, int]:
+        """Return how many tokens texts have, by key, as far as that was stored."""
+        found: dict[bytes, int] = {}
+        for start in range(0, len(keys), _AT_ONCE):
+            part = keys[start : start + _AT_ONCE]
+            marks = ", ".join("?" * len(part))
+            with self._lock, self._file.guarded() as connection:
+                found.update(
+                    connection.execute(
+                        f"SELECT key, tokens FROM lengths WHERE key IN ({marks})", part
+                    ).fetchall()
+                )
+        return found
+
+    def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
+        """Put numbers of tokens on disk, all or none; one that is there already stays.
+
+        Raises:
+            DataError: The file cannot be written.
+        """
+        with self._lock, self._file.transaction() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO lengths VALUES (?, ?)", list(lengths.items())
+            )
 
     def damaged(self) -> Iterator[bytes]:
         """Yield the keys of all vectors whose checksum does not fit; nothing is removed."""

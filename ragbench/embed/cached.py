@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
 
 _AT_ONCE = 512  # texts between two writes: what a kill may cost
+_COUNTED_AT_ONCE = 8192  # the same where nothing is encoded: some seconds
 
 
 class CachedEmbedder:
@@ -60,8 +61,7 @@ class CachedEmbedder:
         """
         import numpy as np
 
-        model = f"{self.identity}@{self.revision}"
-        keys = [vector_key(model, prompt, text) for text in texts]
+        keys = self._keys(texts, prompt)
         distinct = dict(zip(keys, texts, strict=True))
         rows = {key: row for row, key in enumerate(distinct)}
         vectors = np.empty((0, 0), dtype=np.float32)
@@ -74,9 +74,35 @@ class CachedEmbedder:
             normalize_rows(vectors)
         return vectors if len(rows) == len(texts) else vectors[[rows[key] for key in keys]]
 
-    def count_truncated(self, texts: Sequence[str], *, prompt: str = "") -> int:
-        """Return how many of the texts are longer than the model can read."""
-        return self._embedder.count_truncated(texts, prompt=prompt)
+    @property
+    def limit(self) -> int | None:
+        """How many tokens the model can read; None where any number."""
+        return self._embedder.limit
+
+    def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
+        """Return how many tokens each text has; nothing is encoded, what was counted is read.
+
+        Raises:
+            DataError: The file cannot be used.
+        """
+        if self._path is None:
+            return list(self._embedder.count_tokens(texts, prompt=prompt))
+        keys = self._keys(texts, prompt)
+        distinct = dict(zip(keys, texts, strict=True))
+        with EmbeddingCache(self._path) as cache:
+            lengths = cache.lengths(list(distinct))
+            missing = [key for key in distinct if key not in lengths]
+            for start in range(0, len(missing), _COUNTED_AT_ONCE):
+                part = missing[start : start + _COUNTED_AT_ONCE]
+                counts = self._embedder.count_tokens([distinct[key] for key in part], prompt=prompt)
+                new = dict(zip(part, counts, strict=True))
+                cache.store_lengths(new)
+                lengths |= new
+        return [lengths[key] for key in keys]
+
+    def _keys(self, texts: Sequence[str], prompt: str) -> list[bytes]:
+        model = f"{self.identity}@{self.revision}"
+        return [vector_key(model, prompt, text) for text in texts]
 
     def _vectors(
         self, texts: Mapping[bytes, str], prompt: str, advance: Advance

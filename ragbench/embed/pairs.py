@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.embed.base import Device, as_unicode
 from ragbench.embed.batches import bucketed
@@ -21,6 +21,15 @@ _ONE_SCORE = "a cross-encoder: a model with one score for a pair"
 
 Pair = tuple[str, str]
 """What is asked, and what may answer it."""
+
+
+class PairScore(NamedTuple):
+    """What a cross-encoder says of a pair."""
+
+    score: float
+    """The model's own number."""
+    truncated: bool
+    """Whether the pair is longer than the model can read."""
 
 
 class PairScorer:
@@ -59,27 +68,46 @@ class PairScorer:
 
         A pair that is longer than the model can read is cut, the longer text first.
         """
-        scores: dict[Pair, float] = {}
+        return [found.score for found in self.read(pairs)]
+
+    def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
+        """Return the same with whether each pair was cut."""
+        scores: dict[Pair, PairScore] = {}
         distinct = list(dict.fromkeys(pairs))
         for start in range(0, len(distinct), _AT_ONCE):
             scores.update(self._score(distinct[start : start + _AT_ONCE]))
         return [scores[pair] for pair in pairs]
 
-    def _score(self, pairs: Sequence[Pair]) -> dict[Pair, float]:
+    def _score(self, pairs: Sequence[Pair]) -> dict[Pair, PairScore]:
         with self._lock:
-            tokens = self._tokenizer(
-                [as_unicode(pair[0]) for pair in pairs],
-                [as_unicode(pair[1]) for pair in pairs],
-                truncation=self.limit is not None,
-                max_length=self.limit,
-                verbose=False,
-            )
+            tokens = self._tokens(pairs, cut=self.limit is not None)
             lengths = [len(ids) for ids in tokens["input_ids"]]
-            found: dict[Pair, float] = {}
+            full = [row for row, length in enumerate(lengths) if length == self.limit]
+            truncated = self._longer([pairs[row] for row in full])
+            found: dict[Pair, PairScore] = {}
             for batch in bucketed(lengths, self._batch_tokens):
                 values = self._forward(tokens, batch)
-                found.update((pairs[row], value) for row, value in zip(batch, values, strict=True))
+                found.update(
+                    (pairs[row], PairScore(value, pairs[row] in truncated))
+                    for row, value in zip(batch, values, strict=True)
+                )
         return found
+
+    def _longer(self, pairs: Sequence[Pair]) -> set[Pair]:
+        """Those that are longer than the model can read, of pairs that fill it."""
+        if not pairs:
+            return set()
+        lengths = map(len, self._tokens(pairs, cut=False)["input_ids"])
+        return {pair for pair, length in zip(pairs, lengths, strict=True) if length != self.limit}
+
+    def _tokens(self, pairs: Sequence[Pair], *, cut: bool) -> Any:
+        return self._tokenizer(
+            [as_unicode(pair[0]) for pair in pairs],
+            [as_unicode(pair[1]) for pair in pairs],
+            truncation=cut,
+            max_length=self.limit if cut else None,
+            verbose=False,
+        )
 
     def _forward(self, tokens: Any, batch: Sequence[int]) -> list[float]:
         import torch

@@ -92,11 +92,10 @@ class SentenceTransformerEmbedder:
             return np.empty((0, 0), dtype=np.float32)
         return np.stack([rows[text] for text in texts]).astype(np.float32, copy=False)
 
-    def count_truncated(self, texts: Sequence[str], *, prompt: str = "") -> int:
-        """Return how many of the texts are longer than the model can read."""
+    def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
+        """Return how many tokens each text has, before it is cut to what the model can read."""
         with self._lock:
-            lengths = self._lengths(texts, prompt)
-        return sum(length > (self.limit or length) for length in lengths)
+            return self._lengths(texts, prompt)
 
     def _lengths(self, texts: Sequence[str], prompt: str) -> list[int]:
         if not texts:

@@ -41,7 +41,6 @@ ContextTokens = Annotated[
     ),
 ]
 Stop = Annotated[list[str] | None, Option("Texts at which an answer ends.")]
-MaxTokens = Annotated[int | None, Option("Longest answer.", ge=1)]
 
 
 class ChatGenerator(Connected):

@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
-from ragbench.adapters.template import PASSAGE_PLACES, check_template, fill, passage_values
-from ragbench.generate.http_answer import AnswerPaths
+from ragbench.adapters.template import PASSAGE_PLACES, passage_values
+from ragbench.generate.http_answer import (
+    AnswerPath,
+    AnswerPaths,
+    HttpService,
+    InputTokens,
+    OutputTokens,
+    Usd,
+)
 from ragbench.registry import Option
 from ragbench.types import Document, Prediction
 
-AnswerPath = Annotated[str, Option("Path to the answer.")]
-InputTokens = Annotated[str | None, Option("Path to the number of tokens that were sent.")]
-OutputTokens = Annotated[str | None, Option("Path to the number of tokens of the answer.")]
-Usd = Annotated[str | None, Option("Path to the cost in US dollars.")]
 
-
-class HttpGenerator:
+class HttpGenerator(HttpService):
     """Post each question with its passages to a URL and read the answer off the JSON.
 
     A server that is overloaded or breaks off is asked again within `timeout`; what is then still
     wrong fails that question alone.
     """
-
-    is_opaque = True
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class HttpGenerator:
         Raises:
             OptionError: The URL, the body or a path cannot be one.
         """
-        self._endpoint = Endpoint("http", url, headers, timeout=timeout, retries=retries)
-        self._body = body or {"question": "{question}", "contexts": "{contexts}"}
-        check_template(self._body, ("question", *PASSAGE_PLACES), "http", "body")
-        self._paths = AnswerPaths(
-            answer, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd
+        super().__init__(
+            Endpoint("http", url, headers, timeout=timeout, retries=retries),
+            body or {"question": "{question}", "contexts": "{contexts}"},
+            ("question", *PASSAGE_PLACES),
+            AnswerPaths(answer, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd),
         )
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
@@ -64,5 +64,4 @@ class HttpGenerator:
             ChatFailure: The server does not answer, or not with JSON.
             AdapterError: The JSON has no answer where the path says.
         """
-        values = {"question": question, **passage_values(contexts)}
-        return self._paths.read(self._endpoint.post(fill(self._body, values)))
+        return self._ask({"question": question, **passage_values(contexts)})

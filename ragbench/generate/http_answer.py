@@ -1,15 +1,22 @@
-"""Answers off the JSON of a server: one set of paths for generators and whole apps."""
+"""Answers off the JSON of a server: what generators and whole apps behind a URL share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from ragbench.adapters.hits import HitReader
+from ragbench.adapters.http import Endpoint
 from ragbench.adapters.json_path import JsonPath, Place
+from ragbench.adapters.template import check_template, fill
 from ragbench.errors import AdapterError, OptionError
-from ragbench.registry import shown
+from ragbench.registry import Option, shown
 from ragbench.types import Document, Prediction, Usage
+
+AnswerPath = Annotated[str, Option("Path to the answer.")]
+InputTokens = Annotated[str | None, Option("Path to the number of tokens that were sent.")]
+OutputTokens = Annotated[str | None, Option("Path to the number of tokens of the answer.")]
+Usd = Annotated[str | None, Option("Path to the cost in US dollars.")]
 
 _MANY = ("texts", "ids", "titles")
 
@@ -85,6 +92,35 @@ class AnswerPaths:
 
     def _value(self, option: str, reply: Any) -> Any:
         return next(iter(self._all(option, reply).values()), None)
+
+
+class HttpService:
+    """Posts a body to a URL and reads the answer off the JSON that comes back.
+
+    Args:
+        endpoint: The URL.
+        body: What is sent, with places in braces.
+        places: The places that it may have.
+        paths: Where the reply has its answer.
+
+    Raises:
+        OptionError: The body has other places.
+    """
+
+    is_opaque = True
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        body: Mapping[str, Any],
+        places: Sequence[str],
+        paths: AnswerPaths,
+    ) -> None:
+        check_template(body, places, "http", "body")
+        self._endpoint, self._body, self._paths = endpoint, body, paths
+
+    def _ask(self, values: Mapping[str, Any]) -> Prediction:
+        return self._paths.read(self._endpoint.post(fill(self._body, values)))
 
 
 def _count(value: Any) -> int | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from ragbench.adapters.live import live_object
+from ragbench.adapters.live import Factory, FactoryArgs, live_object
 from ragbench.adapters.template import PASSAGE_PLACES, check_template, passage_values
 from ragbench.errors import OptionError
 from ragbench.generate.chain import Chain
 from ragbench.generate.chat import ChatGenerator, ContextTokens, PromptOption, Stop, System
 from ragbench.generate.prompt import load_prompt
 from ragbench.llm import ChatRequest, LangchainChat, Limits, Totals
+from ragbench.llm.options import Concurrency, Timeout
 from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
 from ragbench.types import Document, Prediction
@@ -32,11 +33,8 @@ class LangchainGenerator(ChatGenerator):
     def __init__(
         self,
         *,
-        factory: Annotated[
-            str | None,
-            Option("`module:name` of the object, or of what makes it.", refers_to="object"),
-        ] = None,
-        args: Annotated[dict[str, Any] | None, Option("Arguments of the factory.")] = None,
+        factory: Factory = None,
+        args: FactoryArgs = None,
         prompt: PromptOption = "qa",
         system: System = None,
         stop: Stop = None,
@@ -54,8 +52,8 @@ class LangchainGenerator(ChatGenerator):
         id_field: Annotated[
             str | None, Option("Key of the metadata of a chain's passages that holds their ids.")
         ] = None,
-        concurrency: Annotated[int, Option("Most calls at the same time.", ge=1)] = 16,
-        timeout: Annotated[float | None, Option("Seconds for one answer.", gt=0)] = 60.0,
+        concurrency: Concurrency = 16,
+        timeout: Timeout = 60.0,
         retries: Annotated[
             int, Option("Further tries of a chat model, where one can succeed.", ge=0)
         ] = 6,

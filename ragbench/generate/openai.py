@@ -7,13 +7,25 @@ from typing import Annotated, Any
 from ragbench.generate.chat import (
     ChatGenerator,
     ContextTokens,
-    MaxTokens,
     PromptOption,
     Stop,
     System,
 )
 from ragbench.generate.prompt import load_prompt
-from ragbench.llm import ApiKeyEnv, BaseUrl, ChatRequest, Limits, Prices, Server
+from ragbench.llm import ChatRequest, Limits, Prices, Server
+from ragbench.llm.options import (
+    ApiKeyEnv,
+    BaseUrl,
+    Concurrency,
+    Extra,
+    MaxTokens,
+    PriceFile,
+    Retries,
+    Seed,
+    Stream,
+    Temperature,
+    Timeout,
+)
 from ragbench.registry import Option
 
 
@@ -33,25 +45,17 @@ class OpenAIGenerator(ChatGenerator):
         api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
         prompt: PromptOption = "qa",
         system: System = None,
-        temperature: Annotated[
-            float | None, Option("Randomness of answers; null leaves it to the server.", ge=0, le=2)
-        ] = 0.0,
+        temperature: Temperature = 0.0,
         max_tokens: MaxTokens = None,
-        seed: Annotated[int | None, Option("Seed of the server's sampling.", ge=0)] = None,
+        seed: Seed = None,
         stop: Stop = None,
         context_tokens: ContextTokens = None,
-        concurrency: Annotated[
-            int, Option("Most calls at the same time; fewer while the server complains.", ge=1)
-        ] = 16,
-        timeout: Annotated[float | None, Option("Seconds for one reply, all tries.", gt=0)] = 60.0,
-        retries: Annotated[int, Option("Further tries, where one can succeed.", ge=0)] = 6,
-        stream: Annotated[bool, Option("Take replies in pieces.")] = False,
-        extra: Annotated[
-            dict[str, Any] | None, Option("Further parameters of the server's own.")
-        ] = None,
-        prices: Annotated[
-            str | None, Option("YAML file with prices of models.", refers_to="path")
-        ] = None,
+        concurrency: Concurrency = 16,
+        timeout: Timeout = 60.0,
+        retries: Retries = 6,
+        stream: Stream = False,
+        extra: Extra = None,
+        prices: PriceFile = None,
         client: Any = None,
     ) -> None:
         """Make a generator; nothing is sent, and no key is needed, before the first question.

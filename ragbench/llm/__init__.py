@@ -51,15 +51,13 @@ from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import DamagedReply, Replies
-from ragbench.llm.server import ApiKeyEnv, BaseUrl, Server
+from ragbench.llm.server import Server
 from ragbench.llm.structured import StructuredReply, ask_structured
 from ragbench.llm.unreadable import Unreadable
 from ragbench.llm.usage import Price, Prices, Totals
 
 __all__ = [
-    "ApiKeyEnv",
     "Attempt",
-    "BaseUrl",
     "Budget",
     "ChatEngine",
     "ChatFailure",

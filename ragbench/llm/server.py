@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from ragbench.llm.base import ChatModel
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import Replies
-from ragbench.registry import Option
 
 _OWN_SERVER = "https://api.openai.com/v1"
-
-BaseUrl = Annotated[str | None, Option("The server, up to and with `/v1`; default: OpenAI's own.")]
-ApiKeyEnv = Annotated[
-    str, Option("Environment variable with the key; a server of your own needs none.")
-]
 
 
 @dataclass(frozen=True, slots=True)

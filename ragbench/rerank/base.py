@@ -13,7 +13,7 @@ class Reranker(Protocol):
     """Orders the first hits of another retriever anew.
 
     The ORDER of what it returns is the ranking; scores are optional. It may have
-    `asks_one_by_one = True`, as retrievers have it.
+    `asks_one_by_one = True` and `notes`, as retrievers have them.
     """
 
     def rerank(
@@ -51,6 +51,11 @@ class Reranked:
     def __init__(self, reranker: Reranker, retriever: str, depth: int | None) -> None:
         self.reranker, self.sources, self.depth = reranker, (retriever,), depth
         self.asks_one_by_one = bool(getattr(reranker, "asks_one_by_one", False))
+
+    @property
+    def notes(self) -> list[str]:
+        """What the reranker says of the hits that it ordered."""
+        return list(getattr(self.reranker, "notes", ()))
 
     def combine(
         self,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.options import BatchTokens, ComputeDevice, Model
 from ragbench.embed.pairs import PairScorer, shared_pair_scorer
+from ragbench.embed.truncation import truncation_notes
 from ragbench.rerank.base import hit_texts
 from ragbench.types import Query, ScoredDocument
 
@@ -38,6 +40,19 @@ class CrossEncoder:
             "reranker 'cross_encoder'", model, device=device, batch_tokens=batch_tokens
         )
         self._scorer: PairScorer | None = None
+        self._truncated: dict[str, tuple[int, int]] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        """How many pairs of query and passage are longer than the model reads."""
+        if self._scorer is None:
+            return []
+        truncated = sum(cut for cut, _ in self._truncated.values())
+        pairs = sum(total for _, total in self._truncated.values())
+        lost = "; the end of the longer text is not read"
+        return truncation_notes(
+            truncated, pairs, "pairs of query and passage", self._scorer.limit, lost
+        )
 
     def load(self) -> None:
         """Load the model.
@@ -65,6 +80,14 @@ class CrossEncoder:
         ]
         if self._scorer is None:
             self.load()
-        scores = iter((self._scorer or self._open()).score(pairs))
-        scored = [[replace(hit, score=next(scores)) for hit in found] for _, found in asked]
-        return [sorted(found, key=lambda hit: -(hit.score or 0.0))[:top_k] for found in scored]
+        read = iter((self._scorer or self._open()).read(pairs))
+        ranked = []
+        for query, found in asked:
+            pieces = list(islice(read, len(found)))
+            # by query: one that is asked again counts once
+            self._truncated[query.id] = sum(piece.truncated for piece in pieces), len(pieces)
+            scored = [
+                replace(hit, score=piece.score) for hit, piece in zip(found, pieces, strict=True)
+            ]
+            ranked.append(sorted(scored, key=lambda hit: -(hit.score or 0.0))[:top_k])
+        return ranked

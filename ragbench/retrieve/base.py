@@ -23,7 +23,8 @@ class Retriever(Protocol):
     - `asks_one_by_one = True`: a batch saves it nothing, so that queries are timed one by one;
     - `is_opaque = True`: its code or data cannot be seen from here, so that a call gets a time
       limit, and a new run asks it again unless its entry has a `version`;
-    - `notes`, sentences on what was odd about its hits, read after the last query.
+    - `notes`, sentences on what was odd about its documents, its queries or its hits, read after
+      the last query.
     """
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Sequence[Hits]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ragbench.errors import OptionError
@@ -41,7 +42,24 @@ class Chunked:
         self.retriever, self._chunker = retriever, chunker
         self.ranks_by_score = bool(getattr(retriever, "ranks_by_score", False))
         self.asks_one_by_one = bool(getattr(retriever, "asks_one_by_one", False))
+        if hasattr(retriever, "unit"):
+            retriever.unit = "chunks"
         self._chunks: dict[str, tuple[Document, str]] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        """What the retriever itself says of its hits."""
+        return list(getattr(self.retriever, "notes", ()))
+
+    @property
+    def cache_folder(self) -> Path | None:
+        """Where the retriever keeps what it computes, if it has a place for that."""
+        folder: Path | None = self.retriever.cache_folder
+        return folder
+
+    @cache_folder.setter
+    def cache_folder(self, folder: Path | None) -> None:
+        self.retriever.cache_folder = folder
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Cut the documents, and let the retriever index the chunks."""

@@ -18,6 +18,7 @@ from ragbench.embed.options import (
     QueryPrompt,
 )
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL
+from ragbench.embed.truncation import count_longer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option
 from ragbench.retrieve.faiss_index import DEFAULT_PROBES, InvertedFile, check_faiss
@@ -42,6 +43,7 @@ class Dense:
     Attributes:
         advance: Is told while `index` runs how many further documents are done.
         cache_folder: Where vectors are kept; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
+        unit: What `notes` call what is indexed: documents, or chunks of them.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
@@ -88,6 +90,9 @@ class Dense:
             raise OptionError("dense", "probes", probes, "null with index exact, or index: faiss")
         self.advance: Advance = tell_nobody
         self.cache_folder: Path | None = None
+        self.unit: Literal["documents", "chunks"] = "documents"
+        self._truncated = 0
+        self._asked: dict[str, str] = {}
         self._normalize = similarity == "cosine" if normalize is None else normalize
         self._kind, self._probes = index, probes or DEFAULT_PROBES
         self._open: Callable[[], CachedEmbedder] = lambda: open_embedder(
@@ -108,6 +113,33 @@ class Dense:
         """How many texts the model has encoded so far; the others were in the cache."""
         return 0 if self._embedder is None else self._embedder.encoded
 
+    @property
+    def notes(self) -> list[str]:
+        """How many documents and queries are longer than the model reads; counted when asked."""
+        embedder = self._embedder
+        if embedder is None or self._index is None:
+            return []
+        remedy = (
+            "a chunk block would cut them" if self.unit == "documents" else "smaller ones would fit"
+        )
+        queries = list(self._asked.values())
+        return [
+            *truncation_notes(
+                self._truncated,
+                len(self._ids),
+                self.unit,
+                embedder.limit,
+                f"; their end is not searched; {remedy}",
+            ),
+            *truncation_notes(
+                _count_truncated(embedder, queries, "query"),
+                len(queries),
+                "queries",
+                embedder.limit,
+                "; their end is not read",
+            ),
+        ]
+
     def index(self, corpus: Sequence[Document]) -> None:
         """Encode the documents, as far as the cache lacks them.
 
@@ -123,6 +155,7 @@ class Dense:
         self._embedder = self._open()
         texts = [document.full_text for document in corpus]
         self._vectors = self._encode(self._embedder, texts, "document", self.advance)
+        self._truncated = _count_truncated(self._embedder, texts, "document")
         self._ids = [document.id for document in corpus]
         self._id_ranks = id_ranks(self._ids)
         self._index = (
@@ -142,6 +175,7 @@ class Dense:
         if not queries:
             return []
         vectors = self._encode(self._embedder, [query.text for query in queries], "query")
+        self._asked.update((query.id, query.text) for query in queries)
         found = self._index.candidates(vectors, top_k)
         return [
             self._rank(vector, rows, top_k) for vector, rows in zip(vectors, found, strict=True)
@@ -165,3 +199,10 @@ class Dense:
         return embedder.encode(
             texts, prompt=embedder.prompts[role], normalize=self._normalize, advance=advance
         )
+
+
+def _count_truncated(
+    embedder: CachedEmbedder, texts: Sequence[str], role: Literal["query", "document"]
+) -> int:
+    lengths = embedder.count_tokens(texts, prompt=embedder.prompts[role])
+    return count_longer(lengths, embedder.limit)

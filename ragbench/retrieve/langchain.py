@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 from ragbench.adapters.either import Either
-from ragbench.adapters.hits import HitReader
-from ragbench.adapters.live import live_object
+from ragbench.adapters.hits import IdField
+from ragbench.adapters.live import Factory, FactoryArgs, live_object
 from ragbench.errors import AdapterError
-from ragbench.registry import Option, shown
-from ragbench.types import Query, ScoredDocument
+from ragbench.registry import shown
+from ragbench.retrieve.foreign import ForeignRetriever
+from ragbench.types import ScoredDocument
 
 _ALLOWED = "a langchain Document, or (Document, score)"
 
 
-class LangchainRetriever:
+class LangchainRetriever(ForeignRetriever):
     """Search with a retriever, a Runnable or a vector store of langchain.
 
     `invoke` or `ainvoke` is called with the question; a vector store is asked for `top_k`
@@ -24,20 +24,14 @@ class LangchainRetriever:
     a note counts.
     """
 
-    is_opaque = True
-    asks_one_by_one = True
+    allowed_answer = f"a list; each part {_ALLOWED}"
 
     def __init__(
         self,
         *,
-        factory: Annotated[
-            str | None,
-            Option("`module:name` of the object, or of what makes it.", refers_to="object"),
-        ] = None,
-        args: Annotated[dict[str, Any] | None, Option("Arguments of the factory.")] = None,
-        id_field: Annotated[
-            str | None, Option("Key of the metadata that holds the ids that are judged.")
-        ] = None,
+        factory: Factory = None,
+        args: FactoryArgs = None,
+        id_field: IdField = None,
         client: Any = None,
     ) -> None:
         """Make or take the object; from Python, `client` is one that exists.
@@ -46,8 +40,8 @@ class LangchainRetriever:
             AdapterError: The factory fails, or what it makes has no way to search.
             OptionError: Not exactly one of factory and client.
         """
+        super().__init__(id_field)
         made = live_object(client, factory, args, "retriever 'langchain'")
-        self._hits = HitReader(id_field)
         self._invoke = Either(made, "invoke")
         self._scored = Either(made, "similarity_search_with_score")
         self._plain = Either(made, "similarity_search")
@@ -57,20 +51,7 @@ class LangchainRetriever:
                 "ainvoke or similarity_search"
             )
 
-    @property
-    def notes(self) -> list[str]:
-        """Where ids are not what they were asked to be."""
-        return self._hits.notes
-
-    def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
-        """Ask each question.
-
-        Raises:
-            AdapterError: The answer is no list of documents.
-        """
-        return [self._read(self._search(query.text, top_k)) for query in queries]
-
-    def _search(self, question: str, top_k: int) -> Any:
+    def _ask(self, question: str, top_k: int) -> Any:
         if self._invoke:
             return self._invoke(question)
         if self._scored:
@@ -81,11 +62,6 @@ class LangchainRetriever:
                     raise
                 self._scored = Either(None, "similarity_search_with_score")
         return self._plain(question, k=top_k)
-
-    def _read(self, answer: Any) -> list[ScoredDocument]:
-        if isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-            raise AdapterError(f"found {shown(answer)} instead of a list, allowed: {_ALLOWED}")
-        return [self._hit(hit, position) for position, hit in enumerate(answer, start=1)]
 
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
         document, score = hit if isinstance(hit, (tuple, list)) and len(hit) == 2 else (hit, None)

@@ -44,6 +44,34 @@ def test_what_was_stored_comes_back_bit_for_bit(tmp_path_factory, content):
     assert all(found[key].tobytes() == vectors[key].tobytes() for key in vectors)
 
 
+@settings(max_examples=25)  # each makes a file
+@given(st.dictionaries(st.binary(min_size=1, max_size=4), st.integers(0, 2**40), max_size=8))
+def test_numbers_of_tokens_come_back(tmp_path_factory, lengths):
+    path = tmp_path_factory.mktemp("cache") / "embeddings.sqlite"
+    with EmbeddingCache(path) as cache:
+        cache.store_lengths(lengths)
+        cache.store_lengths(dict.fromkeys(lengths, 0))  # the first one stays
+    with EmbeddingCache(path) as cache:
+        assert cache.lengths([*lengths, b"never"]) == lengths
+        assert len(cache) == 0, "vectors are counted, lengths are not"
+
+
+def test_a_file_of_an_older_version_takes_numbers_of_tokens(tmp_path):
+    path, vector = tmp_path / "e.sqlite", np.array([1, 2], dtype=np.float32)
+    with EmbeddingCache(path) as cache:
+        cache.store({b"a": vector})
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE lengths")  # what version 1 had not
+    connection.execute("PRAGMA user_version=1")
+    connection.close()
+
+    with EmbeddingCache(path) as cache:
+        assert cache.lengths([b"a"]) == {}
+        cache.store_lengths({b"a": 7})
+        assert cache.lengths([b"a"]) == {b"a": 7}
+        assert [found.tolist() for _, found in cache.find([b"a"])] == [[1, 2]]
+
+
 def test_more_keys_than_one_query_takes(tmp_path):
     vectors = {f"{i}".encode(): np.array([i], dtype=np.float32) for i in range(1201)}
     with EmbeddingCache(tmp_path / "e.sqlite") as cache:

@@ -17,17 +17,38 @@ TEXTS = st.lists(st.text("ab", max_size=3), max_size=8)
 class Lengths:
     """A model whose vector of a text is its length, prompt included, and 1."""
 
-    identity, revision = "lengths", ""
+    identity, revision, limit = "lengths", "", 4
 
     def __init__(self):
         self.prompts = {"query": "", "document": ""}
-        self.asked = []
+        self.asked, self.counted = [], []
 
     def encode(self, texts, *, prompt="", normalize=True, advance=tell_nobody):
         assert not normalize, "kept as the model gives them"
         self.asked += [prompt + text for text in texts]
         advance(len(texts))
         return np.array([[len(prompt + text), 1] for text in texts], dtype=np.float32)
+
+    def count_tokens(self, texts, *, prompt=""):
+        self.counted += [prompt + text for text in texts]
+        return [len(prompt + text) for text in texts]
+
+
+@settings(max_examples=25)  # each makes a file
+@given(TEXTS, TEXTS, st.sampled_from(["", "a"]), st.booleans())
+def test_tokens_are_counted_once_and_nothing_is_encoded(
+    tmp_path_factory, before, texts, prompt, kept
+):
+    path = tmp_path_factory.mktemp("cache") / "e.sqlite" if kept else None
+    model = Lengths()
+    CachedEmbedder(model, path).count_tokens(before, prompt=prompt)
+
+    found = CachedEmbedder(model, path).count_tokens(texts, prompt=prompt)
+
+    assert found == [len(prompt + text) for text in texts]
+    asked = {*before, *texts} if kept else [*before, *texts]
+    assert sorted(model.counted) == sorted(prompt + text for text in asked)
+    assert model.asked == []
 
 
 @settings(max_examples=25)  # each makes a file
@@ -106,6 +127,21 @@ def test_a_model_that_changes_in_its_folder_is_encoded_anew(tmp_path, monkeypatc
 
     assert np.abs(embedder.encode(["cat"]) - old).max() > 1e-3
     assert embedder.encoded == 1
+
+
+def test_counts_the_tokens_that_the_models_tokeniser_makes(tiny_embedder, tmp_path, monkeypatch):
+    from transformers import AutoTokenizer
+
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path))
+    texts = ["the cat sat", "", "mat " * 900, "cat \ud800"]
+    tokenizer = AutoTokenizer.from_pretrained(tiny_embedder)
+    clean = [f"a dog {text}".replace("\ud800", "?") for text in texts]
+    expected = [len(tokenizer(text, verbose=False)["input_ids"]) for text in clean]
+
+    embedder = open_embedder("test", tiny_embedder, device="cpu")
+
+    assert embedder.count_tokens(texts, prompt="a dog ") == expected
+    assert embedder.limit == 64 < max(expected)
 
 
 def test_without_a_cache_nothing_is_written(tiny_embedder, tmp_path, monkeypatch):

@@ -68,6 +68,32 @@ def test_each_distinct_pair_is_computed_once_and_batches_hold_their_tokens(score
     assert scores[: len(TEXTS)] * 3 == scores
 
 
+def test_pairs_that_are_cut_are_said(tiny_cross_encoder):
+    """64 tokens hold [CLS], a word, [SEP], 60 words and [SEP]; one more is too many."""
+    reranker = Reranked(CrossEncoder(model=tiny_cross_encoder, device="cpu"), "bm25", None)
+    assert reranker.notes == []
+    texts = ["mat " * 60, "mat " * 61, "mat"]
+
+    reranker.combine([Query("a", "cat")], [[hits(texts[:1])]], 3)
+    assert reranker.notes == []
+    for _ in range(2):  # a query that is asked again counts once
+        queries = [Query("a", "cat"), Query("b", "cat"), Query("c", "cat")]
+        reranker.combine(queries, [[hits(texts), hits(texts), []]], 3)
+
+    assert reranker.notes == [
+        "2 of 6 pairs of query and passage are longer than the 64 tokens that the model reads; "
+        "the end of the longer text is not read"
+    ]
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 80), max_size=5), st.integers(0, 80))
+def test_a_pair_is_cut_where_its_tokens_are_more_than_the_limit(scorer, words, question):
+    found = scorer.read([("cat " * question, "mat " * count) for count in words])
+
+    assert [pair.truncated for pair in found] == [question + count + 3 > 64 for count in words]
+
+
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.text(max_size=5), st.text("cat \ud800", max_size=80)), max_size=6))
 def test_a_pair_has_the_same_score_in_any_batch(scorer, pairs):

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from ragbench.data.beir import Beir
 from ragbench.data.trec_files import read_run
 from ragbench.errors import DataError, MissingExtra, OptionError
+from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.dense import Dense
+from ragbench.text.chunk import Chunking
 from ragbench.types import Document, Query
 from tests.models import build_tiny_embedder
 
@@ -120,6 +122,85 @@ def test_only_what_is_new_is_encoded(tiny_embedder, tmp_path):
     assert encoded(document_prompt="a ") == 5
     assert encoded(model=build_tiny_embedder(tmp_path / "other", seed=9)) == 6
     assert encoded(cache=False) == 6
+
+
+def notes_on(model, documents, questions, chunking=None, **options):
+    retriever = Dense(model=model, device="cpu", **options)
+    asked = with_chunks(retriever, chunking) if chunking else retriever
+    assert asked.notes == []
+    asked.index(documents)
+    queries = [Query(str(i), text) for i, text in enumerate(questions)]
+    for part in (queries, queries[:1]):  # one that is asked again counts once
+        asked.retrieve(part, 3)
+    return asked.notes
+
+
+CUT = "are longer than the 64 tokens that the model reads; their end is not"
+
+
+@pytest.mark.parametrize(
+    ("texts", "questions", "expected"),
+    [
+        pytest.param(["mat " * 62], ["the cat"], [], id="62 words, [CLS] and [SEP]: all is read"),
+        pytest.param(
+            ["mat " * 63, "mat " * 62, "mat " * 63],
+            ["the cat"],
+            [f"2 of 3 documents {CUT} searched; a chunk block would cut them"],
+            id="one word more, in two documents that are equal",
+        ),
+        pytest.param(
+            ["mat"], ["cat " * 70, "cat", "dog"], [f"1 of 3 queries {CUT} read"], id="a query"
+        ),
+        pytest.param(
+            ["mat " * 63],
+            ["cat " * 63],
+            [
+                f"1 of 1 documents {CUT} searched; a chunk block would cut them",
+                f"1 of 1 queries {CUT} read",
+            ],
+            id="both",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_is_too_long_is_said(tiny_embedder, texts, questions, expected, kept):
+    for _ in range(2):  # the second time all vectors are stored
+        assert notes_on(tiny_embedder, corpus(texts), questions, cache=kept) == expected
+
+
+def test_a_prompt_takes_its_place(tiny_embedder):
+    (note,) = notes_on(tiny_embedder, corpus(["mat " * 62]), ["cat"], document_prompt="the ")
+
+    assert note.startswith("1 of 1 documents are longer")
+
+
+def test_a_title_counts(tiny_embedder):
+    (note,) = notes_on(tiny_embedder, [Document("d", "mat " * 62, "cat")], ["cat"])
+
+    assert note.startswith("1 of 1 documents are longer")
+
+
+def test_chunks_that_are_too_long_are_called_chunks(tiny_embedder):
+    documents = corpus(["mat " * 200])
+
+    assert notes_on(tiny_embedder, documents, ["cat"], Chunking(by="words", size=60)) == []
+    (note,) = notes_on(tiny_embedder, documents, ["cat"], Chunking(by="words", size=70))
+    assert note == f"2 of 3 chunks {CUT} searched; smaller ones would fit"
+
+
+def test_counts_as_the_model_itself_on_real_text(lent_data, minilm):
+    from transformers import AutoTokenizer
+
+    documents = Beir(path=lent_data / "scifact", split="test").load().documents[:60]
+    tokenizer = AutoTokenizer.from_pretrained(minilm)
+    lengths = [len(tokenizer(d.full_text, verbose=False)["input_ids"]) for d in documents]
+    long = sum(length > 256 for length in lengths)
+    assert 10 < long < 50
+
+    (note,) = notes_on(minilm, documents, ["Is a short question cut?"])
+
+    start = f"{long} of 60 documents are longer than the 256 tokens that the model reads; "
+    assert note.startswith(start)
 
 
 @settings(max_examples=20)

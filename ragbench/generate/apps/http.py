@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
-from ragbench.adapters.template import check_template, fill
-from ragbench.generate.http import AnswerPath, InputTokens, OutputTokens, Usd
-from ragbench.generate.http_answer import AnswerPaths
+from ragbench.generate.http_answer import (
+    AnswerPath,
+    AnswerPaths,
+    HttpService,
+    InputTokens,
+    OutputTokens,
+    Usd,
+)
 from ragbench.registry import Option
 from ragbench.types import Prediction
 
 
-class HttpApp:
+class HttpApp(HttpService):
     """Post each question to a URL and read answer and passages off the JSON.
 
     The order of the passages is the ranking that is scored; one without an id gets a hash of its
     text.
     """
-
-    is_opaque = True
 
     def __init__(
         self,
@@ -46,18 +49,20 @@ class HttpApp:
         Raises:
             OptionError: The URL, the body or a path cannot be one.
         """
-        self._endpoint = Endpoint("http", url, headers, timeout=timeout, retries=retries)
-        self._body = body or {"question": "{question}"}
-        check_template(self._body, ("question",), "http", "body")
-        self._paths = AnswerPaths(
-            answer,
-            texts=texts,
-            ids=ids,
-            titles=titles,
-            queries=queries,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            usd=usd,
+        super().__init__(
+            Endpoint("http", url, headers, timeout=timeout, retries=retries),
+            body or {"question": "{question}"},
+            ("question",),
+            AnswerPaths(
+                answer,
+                texts=texts,
+                ids=ids,
+                titles=titles,
+                queries=queries,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                usd=usd,
+            ),
         )
 
     def answer(self, question: str) -> Prediction:
@@ -67,4 +72,4 @@ class HttpApp:
             ChatFailure: The server does not answer, or not with JSON.
             AdapterError: The JSON has no answer where the paths say.
         """
-        return self._paths.read(self._endpoint.post(fill(self._body, {"question": question})))
+        return self._ask({"question": question})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from ragbench.adapters.live import live_object
+from ragbench.adapters.hits import IdField
+from ragbench.adapters.live import Factory, FactoryArgs, live_object
 from ragbench.adapters.template import check_template
 from ragbench.generate.chain import Chain
 from ragbench.registry import Option
@@ -23,20 +24,15 @@ class LangchainApp:
     def __init__(
         self,
         *,
-        factory: Annotated[
-            str | None,
-            Option("`module:name` of the chain, or of what makes it.", refers_to="object"),
-        ] = None,
-        args: Annotated[dict[str, Any] | None, Option("Arguments of the factory.")] = None,
+        factory: Factory = None,
+        args: FactoryArgs = None,
         input: Annotated[
             str | dict[str, Any], Option('What it gets: a text, or `{input: "{question}"}`.')
         ] = "{question}",
         answer: Annotated[
             str | None, Option("Path to the answer in what it returns; default: the usual.")
         ] = None,
-        id_field: Annotated[
-            str | None, Option("Key of the passages' metadata that holds the judged ids.")
-        ] = None,
+        id_field: IdField = None,
         client: Any = None,
     ) -> None:
         """Make or take the chain; from Python, `client` is one that exists.

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
+from ragbench.adapters.live import FactoryArgs
 from ragbench.errors import OptionError
 from ragbench.llm import ChatModel, LangchainChat, Limits, Prices, Replies
+from ragbench.llm.options import Concurrency, PriceFile, Retries, Timeout
 from ragbench.registry import Option, make_object
 from ragbench.score.judge.hearing import Asking
 from ragbench.score.judge.model_judge import Bench, ModelJudge
@@ -27,16 +29,14 @@ class LangchainJudge(ModelJudge):
             str | None,
             Option("`module:name` of what makes the chat model.", refers_to="object"),
         ] = None,
-        args: Annotated[dict[str, Any] | None, Option("Arguments of the factory.")] = None,
+        args: FactoryArgs = None,
         version: Annotated[str | None, Option("A word that changes when its replies do.")] = None,
         samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1,
-        concurrency: Annotated[int, Option("Most calls at the same time.", ge=1)] = 16,
-        timeout: Annotated[float | None, Option("Seconds for one reply, all tries.", gt=0)] = 60.0,
-        retries: Annotated[int, Option("Further tries, where one can succeed.", ge=0)] = 6,
+        concurrency: Concurrency = 16,
+        timeout: Timeout = 60.0,
+        retries: Retries = 6,
         few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True,
-        prices: Annotated[
-            str | None, Option("YAML file with prices of models.", refers_to="path")
-        ] = None,
+        prices: PriceFile = None,
         client: Any = None,
     ) -> None:
         """Make a judge; the factory is called before the first question."""

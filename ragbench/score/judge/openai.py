@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from ragbench.errors import OptionError
-from ragbench.llm import ApiKeyEnv, BaseUrl, Limits, Prices, Server
+from ragbench.llm import Limits, Prices, Server
+from ragbench.llm.options import (
+    ApiKeyEnv,
+    BaseUrl,
+    Concurrency,
+    Extra,
+    MaxTokens,
+    PriceFile,
+    Retries,
+    Seed,
+    Stream,
+    Temperature,
+    Timeout,
+)
 from ragbench.registry import Option
 from ragbench.score.judge.hearing import Asking
 from ragbench.score.judge.jury import Combine
@@ -29,23 +42,17 @@ class OpenAIJudge(ModelJudge):
         combine: Annotated[Combine, Option("How a jury's scores become one.")] = "mean",
         base_url: BaseUrl = None,
         api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
-        temperature: Annotated[
-            float | None, Option("Randomness of replies; null leaves it to the server.", ge=0, le=2)
-        ] = 0.0,
+        temperature: Temperature = 0.0,
         samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1,
-        concurrency: Annotated[int, Option("Most calls at the same time.", ge=1)] = 16,
-        timeout: Annotated[float | None, Option("Seconds for one reply, all tries.", gt=0)] = 60.0,
-        retries: Annotated[int, Option("Further tries, where one can succeed.", ge=0)] = 6,
+        concurrency: Concurrency = 16,
+        timeout: Timeout = 60.0,
+        retries: Retries = 6,
         few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True,
-        max_tokens: Annotated[int | None, Option("Longest reply.", ge=1)] = None,
-        seed: Annotated[int | None, Option("Seed of the server's sampling.", ge=0)] = None,
-        stream: Annotated[bool, Option("Take replies in pieces.")] = False,
-        extra: Annotated[
-            dict[str, Any] | None, Option("Further parameters of the server's own.")
-        ] = None,
-        prices: Annotated[
-            str | None, Option("YAML file with prices of models.", refers_to="path")
-        ] = None,
+        max_tokens: MaxTokens = None,
+        seed: Seed = None,
+        stream: Stream = False,
+        extra: Extra = None,
+        prices: PriceFile = None,
         client: Any = None,
     ) -> None:
         """Make a judge; nothing is sent, and no key is needed, before the first question.

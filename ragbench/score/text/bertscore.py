@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from ragbench.embed.base import Device
 from ragbench.embed.checkpoint import choose_device, find_checkpoint, need_packages
+from ragbench.embed.options import BatchTokens, ComputeDevice, Model
 from ragbench.embed.tokens import check_layer
+from ragbench.embed.truncation import truncation_notes
 from ragbench.registry import Option
 from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric
 from ragbench.score.text.bert_scorer import DEFAULT_MODEL, PACKAGES, BERTScorer
@@ -59,13 +60,9 @@ def _facts(options: Options) -> Mapping[str, str]:
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
     """Say how many texts are longer than the model can read."""
     scorer = BERTScorer(**options)
-    cut = scorer.count_truncated(texts)
-    if not cut:
-        return []
-    return [
-        f"bertscore: {cut} of {len(texts)} texts are longer than the {scorer.limit} tokens that "
-        f"{options['model']} reads, and were cut there"
-    ]
+    cut, lost = scorer.count_truncated(texts), ", and were cut there"
+    notes = truncation_notes(cut, len(texts), "texts", scorer.limit, lost, options["model"])
+    return [f"{OWNER}: {note}" for note in notes]
 
 
 def _range(options: Options) -> tuple[float, float]:
@@ -91,12 +88,7 @@ def bertscore(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     *,
-    model: Annotated[
-        str,
-        Option(
-            "The encoder: a folder, or a name on the Hugging Face hub.", refers_to="path_or_name"
-        ),
-    ] = DEFAULT_MODEL,
+    model: Model = DEFAULT_MODEL,
     num_layers: Annotated[
         int | None,
         Option(
@@ -112,11 +104,8 @@ def bertscore(
             refers_to="path_or_name",
         ),
     ] = "en",
-    device: Annotated[Device, Option("Where the model computes; auto takes a GPU.")] = "auto",
-    batch_tokens: Annotated[
-        int | None,
-        Option("Tokens of a batch, padding included; null leaves it to the device.", ge=1),
-    ] = None,
+    device: ComputeDevice = "auto",
+    batch_tokens: BatchTokens = None,
     batch_size: Annotated[
         int | None, Option("Texts of a batch; null leaves it to batch_tokens.", ge=1)
     ] = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ragbench.embed.base import Device
 from ragbench.embed.checkpoint import choose_device, find_checkpoint, need_packages
+from ragbench.embed.options import BatchTokens, ComputeDevice, Model
 from ragbench.embed.sentence_transformers import (
     DEFAULT_MODEL,
     EXTRA,
@@ -15,6 +16,7 @@ from ragbench.embed.sentence_transformers import (
     check_model,
     shared_embedder,
 )
+from ragbench.embed.truncation import count_longer, truncation_notes
 from ragbench.registry import Option
 from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric
 from ragbench.score.text.rows import in_rows, paired_rows
@@ -89,7 +91,7 @@ class SemanticSimilarity:
 
     def count_truncated(self, texts: Sequence[str]) -> int:
         """Return how many of the texts are longer than the model can read."""
-        return self._embedder.count_truncated(texts, prompt=self._prompt)
+        return count_longer(self._embedder.count_tokens(texts, prompt=self._prompt), self.limit)
 
 
 def _best_cosine(
@@ -131,13 +133,9 @@ def _facts(options: Options) -> Mapping[str, str]:
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
     """Say how many texts are longer than the model can read."""
     scorer = SemanticSimilarity(**options)
-    cut = scorer.count_truncated(texts)
-    if not cut:
-        return []
-    return [
-        f"semantic_similarity: {cut} of {len(texts)} texts are longer than the {scorer.limit} "
-        f"tokens that {options['model']} reads, and were cut there"
-    ]
+    cut, lost = scorer.count_truncated(texts), ", and were cut there"
+    notes = truncation_notes(cut, len(texts), "texts", scorer.limit, lost, options["model"])
+    return [f"{_OWNER}: {note}" for note in notes]
 
 
 @metric(
@@ -155,16 +153,10 @@ def semantic_similarity(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     *,
-    model: Annotated[
-        str,
-        Option("The model: a folder, or a name on the Hugging Face hub.", refers_to="path_or_name"),
-    ] = DEFAULT_MODEL,
+    model: Model = DEFAULT_MODEL,
     prompt: Annotated[str, Option("What the model gets in front of each text.")] = "",
-    device: Annotated[Device, Option("Where the model computes; auto takes a GPU.")] = "auto",
-    batch_tokens: Annotated[
-        int | None,
-        Option("Tokens of a batch, padding included; null leaves it to the device.", ge=1),
-    ] = None,
+    device: ComputeDevice = "auto",
+    batch_tokens: BatchTokens = None,
 ) -> list[float]:
     """Score how similar a prediction is to its reference as a whole: the cosine of their vectors.
 
