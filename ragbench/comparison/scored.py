@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from ragbench.comparison.evaluate import Evaluation
-from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.comparison.systems import Kind, Role, SystemScores
 from ragbench.data.stored_scores import StoredScore, StoredScores
 from ragbench.score.base import Aggregate, Look, ScoreColumn
 from ragbench.signature import Signature, order_key
@@ -63,6 +63,8 @@ def from_stored(
     source: str, stored: StoredScores, rankings: Mapping[str, Path] | None = None
 ) -> ScoredSystems:
     """Return what a run folder or a baseline file holds."""
+    # a baseline file does not say what its systems are
+    roles = {each["name"]: each.get("role", "system") for each in stored.facts.get("systems", ())}
     systems = {
         system.name: SystemScores(
             system.name,
@@ -70,6 +72,7 @@ def from_stored(
             system.generator,
             {name: _column(name, score, stored) for name, score in system.scores.items()},
             {name: cast("Kind", score.kind) for name, score in system.scores.items()},
+            role=cast("Role", roles.get(system.name, "system")),
         )
         for system in stored.systems
     }

@@ -75,6 +75,11 @@ class Gate:
         return (self.system,) if isinstance(self.system, str) else tuple(self.system)
 
     @property
+    def compares(self) -> bool:
+        """Whether it is about a change, for which there has to be something to compare with."""
+        return self.max_drop is not None or self.max_queries_worse is not None
+
+    @property
     def text(self) -> str:
         """The condition as summaries show it.
 

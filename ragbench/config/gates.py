@@ -40,13 +40,22 @@ class GateContext:
     scores: KnownScores
     pairs: Sequence[str]
     """The names of all pairs of a retriever and a generator."""
+    apps: Sequence[str]
+    """The names of what retrieves and answers in one, and has scores of both kinds."""
     may_have_others: bool
     """Whether the data set may bring systems of its own, whose names it alone knows."""
 
     @property
     def systems(self) -> list[str]:
         """Every system that is known before the data are read."""
-        return [*self.context.retrievers, *self.pairs]
+        return [*self.context.retrievers, *self.pairs, *self.apps]
+
+    def having(self, score: KnownScore | None) -> list[str]:
+        """Return the systems that may have a score; all of them for what is no score."""
+        if score is None:
+            return self.systems
+        of_rankings = score.kind == "retrieval"
+        return [*(self.context.retrievers if of_rankings else self.pairs), *self.apps]
 
 
 def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | None]) -> list[str]:
@@ -189,11 +198,7 @@ class _Check:
         self.systems = [each for name in names for each in members.get(name, (name,))]
         if self.known.may_have_others:
             return
-        fitting = self.known.systems
-        if score is not None:
-            fitting = list(
-                self.known.context.retrievers if score.kind == "retrieval" else self.known.pairs
-            )
+        fitting = self.known.having(score)
         for part in parts:
             if part.value in fitting or (
                 part.value in members and members[str(part.value)][0] in fitting

@@ -55,6 +55,22 @@ def read_gate_files(gates: Sequence[Gate]) -> GateFiles:
     return GateFiles(references, certificates)
 
 
+def check_references(gates: Sequence[Gate], reference: ScoredSystems) -> None:
+    """Refuse gates on systems or scores that what they are compared with does not have.
+
+    Raises:
+        ConfigError: All of them, each at its gate.
+    """
+    problems = []
+    for gate in gates:
+        try:
+            _check_reference(gate, reference)
+        except DataError as error:
+            problems.append(at_gate(gate, str(error)))
+    if problems:
+        raise ConfigError(problems, problems[0].file or "the gates")
+
+
 def check_gate_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[str]) -> None:
     """Refuse gates on scores or systems that the run does not have.
 

@@ -39,6 +39,8 @@ class GatedRun:
     """How many queries the data set has; more than were asked in a sample."""
     clusters: Mapping[str, str] | None = None
     """Query -> its cluster; None where each stands for itself."""
+    base: ScoredSystems | None = None
+    """What gates without `against` are compared with; None is the run's own baseline."""
 
     @property
     def is_sample(self) -> bool:
@@ -119,7 +121,7 @@ def _decide(gate: Gate, run: GatedRun) -> Iterator[tuple[str | None, GateVerdict
     if not having:
         yield None, GateVerdict("undecided", _not_there(gate, run))
         return
-    for name in gate.systems or _all_but_the_baseline(having, run.scored.baseline):
+    for name in gate.systems or _held(gate, having, run):
         if name not in having:
             missing = f"{name} was not run" if name not in run.scored.systems else ""
             yield name, GateVerdict("undecided", missing or _not_there(gate, run))
@@ -143,9 +145,12 @@ def _not_there(gate: Gate, run: GatedRun) -> str:
     return "; ".join([f"{gate.failed or gate.measure} was not scored in this run", *reasons])
 
 
-def _all_but_the_baseline(having: Mapping[str, SystemScores], baseline: str | None) -> list[str]:
+def _held(gate: Gate, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
     """Every system that has a baseline; where none has, they are all that there is to hold."""
-    others = [s.name for s in having.values() if baseline_of(s, having, baseline) is not None]
+    if gate.compares and run.base is not None and gate.against is None:
+        return [name for name in having if name in run.base.systems] or list(having)
+    own = run.scored.baseline
+    others = [s.name for s in having.values() if baseline_of(s, having, own) is not None]
     return others or list(having)
 
 
@@ -169,9 +174,10 @@ def _decide_system(
         )
     base, other = _reference(gate, system, having, run)
     if base is None or other is None or find_score(score, list(other.columns)) is None:
-        lacks = f"{gate.against} has no {score} of {system.name}"
+        lacks = f"{gate.against or 'the baseline'} has no {score} of {system.name}"
         itself = f"{system.name} is the baseline; against: names something else"
-        return GateVerdict("undecided", lacks if gate.file is not None else itself)
+        is_itself = gate.file is None and run.base is None
+        return GateVerdict("undecided", itself if is_itself else lacks)
     try:
         theirs = str(find_score(score, list(other.columns)))
         pairs = pair_scores((run.scored, system, score), (base, other, theirs), run.clusters)
@@ -196,12 +202,15 @@ def _reference(
         return base, base.systems.get(system.name)
     if gate.against is not None:
         return run.scored, having.get(gate.against)
+    if run.base is not None:
+        return run.base, run.base.systems.get(system.name)
     return run.scored, baseline_of(system, having, run.scored.baseline)
 
 
 def _cost(measure: str, system: str, summary: Json) -> float | None:
     """A cost as `summary.json` has it; None where it is not known."""
-    of_system: Json = next(s for s in summary["systems"] if s["name"] == system)
+    # what is no run, such as a single evaluation, has none
+    of_system: Json = next((s for s in summary.get("systems", ()) if s["name"] == system), {})
     key, _, part = measure.partition(".")
     value = of_system.get(key)
     return value.get(part) if isinstance(value, Mapping) else value
@@ -213,7 +222,7 @@ def _certificate(gate: Gate, run: GatedRun) -> GateVerdict:
     certificate, rubric = run.files.certificates[gate.file], str(gate.rubric)
     scores = [
         score
-        for system in run.summary["systems"]
+        for system in run.summary.get("systems", ())
         for name, score in system["scores"].items()
         if name == rubric and score.get("judge") is not None
     ]
