@@ -53,6 +53,7 @@ class ScoredSystems:
                         score: _taken(column, rows, whole)
                         for score, column in system.columns.items()
                     },
+                    costs={name: values[rows] for name, values in system.costs.items()},
                 )
                 for name, system in self.systems.items()
             },
@@ -72,6 +73,7 @@ def from_stored(
             system.generator,
             {name: _column(name, score, stored) for name, score in system.scores.items()},
             {name: cast("Kind", score.kind) for name, score in system.scores.items()},
+            costs=system.costs,
             role=cast("Role", roles.get(system.name, "system")),
         )
         for system in stored.systems

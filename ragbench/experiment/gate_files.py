@@ -150,6 +150,9 @@ def _check_certificate(gate: Gate, certificate: Mapping[str, Any]) -> None:
 
 def _check_reference(gate: Gate, reference: ScoredSystems) -> None:
     """What a gate names must be there; what it does not name may be new."""
+    if gate.measure in COSTS and not any(each.costs for each in reference.systems.values()):
+        allowed = "a file of ragbench baseline --costs, or a run folder of this version"
+        raise DataError(f"no {gate.measure}", file=reference.source, allowed=allowed)
     for name in gate.systems:
         if name not in reference.systems:
             known = list(reference.systems)
@@ -159,6 +162,8 @@ def _check_reference(gate: Gate, reference: ScoredSystems) -> None:
                 allowed=", ".join(known),
                 nearest=nearest(name, known),
             )
+        if gate.measure in COSTS:
+            continue
         scores = list(reference.systems[name].columns)
         if find_score(str(gate.measure), scores) is None:
             raise DataError(

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.comparison.gates import GateVerdict, decide_drop, decide_queries_worse
+from ragbench.comparison.increases import decide_increase
 from ragbench.comparison.limits import decide_cost, decide_failed, decide_kappa, decide_score
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import pair_scores
 from ragbench.comparison.scored import ScoredSystems
-from ragbench.comparison.systems import SystemScores, baseline_of
-from ragbench.config.gate_block import COSTS, Gate
+from ragbench.comparison.systems import SystemScores, baseline_of, with_cost_column
+from ragbench.config.gate_block import COSTS, QUANTILES, Gate
 from ragbench.errors import DataError
+from ragbench.experiment.costs import with_costs
 from ragbench.experiment.gate_files import GateFiles, find_score
 from ragbench.experiment.plan import Plan, method_of
 from ragbench.experiment.results import Results
@@ -72,7 +74,7 @@ def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
         return dict(summary)
-    run = gated(plan, results.systems, summary)
+    run = gated(plan, with_costs(results), summary)
     secrets = plan.config.environment
     gates = [
         {**entry, **{key: redact(entry[key], secrets) for key in ("gate", "why")}}
@@ -162,8 +164,10 @@ def _decide_system(
     run: GatedRun,
 ) -> GateVerdict:
     confidence = run.method.confidence
-    if gate.measure in COSTS:
-        return decide_cost(_cost(score, system.name, run.summary), float(gate.max or 0))
+    if gate.max is not None and gate.measure in COSTS:
+        return decide_cost(_cost(score, system.name, run.summary), gate.max)
+    if gate.max_increase is not None:
+        return _compared(gate, system, score, having, run)
     column = system.columns[score]
     if gate.failed is not None:
         return decide_failed(column, float(gate.max or 0))
@@ -172,7 +176,21 @@ def _decide_system(
         return decide_score(
             column, least=gate.min, most=gate.max, decide=how, confidence=confidence
         )
+    return _compared(gate, system, score, having, run)
+
+
+def _compared(
+    gate: Gate,
+    system: SystemScores,
+    score: str,
+    having: Mapping[str, SystemScores],
+    run: GatedRun,
+) -> GateVerdict:
+    """The verdict on a change."""
     base, other = _reference(gate, system, having, run)
+    if gate.max_increase is not None:
+        system = with_cost_column(system, score)
+        other = None if other is None else with_cost_column(other, score)
     if base is None or other is None or find_score(score, list(other.columns)) is None:
         lacks = f"{gate.against or 'the baseline'} has no {score} of {system.name}"
         itself = f"{system.name} is the baseline; against: names something else"
@@ -186,6 +204,9 @@ def _decide_system(
             n, total = len(run.scored.query_ids), run.n_queries
             return GateVerdict("undecided", f"a sample of {n} of {total} queries was asked")
         return GateVerdict("undecided", f"refused: {error}", {"refused": True})
+    if gate.max_increase is not None:
+        quantile = QUANTILES.get(score)
+        return decide_increase(pairs, gate.max_increase, run.method, quantile=quantile)
     if gate.max_queries_worse is not None:
         return decide_queries_worse(pairs, gate.max_queries_worse, gate.by or 0.0)
     return decide_drop(

@@ -22,6 +22,7 @@ from ragbench.data.run_folder import (
 )
 from ragbench.data.trec_files import format_run
 from ragbench.experiment.choices import Choices
+from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.manifest import make_manifest
@@ -53,6 +54,7 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
         "manifest.json": to_json(make_manifest(plan, results, choices, started)),
         "summary.json": to_json(summary),
         "per_query.csv": _per_query(plan, results.systems),
+        "costs.csv": format_costs(with_costs(results), [query.id for query in plan.queries]),
         "unscored.jsonl": to_jsonl(_unscored(plan, results.systems)),
         "comparisons.json": to_json(results.comparisons),
         "report.md": render_markdown(summary, results.comparisons),
