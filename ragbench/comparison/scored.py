@@ -33,6 +33,8 @@ class ScoredSystems:
     """Part of the data set -> fingerprint; empty where it is not known."""
     rankings: Mapping[str, Path] = field(default_factory=dict, repr=False)
     """Retriever -> run file, where rankings are at hand."""
+    metadata: Path | None = field(default=None, repr=False)
+    """The file with the metadata of the queries, where it is at hand."""
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The mapping of `summary.json` where a run was read: latency, cost, skipped judges."""
 
@@ -61,7 +63,10 @@ class ScoredSystems:
 
 
 def from_stored(
-    source: str, stored: StoredScores, rankings: Mapping[str, Path] | None = None
+    source: str,
+    stored: StoredScores,
+    rankings: Mapping[str, Path] | None = None,
+    metadata: Path | None = None,
 ) -> ScoredSystems:
     """Return what a run folder or a baseline file holds."""
     # a baseline file does not say what its systems are
@@ -85,6 +90,7 @@ def from_stored(
         stored.baseline,
         stored.data,
         rankings or {},
+        metadata,
         stored.facts,
     )
 

@@ -21,7 +21,8 @@ from ragbench.config.references import Context
 from ragbench.config.tree import Item, PythonReader
 from ragbench.data.baseline_check import Checked
 from ragbench.data.run_folder import read_json, resolve_run_folder
-from ragbench.errors import OptionError
+from ragbench.errors import DataError, OptionError
+from ragbench.experiment.common_clusters import source_clusters
 from ragbench.experiment.gate_files import check_references, read_gate_files
 from ragbench.experiment.gates import GatedRun, decide_gates
 
@@ -72,12 +73,14 @@ def check_gates(
     base = None if baseline is None else _meeting(read_scored(baseline), held)
     if base is not None:
         check_references([gate for gate in checked if gate.compares and not gate.against], base)
+    method = _method(run, held)
     found = GatedRun(
         scored=held,
         summary=held.facts,
-        method=_method(run, held),
+        method=method,
         files=read_gate_files(checked),
         n_queries=len(held.query_ids),
+        clusters=None if method.cluster is None else _clusters(method.cluster, held),
         base=base,
     )
     return decide_gates(checked, found)
@@ -141,6 +144,15 @@ def _known(run: ScoredSystems, report: Report) -> GateContext:
         [name for names in both for name in names],
         may_have_others=False,
     )
+
+
+def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
+    """Query -> its cluster, as the run had them."""
+    labels = source_clusters(path, run, run.query_ids)
+    if labels is None:
+        allowed = "a run of this version: run the experiment again"
+        raise DataError(f"no queries.jsonl with {path}", file=run.source, allowed=allowed)
+    return dict(zip(run.query_ids, labels, strict=True))
 
 
 def _method(run: Source, held: ScoredSystems) -> Method:

@@ -13,6 +13,7 @@ import numpy as np
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.config import dump_config
+from ragbench.data.query_metadata import QUERIES_FILE, format_query_metadata
 from ragbench.data.run_folder import (
     file_name,
     to_csv,
@@ -61,6 +62,9 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
         "report.html": render_html(summary, results.comparisons),
         "junit.xml": render_junit(summary),
     }
+    metadata = format_query_metadata(plan.queries)
+    if metadata is not None:
+        contents[QUERIES_FILE] = redact(metadata, plan.config.environment)
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
         if ranking.unmatched is not None:

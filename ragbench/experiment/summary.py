@@ -77,6 +77,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         "seed": plan.config.seed,
         "confidence": confidence,
         "baseline": plan.baseline,
+        **({"cluster": plan.config.statistics.cluster} if plan.clusters is not None else {}),
         "judges": {
             name: {"type": judge.type, "model": judge.judge.model, "label": judge.judge.label}
             for name, judge in plan.asked_judges.items()
