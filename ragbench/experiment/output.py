@@ -13,6 +13,7 @@ import numpy as np
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.config import dump_config
+from ragbench.data.query_metadata import QUERIES_FILE, format_query_metadata
 from ragbench.data.run_folder import (
     file_name,
     to_csv,
@@ -22,6 +23,7 @@ from ragbench.data.run_folder import (
 )
 from ragbench.data.trec_files import format_run
 from ragbench.experiment.choices import Choices
+from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.manifest import make_manifest
@@ -53,12 +55,16 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
         "manifest.json": to_json(make_manifest(plan, results, choices, started)),
         "summary.json": to_json(summary),
         "per_query.csv": _per_query(plan, results.systems),
+        "costs.csv": format_costs(with_costs(results), [query.id for query in plan.queries]),
         "unscored.jsonl": to_jsonl(_unscored(plan, results.systems)),
         "comparisons.json": to_json(results.comparisons),
         "report.md": render_markdown(summary, results.comparisons),
         "report.html": render_html(summary, results.comparisons),
         "junit.xml": render_junit(summary),
     }
+    metadata = format_query_metadata(plan.queries)
+    if metadata is not None:
+        contents[QUERIES_FILE] = redact(metadata, plan.config.environment)
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
         if ranking.unmatched is not None:

@@ -13,7 +13,7 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.data.run_folder import (
     SUMMARY_SCHEMA,
 )
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.costs import outcomes_of
 from ragbench.experiment.fill import Filled
 from ragbench.experiment.fill_plan import PlannedFill
 from ragbench.experiment.plan import Plan
@@ -77,6 +77,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         "seed": plan.config.seed,
         "confidence": confidence,
         "baseline": plan.baseline,
+        **({"cluster": plan.config.statistics.cluster} if plan.clusters is not None else {}),
         "judges": {
             name: {"type": judge.type, "model": judge.judge.model, "label": judge.judge.label}
             for name, judge in plan.asked_judges.items()
@@ -119,12 +120,8 @@ def _dataset_name(plan: Plan) -> str:
 def _system(
     plan: Plan, results: Results, system: SystemScores, summaries: Mapping[str, ScoreSummary]
 ) -> dict[str, Any]:
-    answers = results.answers.get(system.name)
-    ranking = results.rankings.get(system.name)
     uses = results.judge_uses.get(system.name, {})
-    outcomes: Sequence[Outcome[Any]] = (
-        answers.outcomes if answers is not None else ranking.outcomes if ranking is not None else []
-    )
+    outcomes = outcomes_of(results, system.name)
     usage = [o.value.usage for o in outcomes if isinstance(o.value, Prediction)]
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
     return {
