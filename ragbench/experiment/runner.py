@@ -187,6 +187,7 @@ class _Runner:
         for name in self.plan.given:
             given = self.plan.collection.given[name]
             self._score_answers(given_answers(name, self.plan.queries, given), None, None)
+        self.results.notes += sample_notes(self.results.answers.values())
         judge_preferences(self.plan, self.results, self.stages.timed)
         self.results.comparisons = self._compare()
         self.results.work = self.stages.work
@@ -346,7 +347,6 @@ class _Runner:
         self.results.answers[answers.name] = answers
         if answers.samples > 1:
             self.results.samples[answers.name] = samples
-            self.results.notes += sample_notes(answers)
             self.results.warnings += sample_warnings(answers)
         self.results.systems.append(
             SystemScores(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -92,25 +92,33 @@ def answers_facts(answers: Answers, scores: Mapping[str, Sequence[ScoreColumn]])
     }
 
 
-def sample_notes(answers: Answers) -> list[str]:
-    """Say what a score of several answers is, and where they are all the same."""
-    if answers.samples == 1:
-        return []
-    n, name = answers.samples, answers.name
+def sample_notes(systems: Iterable[Answers]) -> list[str]:
+    """Say what scores of several answers are, and where these are all the same."""
+    by_number: dict[int, list[str]] = {}
+    same = []
+    for answers in systems:
+        if answers.samples > 1:
+            by_number.setdefault(answers.samples, []).append(answers.name)
+            if _all_the_same(answers):
+                same.append(
+                    f"{answers.name}: all answers to a query are the same text: asking "
+                    f"{answers.samples} times told nothing"
+                )
     notes = [
-        f"{name}: each query was answered {n} times; its score is the mean over its answers, so "
-        "that intervals cover another answer of the generator as well"
+        f"{', '.join(names)}: each query was answered {n} times; its score is the mean over its "
+        "answers, and intervals cover other answers of the generator as well as other queries"
+        for n, names in by_number.items()
     ]
+    return [*notes, *same]
+
+
+def _all_the_same(answers: Answers) -> bool:
     texts = [
         [None if o.value is None else o.value.answer for o in each.outcomes]
         for each in answers.each()
     ]
     several = [set(row) - {None} for row in zip(*texts, strict=True)]
-    if any(several) and all(len(found) < 2 for found in several):
-        notes.append(
-            f"{name}: all answers to a query are the same text: asking {n} times told nothing"
-        )
-    return notes
+    return any(several) and all(len(found) < 2 for found in several)
 
 
 def sample_warnings(answers: Answers) -> list[str]:
