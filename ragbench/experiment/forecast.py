@@ -264,10 +264,11 @@ class _Walk:
         """Comparing the systems that answer: every two, or each with the baseline."""
         plan, found = self.plan, []
         answering = len(plan.pairs) + len(plan.apps) + len(plan.given)
+        samples = max([plan.samples(generator) for _, generator in plan.pairs], default=1)
         for name, judge in plan.judges.items():
             if not judge.pairwise or answering < 2:
                 continue
-            count = number_of_pairs(judge, answering) * len(plan.queries)
+            count = number_of_pairs(judge, answering) * len(plan.queries) * samples
             size = count * len(judge.pairwise)
             node = Node(f"judge pairs ({name})", size, 0, "verdicts", at_most=True)
             if isinstance(judge.judge, ModelJudge):
