@@ -132,8 +132,11 @@ class GeneratorCommon:
             Option("Retrievers that it is paired with; default: all.", refers_to="retriever"),
         ] = None,
         passages: Annotated[int, Option("Passages that it gets.", ge=1)] = DEFAULT_PASSAGES,
+        samples: Annotated[
+            int, Option("How often each query is answered; its score is the mean.", ge=1)
+        ] = 1,
     ) -> None:
-        self.retrievers, self.passages = retrievers, passages
+        self.retrievers, self.passages, self.samples = retrievers, passages, samples
 
 
 class JudgeCommon:
@@ -325,6 +328,8 @@ class Component:
     """Generators: the retrievers that it is paired with; None is all."""
     passages: int = DEFAULT_PASSAGES
     """Generators: how many passages it gets."""
+    samples: int = 1
+    """Generators: how often each query is answered."""
     retriever: str | None = None
     """Rerankers: the retriever whose hits they order; None for every other component."""
     depth: int | None = None

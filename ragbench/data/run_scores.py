@@ -88,7 +88,8 @@ def _read_causes(path: Path) -> Causes:
         try:
             row = json.loads(line)
             cause = words[row["cause"]]
-            found[row["system"], row["measure"], row["query_id"]] = cause
+            if "sample" not in row:  # one of several answers; the query has a line of its own
+                found[row["system"], row["measure"], row["query_id"]] = cause
         except (ValueError, KeyError, TypeError) as error:
             allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
             raise DataError(

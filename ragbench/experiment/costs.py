@@ -25,23 +25,30 @@ def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
     return [] if ranking is None else ranking.outcomes
 
 
-def costs_of(outcomes: Sequence[Outcome[Any]]) -> dict[str, FloatArray]:
+def costs_of(outcomes: Sequence[Outcome[Any]], samples: int = 1) -> dict[str, FloatArray]:
     """Return each cost of all queries, NaN where it is not known.
 
-    Times have three decimals, as files have them. What calls no model uses no tokens.
+    Times have three decimals, as files have them. What calls no model uses no tokens. A query that
+    was answered several times took the mean of their times, and the tokens and dollars of all.
+
+    Args:
+        outcomes: One per query; of several samples all of the first one come first.
+        samples: How often each query was answered.
     """
     if not outcomes:
         return {}
     rows = np.array([list(_costs(outcome)) for outcome in outcomes], np.float64)
-    return dict(zip(COST_COLUMNS, rows.T, strict=True))
+    found = dict(zip(COST_COLUMNS, rows.T.reshape(len(COST_COLUMNS), samples, -1), strict=True))
+    times = found.pop("latency_ms")
+    known = ~np.isnan(times)
+    total, n = np.where(known, times, 0.0).sum(axis=0), known.sum(axis=0)
+    mean = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
+    return {"latency_ms": mean.round(3), **{name: each.sum(axis=0) for name, each in found.items()}}
 
 
 def with_costs(results: Results) -> list[SystemScores]:
     """Return the systems of a run, each with what its queries cost."""
-    return [
-        replace(system, costs=costs_of(outcomes_of(results, system.name)))
-        for system in results.systems
-    ]
+    return [replace(system, costs=_costs_of(results, system.name)) for system in results.systems]
 
 
 def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> str:
@@ -53,6 +60,11 @@ def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> s
         for row, query in enumerate(query_ids)
     )
     return to_csv(["system", "query_id", *COST_COLUMNS], rows)
+
+
+def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
+    answers = results.answers.get(system)
+    return costs_of(outcomes_of(results, system), 1 if answers is None else answers.samples)
 
 
 def _costs(outcome: Outcome[Any]) -> Iterator[float]:

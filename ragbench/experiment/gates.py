@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.comparison.gates import GateVerdict, decide_drop, decide_queries_worse
@@ -19,7 +19,9 @@ from ragbench.experiment.costs import with_costs
 from ragbench.experiment.gate_files import GateFiles, find_score
 from ragbench.experiment.plan import Plan, method_of
 from ragbench.experiment.results import Results
+from ragbench.experiment.sampled import join_samples
 from ragbench.report.digits import counted
+from ragbench.score.base import ScoreColumn
 from ragbench.secrets import redact
 
 Json = Mapping[str, Any]
@@ -43,6 +45,8 @@ class GatedRun:
     """Query -> its cluster; None where each stands for itself."""
     base: ScoredSystems | None = None
     """What gates without `against` are compared with; None is the run's own baseline."""
+    samples: Mapping[str, Mapping[str, Sequence[ScoreColumn]]] = field(default_factory=dict)
+    """System -> score -> its samples, where each query was answered several times."""
 
     @property
     def is_sample(self) -> bool:
@@ -74,7 +78,7 @@ def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
         return dict(summary)
-    run = gated(plan, with_costs(results), summary)
+    run = replace(gated(plan, with_costs(results), summary), samples=results.samples)
     secrets = plan.config.environment
     gates = [
         {**entry, **{key: redact(entry[key], secrets) for key in ("gate", "why")}}
@@ -170,7 +174,8 @@ def _decide_system(
         return _compared(gate, system, score, having, run)
     column = system.columns[score]
     if gate.failed is not None:
-        return decide_failed(column, float(gate.max or 0))
+        answers = run.samples.get(system.name, {}).get(score, [column])
+        return decide_failed(join_samples(answers), float(gate.max or 0))
     if gate.min is not None or gate.max is not None:
         how = gate.decide or "mean"
         return decide_score(

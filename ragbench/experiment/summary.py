@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from ragbench.experiment.fill import Filled
 from ragbench.experiment.fill_plan import PlannedFill
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.results import Results
+from ragbench.experiment.sampled import answers_facts, failed_answers
 from ragbench.experiment.spending import budget_warning
 from ragbench.secrets import redact
-from ragbench.types import Prediction
+from ragbench.types import Cause, Prediction
 
 
 def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
@@ -43,6 +44,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         for failed, n in [
             *((score.failed, score.n) for score in of_systems),
             *((pair["failed"], pair["n"]) for pair in of_pairs),
+            *_answers_of(results),
             *((each.counts["failed"], each.counts["model"]) for each in filter(None, [filled])),
         ]
     )
@@ -103,6 +105,14 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
     }
 
 
+def _answers_of(results: Results) -> Iterator[tuple[Mapping[str, int], int]]:
+    """Failed and scored answers where queries have several: a query hides those that failed."""
+    for scores in results.samples.values():
+        for columns in scores.values():
+            scored = sum(int((column.causes == Cause.SCORED).sum()) for column in columns)
+            yield failed_answers(columns), scored
+
+
 def _failed_share(causes: Mapping[str, int], n: int) -> float:
     failed = sum(causes.values())
     return failed / (failed + n) if failed else 0.0
@@ -121,6 +131,7 @@ def _system(
     plan: Plan, results: Results, system: SystemScores, summaries: Mapping[str, ScoreSummary]
 ) -> dict[str, Any]:
     uses = results.judge_uses.get(system.name, {})
+    answers, samples = results.answers.get(system.name), results.samples.get(system.name)
     outcomes = outcomes_of(results, system.name)
     usage = [o.value.usage for o in outcomes if isinstance(o.value, Prediction)]
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
@@ -138,6 +149,7 @@ def _system(
             for name, score in summaries.items()
         },
         **({"counts": dict(system.counts)} if system.counts else {}),
+        **({"answers": answers_facts(answers, samples)} if answers and samples else {}),
         "latency_ms": _latency(latencies),
         "queries_per_second": _throughput(latencies, _concurrency(plan, system)),
         "tokens": {
