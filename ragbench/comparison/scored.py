@@ -110,9 +110,10 @@ def from_evaluation(
     return ScoredSystems(source, {name: system}, evaluation.query_ids, rankings=rankings)
 
 
-def _places(stored: StoredScores) -> IntArray:
+def _places(early: Mapping[str, Any], stored: StoredScores) -> IntArray:
     """When each query would have been judged, in the order that the run's seed gives."""
-    seed, n = int(stored.facts.get("seed") or 0), len(stored.query_ids)
+    seed = int(early.get("seed", stored.facts.get("seed")) or 0)
+    n = len(stored.query_ids)
     order = sorted(range(n), key=lambda row: order_key(seed, stored.query_ids[row]))
     places = np.empty(n, np.int64)
     places[order] = np.arange(n)
@@ -128,7 +129,7 @@ def _look(early: Mapping[str, Any], stored: StoredScores) -> Look:
         early["judged"],
         early["queries"],
         bets,
-        _places(stored) if bets else None,
+        _places(early, stored) if bets else None,
     )
 
 

@@ -102,6 +102,22 @@ class Checked:
         low, high = found
         return (-inf if low is None else float(low), inf if high is None else float(high))
 
+    def early(self) -> dict[str, Any]:
+        """Return how far a judge went that may stop early."""
+        found = self.mapping("early")
+        counts = {key: found.whole_number(key) for key in ("look", "judged", "queries")}
+        sizes = found._of_type("sizes", list, "a list")
+        if not sizes or any(type(size) is not int for size in sizes) or sizes != sorted(set(sizes)):
+            raise found.error(f"sizes is {sizes!r}", allowed="growing integers, one for each look")
+        if not 1 <= counts["look"] <= len(sizes):
+            raise found.error(f"look is {counts['look']}", allowed=f"1 to {len(sizes)}")
+        if not 0 < counts["judged"] <= counts["queries"]:
+            allowed = f"1 to the {counts['queries']} queries"
+            raise found.error(f"judged is {counts['judged']}", allowed=allowed)
+        seed = {"seed": found.whole_number("seed")} if "seed" in found.fields else {}
+        truths = {key: found.truth(key) for key in ("stopped", "always_valid")}
+        return {**seed, **counts, **truths, "sizes": sizes}
+
     def numbers_or_null(self, key: str, n: int) -> list[float]:
         """Return a list of n numbers from 0 on; NaN for null."""
         line = self._of_type(key, list, "a list")

@@ -62,6 +62,8 @@ def _check_score(score: Checked) -> None:
     score.text("signature")
     if "range" in score.fields:  # older runs have none; what needs it says so
         score.range()
+    if "early" in score.fields:
+        score.early()
     causes = score.mapping("failed")
     for cause in causes.fields:
         causes.whole_number(cause)

@@ -135,9 +135,24 @@ def compare(
         *(undecided(condition, why) for condition, why in skipped.items()),
         *decide_all(named, found, met, method, clusters),
     ]
-    found["notes"] += _not_clustered(sources, cluster)
+    found["notes"] += [*_stopped(sources, met.measures), *_not_clustered(sources, cluster)]
     found["moved"] = moved_most(found, met, met.measures[0], moved) if moved else []
     return Comparison(found)
+
+
+def _stopped(sources: Sequence[ScoredSystems], measures: Sequence[str]) -> list[str]:
+    """Say which scores are of a judge that did not get to all queries."""
+    notes = [
+        f"{source.source}: {name} stopped early, {look.judged} of {look.queries} queries; its "
+        "intervals allow for every look"
+        for source in sources
+        for system in source.systems.values()
+        for name in measures
+        if name in system.columns
+        and (look := system.columns[name].look) is not None
+        and look.stopped
+    ]
+    return list(dict.fromkeys(notes))
 
 
 def _not_clustered(sources: Sequence[ScoredSystems], cluster: str | None) -> list[str]:

@@ -45,14 +45,22 @@ class EarlyJudge:
     """System -> what this run sent and paid."""
     saved: Json
     """Calls, tokens and dollars that it did not take, as far as they are known."""
+    over_budget: int = 0
+    """How many queries the budget left out, for one system at least."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return its entry in `summary.json`."""
-        return {**self.look.to_dict(), "saved": dict(self.saved)}
+        look = self.look.to_dict()
+        if self.over_budget:
+            look |= {"judged": self.look.judged - self.over_budget, "over_budget": self.over_budget}
+        return {**look, "saved": dict(self.saved)}
 
     def note(self, name: str) -> str:
         """Say how far it went, and what that saved."""
         look = self.look
+        if self.over_budget:
+            n = look.judged - self.over_budget
+            return f"judge {name} judged {n} of {look.queries} queries, which the budget ended"
         at = f"look {look.number} of {len(look.sizes)}"
         if not look.stopped:
             return f"judge {name} judged all {look.queries} queries, in {len(look.sizes)} looks"
@@ -116,9 +124,8 @@ def judge_in_looks(plan: Plan, scores: Scores, answers: Sequence[Answers], name:
     not_asked = {
         system: [own[row] for row in every[system].rows(left)] for system, own in items.items()
     }
-    return EarlyJudge(
-        look, judged, paid, _saved(judge, not_asked, judged, len(left), len(plan.queries))
-    )
+    saved = _saved(judge, not_asked, judged, len(left), len(plan.queries))
+    return EarlyJudge(look, judged, paid, saved, _over_budget(judged, len(plan.queries)))
 
 
 def _samples(plan: Plan) -> list[tuple[int, list[int]]]:
@@ -169,6 +176,19 @@ def _scores_of(plan: Plan, answers: Answers, name: str, judged: Judged) -> Syste
     }
     retriever, generator = pairs.get(answers.name, (None, None))
     return SystemScores(answers.name, retriever, generator, columns, kinds)
+
+
+def _over_budget(judged: Mapping[str, Judged], n: int) -> int:
+    """How many queries lack a verdict on some answer, since the budget was reached first."""
+    causes = [
+        # of several answers to each query, the rows of the first come first
+        column.causes.reshape(-1, n)
+        for each in judged.values()
+        for column in each.columns.values()
+    ]
+    if not causes:
+        return 0
+    return int((np.concatenate(causes) == Cause.OVER_BUDGET).any(axis=0).sum())
 
 
 def _saved(

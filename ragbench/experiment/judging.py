@@ -15,7 +15,7 @@ from ragbench.generate.base import AskingGenerator
 from ragbench.llm import Budget, Replies, Totals
 from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.columns import Judged
-from ragbench.types import Usage
+from ragbench.types import Cause, Usage
 
 REPLIES = "replies.sqlite"
 """The store of replies in a cache folder."""
@@ -155,7 +155,10 @@ def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -
     """Say what makes a judge's numbers doubtful; a sentence each."""
     found = mixture(system, name, planned, judged)
     for rubric, counts in judged.failures().items():
-        total = sum(row["rubric"] == rubric for row in judged.rows)
+        total = sum(
+            row["rubric"] == rubric and row.get("cause") != Cause.STOPPED_EARLY.word
+            for row in judged.rows
+        )
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
         found.append(
             f"{system}: judge {name}: {sum(counts.values())} of {total} verdicts on {rubric} "

@@ -201,7 +201,9 @@ def _judge_labels(judge: str, scores: Mapping[str, Mapping[str, Json]], summary:
     if not early:
         return [judged_by]
     looks = f"look {early['look']} of {len(early['sizes'])}"
+    counts = f"{early['judged']} of {early['queries']} queries"
+    if early.get("over_budget"):
+        return [judged_by, f"{counts} judged, which the budget ended"]
     if not early["stopped"]:
         return [judged_by, f"judged to the end, in {len(early['sizes'])} looks"]
-    counts = f"{early['judged']} of {early['queries']} queries"
     return [judged_by, f"stopped early, {counts} ({looks}); intervals allow for every look"]

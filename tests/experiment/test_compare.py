@@ -2,6 +2,7 @@
 
 import pytest
 
+from ragbench import evaluate_run
 from ragbench.comparison.comparable import meet
 from ragbench.comparison.read_scored import read_scored
 from ragbench.data.baseline import read_baseline, write_baseline
@@ -105,3 +106,47 @@ def test_what_a_run_file_lacks_is_said(finished, tmp_path, data):
     assert "/short.trec: repeated documents, each counted once at its best score: 1" in notes
     with pytest.raises(DataError, match=r"strange\.trec: no query of the run is judged"):
         compare(whole, tmp_path / "strange.trec", qrels=qrels)
+
+
+def lost(n_lost, n=30, measures=("hit_rate@1",)):
+    """Two evaluations; the second has lost the first hits."""
+    qrels = {f"q{i}": {"d": 1} for i in range(n)}
+    hit, miss = {"d": 1.0}, {"x": 2.0, "d": 1.0}
+    after = {query: miss if i < n_lost else hit for i, query in enumerate(qrels)}
+    return (
+        evaluate_run(dict.fromkeys(qrels, hit), qrels, measures),
+        evaluate_run(after, qrels, measures),
+    )
+
+
+def test_a_drop_beside_an_interval_that_holds_0_is_explained():
+    """Six losses of six changes: p = 2 / 2^6, and yet plus-four allows for a gain."""
+    found = compare(*lost(6), moved=0)
+
+    made = found.differences[0]
+    assert made["p"] == pytest.approx(2 / 2**6)
+    assert (made["differs"], made["rule"]) == (True, "plus_four")
+    assert made["interval"][0] < 0 < made["interval"][1] < 0.005
+    assert "interval with 0, and better or worse" in str(found)
+
+
+@pytest.mark.parametrize("n_lost", [0, 5, 7])
+def test_what_agrees_is_not_explained(n_lost):
+    """Five: both say nothing, p = 0.0625; seven: both say worse."""
+    found = compare(*lost(n_lost), moved=0)
+
+    low, high = found.differences[0]["interval"]
+    assert found.differences[0]["differs"] == (not low <= 0 <= high)
+    assert "interval with" not in str(found)
+
+
+def test_an_interval_is_of_one_comparison_where_p_is_of_many():
+    """Seven losses: p = 0.0156, which the family of six measures makes 0.094."""
+    measures = [f"hit_rate@{k}" for k in (1, 2, 3, 5, 10, 20)]
+
+    found = compare(*lost(7, measures=measures), moved=0, family="all")
+
+    made = found.differences[0]
+    assert not made["differs"]
+    assert made["interval"][1] < 0
+    assert "interval without 0, and undecided" in str(found)

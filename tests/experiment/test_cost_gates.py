@@ -9,6 +9,7 @@ from ragbench import check_gates
 from ragbench.data.baseline import read_baseline, write_baseline
 from ragbench.data.run_scores import read_run_scores
 from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.collected_gates import collect_gates
 from ragbench.experiment.runner import run_experiment
 from ragbench.types import Prediction, Usage
 from tests.experiment.moons import write_jsonl
@@ -179,3 +180,15 @@ def test_a_damaged_table_of_costs_is_named(config):
 
     with pytest.raises(DataError, match=r"costs\.csv: other queries or columns"):
         read_run_scores(file.parent)
+
+
+@pytest.mark.parametrize("with_cost", [True, False])
+def test_what_pytest_writes_has_costs_where_a_gate_needs_them(config, tmp_path, with_cost):
+    drop = {"measure": "mrr", "system": "bm25", "against": "main.json", "max_drop": 0.1}
+    cost = {"measure": "usd", "system": "bm25", "against": "main.json", "max_increase": 0.1}
+    file = tmp_path / "e.ragbench.yaml"
+    file.write_text(json.dumps({**config, "gates": [drop, cost] if with_cost else [drop]}))
+
+    assert collect_gates(file, None, update=True).baselines == {tmp_path / "main.json": with_cost}
+    given = collect_gates(file, "other.json", update=True).baselines
+    assert given == {tmp_path / "other.json": with_cost}

@@ -19,7 +19,7 @@ from ragbench.report.digits import (
     significant,
 )
 from ragbench.report.headline import outcome_of
-from ragbench.report.legend import p_meaning
+from ragbench.report.legend import interval_and_p, p_meaning
 
 Json = Mapping[str, Any]
 
@@ -172,4 +172,5 @@ def _legend(comparison: Json) -> Iterator[tuple[str, str]]:
             text += f"; queries with the same {printable(cluster)} are one unit"
         yield "difference", text
         yield "p", p_meaning(comparison)
+        yield from interval_and_p(comparison)
         yield "undecided", "no difference was shown, which is not equality"
