@@ -31,11 +31,10 @@ from ragbench.config.schema import (
     Executor,
     ExperimentConfig,
     Metrics,
-    RetrievalMetrics,
-    Statistics,
     Top,
 )
 from ragbench.config.scores import check_metrics
+from ragbench.config.scoring_blocks import RetrievalMetrics, Statistics
 from ragbench.config.statistics import check_statistics
 from ragbench.config.sweep import Expanded, expand_sweeps
 from ragbench.config.tree import Item, PythonReader, variants
