@@ -6,7 +6,7 @@ Imported by `statistics.py`, which says what the bars are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -102,13 +102,13 @@ WORLDS = (
 )
 
 
-def intervals(replicates: int) -> int:
+def intervals(replicates: int, sizes: Sequence[int] = SIZES) -> int:
     """Print a row per world and size; return how many bars were missed."""
     print(f"rule G, {replicates} replicates a cell, {RESAMPLES} resamples; shares in %")
     print(f"{'world':12s} {'n':>5s} {'cover':>6s} {'f.fail':>6s} {'f.pass':>6s} {'.05':>6s} same")
     missed = 0
     for world in WORLDS:
-        for n in SIZES:
+        for n in sizes:
             tally = _cell(world, n, replicates)
             wrong = _missed(tally, n, n * world.changed, replicates)
             cells = " ".join(f"{100 * share:6.1f}" for share in tally)
@@ -128,7 +128,7 @@ def _missed(tally: Tally, n: int, changed: float, replicates: int) -> list[str]:
         "width": changed >= MANY and tally.coverage > 0.975 + slack(0.975),
         "false fail": tally.false_fail > 0.035 + slack(0.035),
         "false pass": tally.false_pass > 0.045 + slack(0.045),
-        "decided": n == SIZES[0] and tally.decided > 0,
+        "decided": n < ENOUGH_QUERIES and tally.decided > 0,
     }
     return [name for name, is_wrong in wrong.items() if is_wrong]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Problem,
         RagbenchError,
     )
+    from ragbench.experiment.check_gates import check_gates
     from ragbench.experiment.compare import Comparison, compare
     from ragbench.experiment.result import Experiment, load_experiment
     from ragbench.experiment.runner import run_experiment
@@ -76,6 +77,7 @@ _HOMES = {
         "Problem",
         "RagbenchError",
     ),
+    "experiment.check_gates": ("check_gates",),
     "experiment.compare": ("Comparison", "compare"),
     "experiment.result": ("Experiment", "load_experiment"),
     "experiment.runner": ("run_experiment",),
@@ -148,6 +150,7 @@ __all__ = [
     "bertscore",
     "bleu",
     "bpref",
+    "check_gates",
     "chrf",
     "compare",
     "contains",

@@ -202,8 +202,10 @@ class ExperimentFile(pytest.File):
             )
         except RagbenchError as error:
             raise self.CollectError(str(error)) from error
-        for file in found.baselines:
-            yield BaselineItem.from_parent(self, name=f"write {file.name}", file=file, found=found)
+        for file, costs in found.baselines.items():
+            yield BaselineItem.from_parent(
+                self, name=f"write {file.name}", file=file, costs=costs, found=found
+            )
         for gate in found.gates:
             yield GateItem.from_parent(self, name=gate[0], gate=gate, found=found)
 
@@ -260,15 +262,15 @@ class GateItem(_Item):
 class BaselineItem(_Item):
     """Writes a baseline file."""
 
-    def __init__(self, *, file: Path, **named: Any) -> None:
+    def __init__(self, *, file: Path, costs: bool, **named: Any) -> None:
         super().__init__(**named)
-        self.file = file
+        self.file, self.costs = file, costs
 
     def runtest(self) -> None:
         """Run the experiment and keep its scores."""
         from ragbench.experiment.assertions import keep_baseline
 
-        keep_baseline(self.experiment(), str(self.file))
+        keep_baseline(self.experiment(), str(self.file), costs=self.costs)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return the file."""

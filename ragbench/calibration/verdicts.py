@@ -120,7 +120,7 @@ def read_judged_run(path: Path) -> JudgedRun:
             file=folder,
             allowed="a run with metrics.judge and answers to judge",
         )
-    rows = {s["name"]: [*read_jsonl(_file(folder, "judgements", s["name"]))] for s in systems}
+    rows = {s["name"]: [*_firsts(_file(folder, "judgements", s["name"]))] for s in systems}
     scores = {score.name: score for score in _scores(summary, rows, rubric_files(config))}
     judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
     answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
@@ -141,11 +141,19 @@ def _file(folder: Path, kind: str, system: str) -> Path:
     return folder / kind / f"{file_name(system)}.jsonl"
 
 
+def _firsts(path: Path) -> Iterator[Entry]:
+    """The lines of a file; where queries have several answers, those of the first ones.
+
+    An answer is what people are shown, and the first one is as good a draw as any.
+    """
+    return (entry for entry in read_jsonl(path) if not entry.values.get("sample"))
+
+
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
     """What each query has; a system without answers may have passages and queries."""
     if not _file(folder, "predictions", system).is_file():
         return
-    for entry in read_jsonl(_file(folder, "predictions", system)):
+    for entry in _firsts(_file(folder, "predictions", system)):
         answer = entry.values.get("answer")
         texts = tuple(_full_text(each) for each in entry.values.get("contexts") or ())
         queries = tuple(map(str, entry.values.get("queries") or ()))

@@ -17,7 +17,13 @@ import click
     metavar="FILE",
     help="The file, such as baselines/main.json; an old one is replaced.",
 )
-def command(run: Path, output: Path) -> None:
+@click.option(
+    "--costs",
+    is_flag=True,
+    help="Keep what each query took, for gates with max_increase; the file then differs from run "
+    "to run.",
+)
+def command(run: Path, output: Path, costs: bool) -> None:
     """Write the scores of a finished RUN to one small file.
 
     RUN is a run folder, or the folder of an experiment, whose newest run is taken. Commit the
@@ -29,7 +35,7 @@ def command(run: Path, output: Path) -> None:
     from ragbench.report.digits import counted
 
     scores = read_run_scores(run)
-    write_baseline(output, scores)
+    write_baseline(output, scores, costs=costs)
     systems = counted(sum(bool(system.scores) for system in scores.systems), "systems")
     click.echo(f"baseline: {output}: {systems}, {counted(len(scores.query_ids), 'queries')}")
     if not scores.facts.get("complete", True):

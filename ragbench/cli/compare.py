@@ -36,6 +36,18 @@ _WIDTH = 100  # columns of what is piped or stored: the same on every machine
     metavar="'NAME drop > X'",
     help="Exit 1 if NAME dropped by more than X beyond doubt: 'ndcg@10 drop > 0.01'; repeatable.",
 )
+@click.option(
+    "--cluster",
+    metavar="metadata.KEY",
+    help="Queries with equal values are one unit; one RUN has to be a run folder.",
+)
+@click.option(
+    "--family",
+    type=click.Choice(["measure", "all"]),
+    default="measure",
+    show_default=True,
+    help="Correct p-values over the comparisons of each measure, or of all measures.",
+)
 @click.option("--strict", is_flag=True, help="Exit 4 if --fail-if cannot be decided.")
 @click.option("--intersect", is_flag=True, help="Compare the common queries where the sets differ.")
 @click.option(

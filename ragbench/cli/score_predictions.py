@@ -58,7 +58,7 @@ def score_predictions(
         return 0
     from ragbench.cli.verify_texts import verify_texts
 
-    return verify_texts(pairs, evaluation)
+    return verify_texts([pairs], evaluation)
 
 
 def _notes(counts: Mapping[str, int]) -> Iterator[str]:

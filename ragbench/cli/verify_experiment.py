@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,8 +31,10 @@ def verify_experiment(config: ExperimentConfig, experiment: Experiment) -> int:
         columns = _columns(system, experiment.per_query[name])
         if path.is_file() and columns:
             lines = path.read_text(encoding="utf-8").splitlines()
-            answers = {row["query_id"]: row["answer"] for row in map(json.loads, lines)}
-            codes.append(_verify_answers(name, answers, columns, collection))
+            samples: dict[int, dict[str, str | None]] = {}
+            for row in map(json.loads, lines):
+                samples.setdefault(row.get("sample", 0), {})[row["query_id"]] = row["answer"]
+            codes.append(_verify_answers(name, [*samples.values()], columns, collection))
     return max(codes)
 
 
@@ -65,7 +67,7 @@ def _columns(
 
 def _verify_answers(
     system: str,
-    answers: Mapping[str, str | None],
+    samples: Sequence[Mapping[str, str | None]],
     columns: Mapping[str, ScoreColumn],
     collection: Collection,
 ) -> int:
@@ -73,10 +75,11 @@ def _verify_answers(
     from ragbench.comparison.evaluate import Evaluation
     from ragbench.data.pairs import Pairs
 
-    ids = list(answers)
+    ids = list(samples[0])
     gold = [list(collection.answers.get(query, ())) for query in ids]
     click.echo(f"verify: {system}", err=True)
-    return verify_texts(Pairs(ids, list(answers.values()), gold), Evaluation(ids, columns, {}))
+    pairs = [Pairs(ids, [answers[query] for query in ids], gold) for answers in samples]
+    return verify_texts(pairs, Evaluation(ids, columns, {}))
 
 
 def _verify_rankings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.cli.verification import ROUNDING, Check, report_checks
@@ -20,38 +21,53 @@ Peer = Callable[[str, Sequence[str]], float]
 _OF_MODELS = frozenset({"bertscore", "semantic_similarity"})
 
 
-def verify_texts(pairs: Pairs, evaluation: Evaluation) -> int:
-    """Compute every value again and report the largest difference; 1 if it is not rounding."""
-    checks = []
+def verify_texts(samples: Sequence[Pairs], evaluation: Evaluation) -> int:
+    """Compute every value again and report the largest difference; 1 if it is not rounding.
+
+    Args:
+        samples: The texts; several where a query has several answers, whose mean is its value.
+        evaluation: Our values.
+    """
+    checks, pairs = [], samples[0]
     for name, column in evaluation.columns.items():
         metric = parse_metric(name)
         if metric.declaration.aggregate == "corpus":
-            checks.append(_check_corpus(metric, column, pairs))
+            checks.append(_check_corpus(metric, column, samples))
             continue
         package, peer, tolerance = _peer(metric, pairs)
         differences = {}
         for row, (item, value) in enumerate(zip(pairs.ids, column.values.tolist(), strict=True)):
-            prediction = pairs.predictions[row]
-            if peer is not None and value == value and prediction is not None:
-                difference = abs(value - peer(prediction, pairs.references[row]))
-                if difference == difference:
-                    differences[item] = difference
+            texts = [t for each in samples if (t := each.predictions[row]) is not None]
+            if peer is not None and value == value and texts:
+                theirs = fmean(peer(text, pairs.references[row]) for text in texts)
+                if theirs == theirs:
+                    differences[item] = abs(value - theirs)
         checks.append(Check(name, package, differences, tolerance))
     return report_checks(checks)
 
 
-def _check_corpus(metric: Metric, column: ScoreColumn, pairs: Pairs) -> Check:
-    """Compare the one number of all scored predictions."""
-    scored = [row for row, value in enumerate(column.values.tolist()) if value == value]
+def _check_corpus(metric: Metric, column: ScoreColumn, samples: Sequence[Pairs]) -> Check:
+    """Compare the one number of all scored predictions, the mean over those of the samples."""
     if column.total is None:
         return Check(metric.name, "", {})
+    rows = [row for row, value in enumerate(column.values.tolist()) if value == value]
+    theirs = [_corpus_score(metric, each, rows) for each in samples]
+    known = [score for score in theirs if score is not None]
+    return Check(metric.name, "sacrebleu", {"all": abs(column.total - fmean(known))})
+
+
+def _corpus_score(metric: Metric, pairs: Pairs, rows: Sequence[int]) -> float | None:
+    """The number of one sample's predictions; None where it has none."""
+    scored = [row for row in rows if pairs.predictions[row] is not None]
+    if not scored:
+        return None
     predictions = [pairs.predictions[row] or "" for row in scored]
     references = [pairs.references[row] for row in scored]
     most = max(map(len, references))
     # sacrebleu wants the first references of all texts, then the second ones; None where absent
     streams = [[texts[i] if i < len(texts) else None for texts in references] for i in range(most)]
-    theirs = _sacrebleu(metric, metric.options["max_order"]).corpus_score(predictions, streams)
-    return Check(metric.name, "sacrebleu", {"all": abs(column.total - theirs.score / 100)})
+    found = _sacrebleu(metric, metric.options["max_order"]).corpus_score(predictions, streams)
+    return float(found.score) / 100
 
 
 def _peer(metric: Metric, pairs: Pairs) -> tuple[str, Peer | None, float]:

@@ -71,7 +71,7 @@ def _letter(i: int) -> str:
     return f"{_LETTERS[place]}{turn or ''}"
 
 
-def compare_met(met: Met, method: Method) -> dict[str, Any]:
+def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None) -> dict[str, Any]:
     """Compare the systems of sources that may be compared.
 
     Each system of a run is compared with that of the base; within one source, each with the
@@ -80,7 +80,8 @@ def compare_met(met: Met, method: Method) -> dict[str, Any]:
 
     Args:
         met: What `meet` returned.
-        method: Confidence, resampling, seed.
+        method: Confidence, family, resampling, seed.
+        clusters: The cluster of each common query, where queries belong together.
 
     Returns:
         The mapping of `comparisons.json`, with `sources`, `systems` and their scores.
@@ -88,16 +89,17 @@ def compare_met(met: Met, method: Method) -> dict[str, Any]:
     rows = rows_of(met)
     systems = [_relabelled(row, met) for row in rows]
     several = len(met.sources) > 1
-    found = compare_systems(systems, "0" if several else met.sources[0].baseline, method)
+    baseline = "0" if several else met.sources[0].baseline
+    found = compare_systems(systems, baseline, method, clusters)
     for family in found["measures"]:
-        _add_to(family, rows, met, method)
+        _add_to(family, rows, met, method, clusters)
     return {
         **found,
         "baseline": met.sources[0].source if several else met.sources[0].baseline,
         "sources": [source.source for source in met.sources],
         "queries": len(met.sources[0].query_ids),
         "left_out": dict(met.left_out),
-        "systems": [_described(row, met, method) for row in rows],
+        "systems": [_described(row, met, method, clusters) for row in rows],
         "notes": list(met.notes),
     }
 
@@ -116,18 +118,26 @@ def _relabelled(row: Row, met: Met) -> SystemScores:
     )
 
 
-def _add_to(family: dict[str, Any], rows: Sequence[Row], met: Met, method: Method) -> None:
+def _add_to(
+    family: dict[str, Any],
+    rows: Sequence[Row],
+    met: Met,
+    method: Method,
+    clusters: Sequence[str] | None,
+) -> None:
     """Add who is better than whom, and how many pairs a failure left out."""
     name = family["measure"]
     having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
-    family["better_than"] = better_than(having, method)
+    family["better_than"] = better_than(having, method, clusters)
     for made in family["comparisons"]:
         system, other = having[made["system"]], having[made["baseline"]]
         pairs = PairedScores(system, other, met.sources[0].query_ids)
         made["n_failed"] = int(pairs.failed.sum())
 
 
-def _described(row: Row, met: Met, method: Method) -> dict[str, Any]:
+def _described(
+    row: Row, met: Met, method: Method, clusters: Sequence[str] | None
+) -> dict[str, Any]:
     return {
         "name": row.label,
         "letter": row.letter,
@@ -136,7 +146,9 @@ def _described(row: Row, met: Met, method: Method) -> dict[str, Any]:
         "retriever": row.scores.retriever,
         "generator": row.scores.generator,
         "scores": {
-            name: summarize(row.scores.columns[name], confidence=method.confidence).to_dict()
+            name: summarize(
+                row.scores.columns[name], confidence=method.confidence, clusters=clusters
+            ).to_dict()
             for name in met.measures
             if name in row.scores.columns
         },
@@ -144,7 +156,7 @@ def _described(row: Row, met: Met, method: Method) -> dict[str, Any]:
 
 
 def pairs_of(
-    comparison: dict[str, Any], met: Met, measure: str
+    comparison: dict[str, Any], met: Met, measure: str, clusters: Sequence[str] | None = None
 ) -> Iterator[tuple[Row, Row, PairedScores]]:
     """Yield (system, baseline, both columns) for each comparison of a measure."""
     by_label = {row.label: row for row in rows_of(met)}
@@ -152,4 +164,4 @@ def pairs_of(
     for made in family["comparisons"]:
         system, base = by_label[made["system"]], by_label[made["baseline"]]
         columns = (system.scores.columns[measure], base.scores.columns[measure])
-        yield system, base, PairedScores(*columns, met.sources[0].query_ids)
+        yield system, base, PairedScores(*columns, met.sources[0].query_ids, clusters)

@@ -90,6 +90,7 @@ def decide_all(
     comparison: dict[str, Any],
     met: Met,
     method: Method,
+    clusters: Sequence[str] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Decide each condition for each system that is compared by its measure.
 
@@ -99,12 +100,13 @@ def decide_all(
         met: What it was made from.
         method: Confidence, resampling, seed: those of the comparison, so that the interval that
             decides is the one that is printed.
+        clusters: The cluster of each common query, where queries belong together.
 
     Returns:
         Entries like those of `gates` in `summary.json`.
     """
     for condition, measure in conditions:
-        pairs_found = list(pairs_of(comparison, met, measure))
+        pairs_found = list(pairs_of(comparison, met, measure, clusters))
         if not pairs_found:
             yield undecided(condition, f"no two systems are compared by {measure}")
         for system, base, pairs in pairs_found:

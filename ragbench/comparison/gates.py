@@ -13,13 +13,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ragbench.comparison.looks import look_confidence, look_of, paired_interval
+from ragbench.comparison.needed import queries_to_decide, shown_needed
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
-from ragbench.stats import (
-    DifferenceInterval,
-    queries_needed,
-)
+from ragbench.stats import DifferenceInterval
 from ragbench.types import FloatArray
 
 Verdict = Literal["pass", "fail", "undecided"]
@@ -155,16 +153,17 @@ def _by_interval(
         return GateVerdict("undecided", few, facts)
     interval = _shown_interval(found, pairs.sign)
     unit = "queries" if found.n_clusters is None else "clusters"
-    needed = _needed(found, max_drop, look_confidence(look, method.confidence))
+    confidence = look_confidence(look, method.confidence)
+    needed = queries_to_decide(found.mean + max_drop, max_drop, found.sd, found.n_units, confidence)
     if found.n_units < ENOUGH_QUERIES and max_drop <= SMALL_MARGIN * _width(pairs.range):
         few = f"fewer than {ENOUGH_QUERIES} {unit} decide no margin as small as {max_drop:g}"
-        why = f"{interval}: {few}; {_shown_needed(needed, unit)}"
+        why = f"{interval}: {few}; {shown_needed(needed, unit)}"
         return GateVerdict("undecided", why, {**facts, "queries_needed": needed})
     if found.lower > -max_drop:
         return GateVerdict("pass", f"{interval}: no drop by {max_drop:g} or more", facts)
     if found.upper < -max_drop:
         return GateVerdict("fail", f"{interval}: a drop by more than {max_drop:g}", facts)
-    why = f"{interval} holds a drop by {max_drop:g}; {_shown_needed(needed, unit)}"
+    why = f"{interval} holds a drop by {max_drop:g}; {shown_needed(needed, unit)}"
     return GateVerdict("undecided", why, {**facts, "queries_needed": needed})
 
 
@@ -222,24 +221,6 @@ def _identical(
 
 def _width(score_range: tuple[float, float]) -> float:
     return score_range[1] - score_range[0]
-
-
-def _needed(found: DifferenceInterval, max_drop: float, confidence: float) -> dict[str, int | None]:
-    distance = abs(found.mean + max_drop)
-    return {
-        "equal": queries_needed(max_drop, found.sd, confidence=confidence),
-        "as_observed": queries_needed(
-            distance, found.sd, n_observed=found.n_units, confidence=confidence
-        ),
-    }
-
-
-def _shown_needed(needed: Mapping[str, int | None], unit: str) -> str:
-    counts = {truth: "no number of" if n is None else str(n) for truth, n in needed.items()}
-    return (
-        f"to decide (power 0.8): {counts['equal']} {unit} if the systems are equal, "
-        f"{counts['as_observed']} if the difference is as observed"
-    )
 
 
 def _shown_interval(found: DifferenceInterval, sign: int) -> str:

@@ -10,6 +10,7 @@ from ragbench.comparison.evaluate import Evaluation
 from ragbench.comparison.evaluate_files import evaluate_run_file, refuse_unjudged
 from ragbench.comparison.scored import ScoredSystems, from_evaluation, from_stored
 from ragbench.data.baseline import read_baseline
+from ragbench.data.query_metadata import QUERIES_FILE
 from ragbench.data.run_folder import LATEST, file_name, resolve_run_folder
 from ragbench.data.run_scores import read_run_scores
 from ragbench.errors import DataError
@@ -110,4 +111,5 @@ def _read_run(path: Path, shown: str) -> ScoredSystems:
         if system.retriever is not None
     }
     at_hand = {name: file for name, file in files.items() if file.is_file()}
-    return from_stored(shown, stored, at_hand)
+    metadata = folder / QUERIES_FILE
+    return from_stored(shown, stored, at_hand, metadata if metadata.is_file() else None)

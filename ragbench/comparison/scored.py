@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from ragbench.comparison.evaluate import Evaluation
-from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.comparison.systems import Kind, Role, SystemScores
 from ragbench.data.stored_scores import StoredScore, StoredScores
 from ragbench.score.base import Aggregate, Look, ScoreColumn
 from ragbench.signature import Signature, order_key
@@ -33,6 +33,8 @@ class ScoredSystems:
     """Part of the data set -> fingerprint; empty where it is not known."""
     rankings: Mapping[str, Path] = field(default_factory=dict, repr=False)
     """Retriever -> run file, where rankings are at hand."""
+    metadata: Path | None = field(default=None, repr=False)
+    """The file with the metadata of the queries, where it is at hand."""
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The mapping of `summary.json` where a run was read: latency, cost, skipped judges."""
 
@@ -53,6 +55,7 @@ class ScoredSystems:
                         score: _taken(column, rows, whole)
                         for score, column in system.columns.items()
                     },
+                    costs={name: values[rows] for name, values in system.costs.items()},
                 )
                 for name, system in self.systems.items()
             },
@@ -60,9 +63,14 @@ class ScoredSystems:
 
 
 def from_stored(
-    source: str, stored: StoredScores, rankings: Mapping[str, Path] | None = None
+    source: str,
+    stored: StoredScores,
+    rankings: Mapping[str, Path] | None = None,
+    metadata: Path | None = None,
 ) -> ScoredSystems:
     """Return what a run folder or a baseline file holds."""
+    # a baseline file does not say what its systems are
+    roles = {each["name"]: each.get("role", "system") for each in stored.facts.get("systems", ())}
     systems = {
         system.name: SystemScores(
             system.name,
@@ -70,6 +78,8 @@ def from_stored(
             system.generator,
             {name: _column(name, score, stored) for name, score in system.scores.items()},
             {name: cast("Kind", score.kind) for name, score in system.scores.items()},
+            costs=system.costs,
+            role=cast("Role", roles.get(system.name, "system")),
         )
         for system in stored.systems
     }
@@ -80,6 +90,7 @@ def from_stored(
         stored.baseline,
         stored.data,
         rankings or {},
+        metadata,
         stored.facts,
     )
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
 from ragbench.comparison.paired import Method
 from ragbench.score.base import ScoreColumn
-from ragbench.stats import max_t_p_values, paired_differences
+from ragbench.stats import cluster_sums, max_t_p_values, paired_differences
 
 
-def better_than(columns: Mapping[str, ScoreColumn], method: Method) -> dict[str, list[str]]:
+def better_than(
+    columns: Mapping[str, ScoreColumn], method: Method, clusters: Sequence[str] | None = None
+) -> dict[str, list[str]]:
     """Name, for each system, those that it is significantly better than.
 
     Tests all pairs of systems as one family by step-down max-T, as the marks in tables of
@@ -21,6 +23,7 @@ def better_than(columns: Mapping[str, ScoreColumn], method: Method) -> dict[str,
     Args:
         columns: System -> its column of one measure, over the same queries in the same order.
         method: Confidence, resampling, seed.
+        clusters: The cluster of each query, where queries belong together.
 
     Returns:
         System -> the others, in the order of `columns`; empty where none is worse.
@@ -40,7 +43,8 @@ def better_than(columns: Mapping[str, ScoreColumn], method: Method) -> dict[str,
     table = np.column_stack(
         [paired_differences(columns[x].values, columns[y].values) for x, y in pairs]
     )
-    p_values = max_t_p_values(table, resamples=method.resamples, seed=method.seed)
+    units = table if clusters is None else cluster_sums(table, np.asarray(clusters))
+    p_values = max_t_p_values(units, resamples=method.resamples, seed=method.seed)
     up = columns[names[0]].direction == "higher"
     for (x, y), d, p in zip(pairs, table.T, p_values.tolist(), strict=True):
         if p <= 1 - method.confidence:

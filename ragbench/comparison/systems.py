@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
+from ragbench.types import Cause, FloatArray
 
 Kind = Literal["retrieval", "generation", "judge"]
 """What a score looks at: a ranking, an answer by a formula, or an answer by a judge."""
@@ -34,6 +39,21 @@ class SystemScores:
     role: Role = "system"
     """Whether it is a whole app, or a control: what a generator answers from something else than
     what a retriever found, which no system competes with."""
+    costs: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
+    """`latency_ms`, `tokens.input`, `tokens.output`, `usd` -> of each query; NaN: not known."""
+
+
+def with_cost_column(system: SystemScores, cost: str) -> SystemScores:
+    """Return the system with a cost as its only column; with none where it is not known.
+
+    `latency_ms.p95` is of the times that `latency_ms` has.
+    """
+    values = system.costs.get(cost, system.costs.get(cost.partition(".")[0]))
+    if values is None:
+        return replace(system, columns={})
+    causes = np.where(np.isnan(values), Cause.NO_ANSWER, Cause.SCORED).astype(np.uint8)
+    column = ScoreColumn(cost, values, causes, Signature(cost), "lower", 0.0, math.inf)
+    return replace(system, columns={cost: column})
 
 
 def baseline_of(

@@ -211,7 +211,7 @@ class TreeCheck:
         pairs = pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live_generators)})
         apps = [*self.swept["apps"].components, *self.live_apps]
         known = GateContext(
-            self.context, known_scores(metrics), [*pairs, *apps], self._may_bring_systems(loaders)
+            self.context, known_scores(metrics), pairs, apps, self._may_bring_systems(loaders)
         )
         return check_gates(item, known)
 

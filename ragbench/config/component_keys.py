@@ -48,8 +48,11 @@ class GeneratorCommon:
             Option("Retrievers that it is paired with; default: all.", refers_to="retriever"),
         ] = None,
         passages: Annotated[int, Option("Passages that it gets.", ge=1)] = DEFAULT_PASSAGES,
+        samples: Annotated[
+            int, Option("How often each query is answered; its score is the mean.", ge=1)
+        ] = 1,
     ) -> None:
-        self.retrievers, self.passages = retrievers, passages
+        self.retrievers, self.passages, self.samples = retrievers, passages, samples
 
 
 class JudgeCommon:

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 from ragbench.config.problems import Place
 from ragbench.registry import Option
 
+QUANTILES = {"latency_ms.p50": 0.5, "latency_ms.p95": 0.95}
+"""Costs of which a quantile over the queries counts; the others are totals."""
 COSTS = ("latency_ms.p50", "latency_ms.p95", "tokens.input", "tokens.output", "usd")
 """What a gate may limit besides scores; as `summary.json` has them."""
 
@@ -39,6 +41,10 @@ class Gate:
     ] = None
     max_drop: Annotated[
         float | None, Option("Largest drop of the mean paired difference that may be.", ge=0)
+    ] = None
+    max_increase: Annotated[
+        float | None,
+        Option("Cost: largest increase that may be, as a share of the baseline's.", ge=0),
     ] = None
     max_queries_worse: Annotated[int | None, Option("How many queries may become worse.", ge=0)] = (
         None
@@ -75,6 +81,12 @@ class Gate:
         return (self.system,) if isinstance(self.system, str) else tuple(self.system)
 
     @property
+    def compares(self) -> bool:
+        """Whether it is about a change, for which there has to be something to compare with."""
+        changes = (self.max_drop, self.max_increase, self.max_queries_worse)
+        return any(change is not None for change in changes)
+
+    @property
     def text(self) -> str:
         """The condition as summaries show it.
 
@@ -96,5 +108,7 @@ class Gate:
         against = f" against {self.against}" if self.against is not None else ""
         if self.max_drop is not None:
             return f"{self.measure} drop <= {self.max_drop:g}{against}{how}"
+        if self.max_increase is not None:
+            return f"{self.measure} increase <= {self.max_increase:g}{against}"
         least = f" by {self.by:g}" if self.by is not None else ""
         return f"{self.measure} worse{least} on <= {self.max_queries_worse} queries{against}"

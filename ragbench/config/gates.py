@@ -27,7 +27,10 @@ _MEANS_SOMETHING = {
     "max_drop": {"measure", "max_drop", "against", "decide"},
     "max_queries_worse": {"measure", "max_queries_worse", "by", "against"},
 }
-_COST_KEYS = {"measure", "max"}
+_COST_CONDITIONS = {
+    "max": {"measure", "max"},
+    "max_increase": {"measure", "max_increase", "against"},
+}
 _FAILED_KEYS = {"failed", "max"}
 _CERTIFICATE_KEYS = {"certificate", "rubric", "min_kappa", "decide"}
 
@@ -40,13 +43,22 @@ class GateContext:
     scores: KnownScores
     pairs: Sequence[str]
     """The names of all pairs of a retriever and a generator."""
+    apps: Sequence[str]
+    """The names of what retrieves and answers in one, and has scores of both kinds."""
     may_have_others: bool
     """Whether the data set may bring systems of its own, whose names it alone knows."""
 
     @property
     def systems(self) -> list[str]:
         """Every system that is known before the data are read."""
-        return [*self.context.retrievers, *self.pairs]
+        return [*self.context.retrievers, *self.pairs, *self.apps]
+
+    def having(self, score: KnownScore | None) -> list[str]:
+        """Return the systems that may have a score; all of them for what is no score."""
+        if score is None:
+            return self.systems
+        of_rankings = score.kind == "retrieval"
+        return [*(self.context.retrievers if of_rankings else self.pairs), *self.apps]
 
 
 def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | None]) -> list[str]:
@@ -110,18 +122,11 @@ class _Check:
 
     def _measure(self) -> None:
         if self.gate.measure in COSTS:
-            self._only(_COST_KEYS, f"{self.gate.measure} takes max alone")
-            self._require(("max",))
-            self._check_systems(None)
+            self._cost()
             return
-        conditions = [key for key in _CONDITIONS if self._given(key)]
-        if len(conditions) != 1:
-            found = " and ".join(conditions) if conditions else "no condition"
-            found = f"{found} in one gate" if conditions else found
-            allowed = f"one of {', '.join(_CONDITIONS)}"
-            self.report.add(self.item.place, self.item.path, found, allowed)
+        condition = self._one_of(_CONDITIONS)
+        if condition is None:
             return
-        condition = conditions[0]
         self._only(_MEANS_SOMETHING[condition], f"it means nothing with {condition}")
         score = self._score("measure")
         if score is not None:
@@ -129,6 +134,25 @@ class _Check:
         self._check_systems(score)
         if condition in ("max_drop", "max_queries_worse"):
             self._check_against()
+
+    def _cost(self) -> None:
+        condition = self._one_of(tuple(_COST_CONDITIONS))
+        if condition is not None:
+            keys = _COST_CONDITIONS[condition]
+            self._only(keys, f"it means nothing with {condition} of {self.gate.measure}")
+        self._check_systems(None)
+        if condition == "max_increase":
+            self._check_against()
+
+    def _one_of(self, conditions: Sequence[str]) -> str | None:
+        """The one condition of those that go with the subject; None, with a problem."""
+        given = [key for key in conditions if self._given(key)]
+        if len(given) == 1:
+            return given[0]
+        found = f"{' and '.join(given)} in one gate" if given else "no condition"
+        allowed = f"one of {', '.join(conditions)}"
+        self.report.add(self.item.place, self.item.path, found, allowed)
+        return None
 
     def _check_condition(self, condition: str, score: KnownScore) -> None:
         width = score.high - score.low
@@ -189,11 +213,7 @@ class _Check:
         self.systems = [each for name in names for each in members.get(name, (name,))]
         if self.known.may_have_others:
             return
-        fitting = self.known.systems
-        if score is not None:
-            fitting = list(
-                self.known.context.retrievers if score.kind == "retrieval" else self.known.pairs
-            )
+        fitting = self.known.having(score)
         for part in parts:
             if part.value in fitting or (
                 part.value in members and members[str(part.value)][0] in fitting

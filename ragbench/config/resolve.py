@@ -13,6 +13,8 @@ from ragbench.registry import DeclaredOption, load_object
 
 _OF_MODELS = ("config.json", "modules.json")
 """What a folder with a model holds."""
+_OF_FILES = (".j2", ".txt", ".yaml", ".yml")
+"""How no built-in name and no model of a hub ends."""
 
 
 def resolve_options(
@@ -29,6 +31,8 @@ def resolve_options(
             is_folder = option.option.refers_to == "folder_or_name" and path.is_dir()
             if is_folder or any((path / name).is_file() for name in ("", *_OF_MODELS)):
                 values[key] = str(path.absolute())
+            elif path.suffix in _OF_FILES:
+                resolve_path(value, context.base, context.report)
         elif option.option.refers_to == "object":
             _check_object(value, context)
         elif option.option.refers_to != "path":

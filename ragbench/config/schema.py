@@ -119,6 +119,8 @@ class Component:
     """Generators: the retrievers that it is paired with; None is all."""
     passages: int = DEFAULT_PASSAGES
     """Generators: how many passages it gets."""
+    samples: int = 1
+    """Generators: how often each query is answered."""
     retriever: str | None = None
     """Rerankers: the retriever whose hits they order; None for every other component."""
     depth: int | None = None

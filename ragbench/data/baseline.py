@@ -9,7 +9,8 @@ JSON with a line per score and a line per system and query, so that a diff shows
 
 A line has the scores in the order of `scores`; where there is no value it has the cause.
 Equal scores give equal bytes: queries, systems and scores are sorted, and there is no time, run
-id or version in it. A system without any score is left out.
+id or version in it. A system without any score is left out. What queries cost is no such thing,
+and stands there only where it is asked for: `cost_columns`, and `costs` with a line per query.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from math import isfinite
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +26,40 @@ import numpy as np
 
 from ragbench.data.baseline_check import Checked
 from ragbench.data.jsonl import no_constant, unique_keys
-from ragbench.data.run_folder import to_json_line
+from ragbench.data.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.stored_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
-from ragbench.types import Cause
+from ragbench.types import Cause, FloatArray
 
 SCHEMA = "ragbench.baseline/1"
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
 
 
-def write_baseline(path: str | Path, scores: StoredScores) -> None:
+def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = False) -> None:
     """Write a baseline file, whole or not at all; missing folders are made.
+
+    Args:
+        path: The file.
+        scores: Of a run.
+        costs: Whether to keep what each query cost, for gates with `max_increase`. Times differ
+            from run to run, so that the bytes do too.
 
     Raises:
         DataError: The file cannot be written, or there is nothing to write.
     """
     if not any(system.scores for system in scores.systems) or not len(scores.query_ids):
         raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
+    if costs and not any(system.costs for system in scores.systems):
+        found = "the run does not say what its queries cost"
+        raise DataError(found, file=path, allowed="a run of this version: run the experiment again")
     try:
-        write_atomically(Path(path), format_baseline(scores))
+        write_atomically(Path(path), format_baseline(scores, costs=costs))
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
 
-def format_baseline(scores: StoredScores) -> str:
+def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
     """Return the text of a baseline file.
 
     Example:
@@ -75,11 +85,11 @@ def format_baseline(scores: StoredScores) -> str:
     rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
     ids = [scores.query_ids[row] for row in rows]
     lines = [f" {_key(key)}{to_json_line(value)}," for key, value in head.items()]
-    parts = [_system(system, rows, ids) for system in systems]
+    parts = [_system(system, rows, ids, costs) for system in systems]
     return "\n".join(["{", *lines, ' "systems": {', ",\n".join(parts), " }", "}", ""])
 
 
-def _system(system: StoredSystem, rows: Any, ids: list[str]) -> str:
+def _system(system: StoredSystem, rows: Any, ids: list[str], costs: bool) -> str:
     names = sorted(system.scores)
     heads = (f"    {_key(name)}{to_json_line(_head(system.scores[name]))}" for name in names)
     cells = [list(_cells(system.scores[name], rows)) for name in names]
@@ -97,8 +107,26 @@ def _system(system: StoredSystem, rows: Any, ids: list[str]) -> str:
             "   },",
             '   "per_query": {',
             ",\n".join(queries),
-            "   }",
+            "   }" + (_costs(system, rows, ids) if costs and system.costs else ""),
             "  }",
+        ]
+    )
+
+
+def _costs(system: StoredSystem, rows: Any, ids: list[str]) -> str:
+    """What each query cost, null where it is not known."""
+    columns = [system.costs[name][rows].tolist() for name in system.costs]
+    queries = (
+        f"    {_key(query)}{to_json_line([None if isnan(cell) else cell for cell in line])}"
+        for query, line in zip(ids, zip(*columns, strict=True), strict=True)
+    )
+    return "\n".join(
+        [
+            ",",
+            f'   "cost_columns": {to_json_line(list(system.costs))},',
+            '   "costs": {',
+            ",\n".join(queries),
+            "   }",
         ]
     )
 
@@ -180,7 +208,20 @@ def _read_system(system: Checked, name: str, query_ids: list[str]) -> StoredSyst
         for score, column in zip(heads.fields, columns, strict=True)
     }
     retriever, generator = system.text_or_null("retriever"), system.text_or_null("generator")
-    return StoredSystem(name, retriever, generator, scores)
+    return StoredSystem(name, retriever, generator, scores, _read_costs(system, query_ids))
+
+
+def _read_costs(system: Checked, query_ids: list[str]) -> dict[str, FloatArray]:
+    """What each query cost; older files, and most others, do not say."""
+    if "costs" not in system.fields:
+        return {}
+    lines, names = system.mapping("costs"), system.fields.get("cost_columns")
+    if list(lines.fields) != query_ids:
+        raise lines.error("the queries are not those of the scores", allowed="one line per query")
+    if not isinstance(names, list) or tuple(names) != COST_COLUMNS:
+        raise system.error(f"cost_columns is {names!r}", allowed=", ".join(COST_COLUMNS))
+    rows = [lines.numbers_or_null(query, len(names)) for query in query_ids]
+    return dict(zip(COST_COLUMNS, np.array(rows, np.float64).T, strict=True))
 
 
 def _read_score(head: Checked, cells: list[tuple[float, Cause]]) -> StoredScore:

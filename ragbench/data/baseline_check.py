@@ -102,6 +102,15 @@ class Checked:
         low, high = found
         return (-inf if low is None else float(low), inf if high is None else float(high))
 
+    def numbers_or_null(self, key: str, n: int) -> list[float]:
+        """Return a list of n numbers from 0 on; NaN for null."""
+        line = self._of_type(key, list, "a list")
+        if len(line) != n or any(
+            cell is not None and not (_is_number(cell) and 0 <= cell < inf) for cell in line
+        ):
+            raise self.error(f"'{key}' is {line!r}", allowed=f"{n} numbers from 0 on, or null")
+        return [nan if cell is None else float(cell) for cell in line]
+
     def cells(self, query: str, n: int) -> list[tuple[float, Cause]]:
         """Return the line of a query: n values or causes."""
         line = self._of_type(query, list, "a list")

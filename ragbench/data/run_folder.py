@@ -21,6 +21,8 @@ MANIFEST_SCHEMA = "ragbench.manifest/1"
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"
 LATEST = "latest"
+COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
+"""What `costs.csv` has of each system and query."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 

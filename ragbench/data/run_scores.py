@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ragbench.data.run_folder import (
-    read_per_query,
-    resolve_run_folder,
-)
+from ragbench.data.run_folder import COST_COLUMNS, read_per_query, resolve_run_folder
 from ragbench.data.stored_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.data.summary_file import read_manifest, read_summary
 from ragbench.errors import DataError
 from ragbench.registry import shown
-from ragbench.types import Cause
+from ragbench.types import Cause, FloatArray
 
 _IDENTIFYING = ("queries", "qrels", "answers")
 """Parts of a data set that scores depend on; systems may search different corpora."""
 
+Table = Mapping[str, Mapping[str, Mapping[str, float | None]]]
+"""System -> query id -> column -> its cell."""
 Causes = Mapping[tuple[str, str, str], Cause]
 """(system, score, query id) -> why there is no value."""
 
@@ -38,11 +38,15 @@ def read_run_scores(path: str | Path) -> StoredScores:
     fingerprints = read_manifest(folder)["data"]
     cells = read_per_query(folder / "per_query.csv")
     causes = _read_causes(folder / "unscored.jsonl")
+    costs = _read_costs(folder / "costs.csv")
     try:
         data = {part: fingerprints[part] for part in _IDENTIFYING if part in fingerprints}
         query_ids = list(next(iter(cells.values()), {}))
         systems = [
-            _system(each, query_ids, cells, causes, folder / "per_query.csv")
+            replace(
+                _system(each, query_ids, cells, causes, folder / "per_query.csv"),
+                costs=_costs(costs.get(each["name"]), query_ids, folder / "costs.csv"),
+            )
             for each in summary["systems"]
         ]
         return StoredScores(summary["name"], summary["baseline"], data, query_ids, systems, summary)
@@ -50,6 +54,24 @@ def read_run_scores(path: str | Path) -> StoredScores:
         raise DataError(
             f"no {error}", file=folder, allowed="files as ragbench run wrote them"
         ) from error
+
+
+def _read_costs(path: Path) -> Table:
+    """Read what queries cost; a run of an older version has no such file."""
+    return read_per_query(path) if path.is_file() else {}
+
+
+def _costs(
+    rows: Mapping[str, Mapping[str, float | None]] | None, query_ids: Sequence[str], file: Path
+) -> dict[str, FloatArray]:
+    """One system's columns, in the order of the queries; none of what has no costs."""
+    if rows is None:
+        return {}
+    if list(rows) != list(query_ids) or any(tuple(row) != COST_COLUMNS for row in rows.values()):
+        allowed = f"a row for each query of per_query.csv: {', '.join(COST_COLUMNS)}"
+        raise DataError("other queries or columns", file=file, allowed=allowed)
+    found = [[nan if cell is None else cell for cell in row.values()] for row in rows.values()]
+    return dict(zip(COST_COLUMNS, np.array(found, np.float64).T, strict=True))
 
 
 def _read_causes(path: Path) -> Causes:
@@ -66,7 +88,8 @@ def _read_causes(path: Path) -> Causes:
         try:
             row = json.loads(line)
             cause = words[row["cause"]]
-            found[row["system"], row["measure"], row["query_id"]] = cause
+            if "sample" not in row:  # one of several answers; the query has a line of its own
+                found[row["system"], row["measure"], row["query_id"]] = cause
         except (ValueError, KeyError, TypeError) as error:
             allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
             raise DataError(
@@ -78,7 +101,7 @@ def _read_causes(path: Path) -> Causes:
 def _system(
     system: Mapping[str, Any],
     query_ids: Sequence[str],
-    cells: Mapping[str, Mapping[str, Mapping[str, float | None]]],
+    cells: Table,
     causes: Causes,
     file: Path,
 ) -> StoredSystem:

@@ -47,6 +47,9 @@ class StoredSystem:
     """The generator's name; None for a retriever alone."""
     scores: Mapping[str, StoredScore]
     """Score name -> its values."""
+    costs: Mapping[str, FloatArray] = field(default_factory=dict)
+    """`latency_ms`, `tokens.input`, ... -> of each query, NaN where not known; empty where no file
+    has them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,8 @@ def find_not_worse(
     return findings
 
 
-def keep_baseline(now: Source, path: str) -> None:
-    """Write a run as the baseline file that later runs are compared with.
+def keep_baseline(now: Source, path: str, *, costs: bool = False) -> None:
+    """Write a run as the baseline file that later runs are compared with, if asked with costs.
 
     Raises:
         DataError: Nothing was scored, or the file cannot be written.
@@ -120,7 +120,7 @@ def keep_baseline(now: Source, path: str) -> None:
     if not isinstance(folder, (str, Path)):
         found = f"a baseline of {type(now).__name__}"
         raise DataError(found, file=path, allowed="an experiment, or a run folder")
-    write_baseline(path, read_run_scores(folder))
+    write_baseline(path, read_run_scores(folder), costs=costs)
 
 
 def _matches(

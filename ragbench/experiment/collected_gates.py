@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ class Collected:
     """Text and line of each gate."""
     overrides: Mapping[str, Any]
     """What the run changes in the file: which baselines it is compared with."""
-    baselines: Sequence[Path] = ()
-    """Files that the run has to write instead of being compared with them."""
+    baselines: Mapping[Path, bool] = field(default_factory=dict)
+    """Files that the run has to write instead of being compared with them -> whether with costs."""
 
 
 def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collected:
@@ -40,14 +40,15 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
     """
     written = _against_files(path)
     overrides: dict[str, Any] = {}
-    files: list[Path] = []
+    files: dict[Path, bool] = {}
     if update:
-        own = [path.parent / file for file in written.values()]
-        files = list(dict.fromkeys([Path(baseline).absolute()] if baseline and own else own))
+        for file, costs in written.values():
+            target = path.parent / file if baseline is None else Path(baseline).absolute()
+            files[target] = costs or files.get(target, False)
         overrides = {"gates": _other_gates(path, written)} if written else {}
     elif baseline is not None:
-        target = str(Path(baseline).absolute())
-        overrides = {f"gates.{index}.against": target for index in written}
+        given = str(Path(baseline).absolute())
+        overrides = {f"gates.{index}.against": given for index in written}
     config = load_config(path, overrides=overrides)
     return Collected([(gate.text, gate.place.line) for gate in config.gates], overrides, files)
 
@@ -85,19 +86,19 @@ def _read(path: Path) -> Item | None:
     return None if text is None else read_yaml(text, str(path), report)
 
 
-def _against_files(path: Path) -> dict[int, str]:
-    """Index of a gate -> the baseline file that it names."""
+def _against_files(path: Path) -> dict[int, tuple[str, bool]]:
+    """Index of a gate -> the baseline file that it names, and whether it is about a cost."""
     tree = _read(path)
     gates = None if tree is None else tree.get("gates")
     found = {}
     for index, gate in enumerate(gates.items if gates is not None else ()):
         against = gate.get("against")
         if against is not None and str(against.value).endswith(".json"):
-            found[index] = str(against.value)
+            found[index] = (str(against.value), gate.get("max_increase") is not None)
     return found
 
 
-def _other_gates(path: Path, written: Mapping[int, str]) -> list[Any]:
+def _other_gates(path: Path, written: Mapping[int, object]) -> list[Any]:
     tree = _read(path)
     gates = None if tree is None else tree.get("gates")
     items = gates.items if gates is not None else ()

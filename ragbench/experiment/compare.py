@@ -6,22 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, get_args
 
 from ragbench.comparison.across import compare_met
 from ragbench.comparison.comparable import meet
 from ragbench.comparison.fail_if import FailIf, decide_all, undecided, why_skipped
 from ragbench.comparison.matching import find_measure
 from ragbench.comparison.moved import moved_most
-from ragbench.comparison.paired import Method
+from ragbench.comparison.paired import Families, Method
 from ragbench.comparison.read_scored import DEFAULT_MEASURES, Source, needs_qrels, read_scored
 from ragbench.comparison.scored import ScoredSystems
 from ragbench.data.trec_files import read_qrels
-from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED
+from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, OptionError
+from ragbench.experiment.common_clusters import common_clusters
+from ragbench.registry import nearest
 from ragbench.report.comparison.base import lay_out_comparison
 from ragbench.report.comparison.table import render_table
 from ragbench.types import Qrels
 
+FAMILIES = get_args(Families)
 MOVED = 5
 """How many queries of each comparison are shown."""
 
@@ -73,6 +76,8 @@ def compare(
     intersect: bool = False,
     fail_if: Sequence[str] = (),
     moved: int = MOVED,
+    family: Families = "measure",
+    cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 13,
@@ -91,6 +96,9 @@ def compare(
         intersect: Where the query sets differ, compare the common queries and count the others.
         fail_if: Conditions: `ndcg@10 drop > 0.01`.
         moved: How many of the queries that moved most on the first measure to list.
+        family: What p-values are corrected over: the comparisons of one `measure`, or of `all`.
+        cluster: `metadata.<key>`: queries with equal values are one unit, as `statistics.cluster`
+            of the YAML has it. One of the runs has to be a run folder, which has the metadata.
         confidence: Level of intervals and tests.
         resamples: Sign flips and bootstrap resamples.
         seed: Equal seeds give equal results.
@@ -110,21 +118,36 @@ def compare(
         >>> compare(first, better, measures=["mrr"]).differences[0]["difference"]
         0.5
     """
+    if family not in FAMILIES:
+        close = nearest(str(family), FAMILIES)
+        raise OptionError("compare", "family", family, ", ".join(FAMILIES), close)
     conditions = [FailIf.parse(text) for text in fail_if]
     sources = read_all([base, *runs], qrels, [*(measures or ()), *(c.measure for c in conditions)])
     skipped = {c: why for c in conditions if (why := why_skipped(c, sources)) is not None}
     open_ = [condition for condition in conditions if condition not in skipped]
     asked = [*measures, *(condition.measure for condition in open_)] if measures else None
     met = meet(sources[0], sources[1:], measures=asked, intersect=intersect)
-    method = Method(confidence, resamples, seed)
-    found = compare_met(met, method)
+    method = Method(confidence, resamples, seed, family=family, cluster=cluster)
+    clusters = None if cluster is None else common_clusters(cluster, met)
+    found = compare_met(met, method, clusters)
     named = [(condition, find_measure(condition.measure, met.measures)) for condition in open_]
     found["gates"] = [
         *(undecided(condition, why) for condition, why in skipped.items()),
-        *decide_all(named, found, met, method),
+        *decide_all(named, found, met, method, clusters),
     ]
+    found["notes"] += _not_clustered(sources, cluster)
     found["moved"] = moved_most(found, met, met.measures[0], moved) if moved else []
     return Comparison(found)
+
+
+def _not_clustered(sources: Sequence[ScoredSystems], cluster: str | None) -> list[str]:
+    """Say where a run took queries together that are compared one by one here."""
+    return [
+        f"{source.source} has {own} as its cluster, and here each query stands for itself: "
+        f"--cluster {own}"
+        for source in sources
+        if (own := source.facts.get("cluster")) is not None and cluster is None
+    ]
 
 
 def read_all(

@@ -64,7 +64,13 @@ def build_generator(name: str, component: Component | None, live: Any) -> Any:
         return as_generator(live, {}, owner)
     if component.type.startswith(PYTHON):
         return as_generator(component.cls, component.options, owner)
-    return _make(component, "generators")
+    made = _make(component, "generators")
+    if (check := getattr(made, "check_samples", None)) is not None:
+        try:
+            check(component.samples)
+        except OptionError as error:
+            raise _at(error, component.place, f"generators.{name}") from error
+    return made
 
 
 def build_app(name: str, component: Component | None, live: Any) -> Any:
@@ -130,6 +136,11 @@ class PlannedJudge:
         """The environment variable that must hold its key and does not."""
         missing: str | None = getattr(self.judge, "missing_key", None)
         return missing
+
+    @property
+    def samples(self) -> int:
+        """How often it judges each answer."""
+        return 1 if self.block is None else int(self.block.options.get("samples") or 1)
 
 
 def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> PlannedJudge:

@@ -14,6 +14,7 @@ from ragbench.experiment.decided import is_decided
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.judging import paid_since, totals_of
 from ragbench.experiment.plan import Plan
+from ragbench.experiment.sampled import mean_over_samples, split_samples
 from ragbench.experiment.scoring import judged_items
 from ragbench.experiment.spending import scale_usage, total_cost
 from ragbench.llm import Totals
@@ -92,14 +93,16 @@ def judge_in_looks(plan: Plan, scores: Scores, answers: Sequence[Answers], name:
     judge, samples = plan.judges[name], list(_samples(plan))
     gold = plan.collection.answers
     items = {each.name: judged_items(each, plan.queries, gold) for each in answers}
+    every = {each.name: each for each in answers}
     found = {system: [_not_judged(judge)] * len(own) for system, own in items.items()}
     paid = {system: Totals() for system in items}
     for number, (_, rows) in enumerate(samples, start=1):
         for system, own in items.items():
             before = totals_of(judge)
-            verdicts = scores.verdicts(f"judge {system} ({name})", own, name, judge, rows)
+            asked = every[system].rows(rows)
+            verdicts = scores.verdicts(f"judge {system} ({name})", own, name, judge, asked)
             paid[system] = paid_since(before, totals_of(judge), paid[system])
-            for row in rows:
+            for row in asked:
                 found[system][row] = verdicts[row]
         look = _look(plan, judge, number, samples)
         judged = {
@@ -110,7 +113,12 @@ def judge_in_looks(plan: Plan, scores: Scores, answers: Sequence[Answers], name:
         if number == len(samples) or is_decided(plan, systems):
             break
     left = [row for _, rows in samples[number:] for row in rows]
-    return EarlyJudge(look, judged, paid, _saved(judge, items, judged, left, len(plan.queries)))
+    not_asked = {
+        system: [own[row] for row in every[system].rows(left)] for system, own in items.items()
+    }
+    return EarlyJudge(
+        look, judged, paid, _saved(judge, not_asked, judged, len(left), len(plan.queries))
+    )
 
 
 def _samples(plan: Plan) -> list[tuple[int, list[int]]]:
@@ -151,7 +159,10 @@ def _not_judged(judge: PlannedJudge) -> dict[str, Verdict]:
 def _scores_of(plan: Plan, answers: Answers, name: str, judged: Judged) -> SystemScores:
     """What the judge said of a system, as the run will compare it."""
     named = {plan.judge_score(rubric, name): column for rubric, column in judged.columns.items()}
-    columns = {score: replace(column, name=score) for score, column in named.items()}
+    columns = {
+        score: mean_over_samples(split_samples(replace(column, name=score), answers.samples))
+        for score, column in named.items()
+    }
     kinds: dict[str, Kind] = dict.fromkeys(columns, "judge")
     pairs = {
         f"{retriever}/{generator}": (retriever, generator) for retriever, generator in plan.pairs
@@ -162,21 +173,18 @@ def _scores_of(plan: Plan, answers: Answers, name: str, judged: Judged) -> Syste
 
 def _saved(
     judge: PlannedJudge,
-    items: Mapping[str, Sequence[Item]],
+    left: Mapping[str, Sequence[Item]],
     judged: Mapping[str, Judged],
-    left: Sequence[int],
+    n_left: int,
     n: int,
 ) -> dict[str, Any]:
     """What the others would have taken: calls as they are planned, the rest as the done ones."""
-    if not left:
+    if not n_left:
         return {"calls": 0, "tokens": 0, "usd": 0.0}
     usages = [each.usage for each in judged.values()]
-    cost = total_cost(scale_usage([usage], len(left), n - len(left)) for usage in usages)
+    cost = total_cost(scale_usage([usage], n_left, n - n_left) for usage in usages)
     calls: int | None = None if isinstance(judge.judge, AskingJudge) else 0
     if isinstance(judge.judge, ModelJudge):
-        each = [
-            rehearse(judge.judge, [own[row] for row in left], judge.rubrics).calls
-            for own in items.values()
-        ]
+        each = [rehearse(judge.judge, own, judge.rubrics).calls for own in left.values()]
         calls = round(sum(low + high for low, high in each) / 2)
     return {"calls": calls, **cost}

@@ -139,12 +139,12 @@ class _Walk:
         ]
         found += [*self._passages(), *self._pairs()]
         for control, generator in plan.controls:
-            pair = self._node(f"generate {control}/{generator}", len(plan.queries))
-            pending = Answers(f"{control}/{generator}", [PENDING] * len(plan.queries))
-            component = plan.component("generator", generator)
-            size = DEFAULT_PASSAGES if component is None else component.passages
+            samples = plan.samples(generator)
+            count = len(plan.queries) * samples
+            pair = self._node(f"generate {control}/{generator}", count, _unit(samples))
+            pending = Answers(f"{control}/{generator}", [PENDING] * count, samples)
             unknown: list[list[Document] | None] = [None] * len(plan.queries)
-            pair.cost = self._generating(generator, unknown, pending, size)
+            pair.cost = self._generating(generator, unknown, pending, plan.passages(generator))
             pair.at_most = True
             found.append(pair)
         for name in plan.apps:
@@ -177,14 +177,10 @@ class _Walk:
             node.after.append(self._node(f"score {name}", len(plan.measures), "measures"))
         for retriever, generator in plan.pairs:
             if retriever == name:
-                component = plan.component("generator", generator)
-                passages = DEFAULT_PASSAGES if component is None else component.passages
-                system = f"{name}/{generator}"
+                passages, system = plan.passages(generator), f"{name}/{generator}"
                 contexts = passages_of(outcomes, plan.corpus, passages)
-                answers = Answers(
-                    system, self.stages.generated(system, generator, contexts, outcomes)
-                )
-                pair = self._node(f"generate {system}")
+                answers = self.stages.generated(system, generator, contexts, outcomes)
+                pair = self._node(f"generate {system}", unit=_unit(answers.samples))
                 pair.cost = self._generating(generator, contexts, answers, passages)
                 pair.after = self._scored(answers, passages)
                 node.after.append(pair)
@@ -196,11 +192,14 @@ class _Walk:
             if PENDING not in answers.outcomes:
                 self.scores.of_answers(answers)
             of = f"{answers.name} (answers)" if answers.name in plan.apps else answers.name
-            found.append(self._node(f"score {of}", len(plan.metrics), "metrics"))
+            found.append(self._node(f"score {of}", len(plan.metrics) * answers.samples, "metrics"))
         items = judged_items(answers, plan.queries, plan.collection.answers)
         for row, outcome in enumerate(answers.outcomes):
             if outcome == PENDING:
-                items[row] = self._imagined(row, passages)
+                imagined = self._imagined(row % len(plan.queries), passages)
+                # another answer is another question to a judge
+                again = f" {items[row].sample}" if items[row].sample else ""
+                items[row] = replace(imagined, answer=f"{imagined.answer}{again}")
         for name, judge in plan.judges.items():
             if not judge.rubrics:
                 continue
@@ -239,8 +238,9 @@ class _Walk:
             return None
         corpus = self.plan.collection.documents or []
         asked = []
-        for row, outcome in enumerate(answers.outcomes):
+        for number, outcome in enumerate(answers.outcomes):
             if outcome == PENDING:
+                row = number % len(self.plan.queries)
                 start = (row * passages) % max(len(corpus), 1)
                 known = contexts[row]
                 found = corpus[start : start + passages] if known is None else known
@@ -264,10 +264,11 @@ class _Walk:
         """Comparing the systems that answer: every two, or each with the baseline."""
         plan, found = self.plan, []
         answering = len(plan.pairs) + len(plan.apps) + len(plan.given)
+        samples = max([plan.samples(generator) for _, generator in plan.pairs], default=1)
         for name, judge in plan.judges.items():
             if not judge.pairwise or answering < 2:
                 continue
-            count = number_of_pairs(judge, answering) * len(plan.queries)
+            count = number_of_pairs(judge, answering) * len(plan.queries) * samples
             size = count * len(judge.pairwise)
             node = Node(f"judge pairs ({name})", size, 0, "verdicts", at_most=True)
             if isinstance(judge.judge, ModelJudge):
@@ -291,3 +292,8 @@ class _Walk:
     def _node(self, title: str, items: int | None = None, unit: str = "queries") -> Node:
         work = self.stages.work.get(title) or Work(items or 0, 0)
         return Node(title, work.items, work.stored, unit)
+
+
+def _unit(samples: int) -> str:
+    """What a generator makes: an answer to each query, or several."""
+    return "queries" if samples == 1 else "answers"

@@ -55,6 +55,22 @@ def read_gate_files(gates: Sequence[Gate]) -> GateFiles:
     return GateFiles(references, certificates)
 
 
+def check_references(gates: Sequence[Gate], reference: ScoredSystems) -> None:
+    """Refuse gates on systems or scores that what they are compared with does not have.
+
+    Raises:
+        ConfigError: All of them, each at its gate.
+    """
+    problems = []
+    for gate in gates:
+        try:
+            _check_reference(gate, reference)
+        except DataError as error:
+            problems.append(at_gate(gate, str(error)))
+    if problems:
+        raise ConfigError(problems, problems[0].file or "the gates")
+
+
 def check_gate_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[str]) -> None:
     """Refuse gates on scores or systems that the run does not have.
 
@@ -134,6 +150,9 @@ def _check_certificate(gate: Gate, certificate: Mapping[str, Any]) -> None:
 
 def _check_reference(gate: Gate, reference: ScoredSystems) -> None:
     """What a gate names must be there; what it does not name may be new."""
+    if gate.measure in COSTS and not any(each.costs for each in reference.systems.values()):
+        allowed = "a file of ragbench baseline --costs, or a run folder of this version"
+        raise DataError(f"no {gate.measure}", file=reference.source, allowed=allowed)
     for name in gate.systems:
         if name not in reference.systems:
             known = list(reference.systems)
@@ -143,6 +162,8 @@ def _check_reference(gate: Gate, reference: ScoredSystems) -> None:
                 allowed=", ".join(known),
                 nearest=nearest(name, known),
             )
+        if gate.measure in COSTS:
+            continue
         scores = list(reference.systems[name].columns)
         if find_score(str(gate.measure), scores) is None:
             raise DataError(

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.comparison.gates import GateVerdict, decide_drop, decide_queries_worse
+from ragbench.comparison.increases import decide_increase
 from ragbench.comparison.limits import decide_cost, decide_failed, decide_kappa, decide_score
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import pair_scores
 from ragbench.comparison.scored import ScoredSystems
-from ragbench.comparison.systems import SystemScores, baseline_of
-from ragbench.config.gate_block import COSTS, Gate
+from ragbench.comparison.systems import SystemScores, baseline_of, with_cost_column
+from ragbench.config.gate_block import COSTS, QUANTILES, Gate
 from ragbench.errors import DataError
+from ragbench.experiment.costs import with_costs
 from ragbench.experiment.gate_files import GateFiles, find_score
 from ragbench.experiment.plan import Plan, method_of
 from ragbench.experiment.results import Results
+from ragbench.experiment.sampled import join_samples
 from ragbench.report.digits import counted
+from ragbench.score.base import ScoreColumn
 from ragbench.secrets import redact
 
 Json = Mapping[str, Any]
@@ -39,6 +43,10 @@ class GatedRun:
     """How many queries the data set has; more than were asked in a sample."""
     clusters: Mapping[str, str] | None = None
     """Query -> its cluster; None where each stands for itself."""
+    base: ScoredSystems | None = None
+    """What gates without `against` are compared with; None is the run's own baseline."""
+    samples: Mapping[str, Mapping[str, Sequence[ScoreColumn]]] = field(default_factory=dict)
+    """System -> score -> its samples, where each query was answered several times."""
 
     @property
     def is_sample(self) -> bool:
@@ -70,7 +78,7 @@ def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
         return dict(summary)
-    run = gated(plan, results.systems, summary)
+    run = replace(gated(plan, with_costs(results), summary), samples=results.samples)
     secrets = plan.config.environment
     gates = [
         {**entry, **{key: redact(entry[key], secrets) for key in ("gate", "why")}}
@@ -119,7 +127,7 @@ def _decide(gate: Gate, run: GatedRun) -> Iterator[tuple[str | None, GateVerdict
     if not having:
         yield None, GateVerdict("undecided", _not_there(gate, run))
         return
-    for name in gate.systems or _all_but_the_baseline(having, run.scored.baseline):
+    for name in gate.systems or _held(gate, having, run):
         if name not in having:
             missing = f"{name} was not run" if name not in run.scored.systems else ""
             yield name, GateVerdict("undecided", missing or _not_there(gate, run))
@@ -143,9 +151,12 @@ def _not_there(gate: Gate, run: GatedRun) -> str:
     return "; ".join([f"{gate.failed or gate.measure} was not scored in this run", *reasons])
 
 
-def _all_but_the_baseline(having: Mapping[str, SystemScores], baseline: str | None) -> list[str]:
+def _held(gate: Gate, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
     """Every system that has a baseline; where none has, they are all that there is to hold."""
-    others = [s.name for s in having.values() if baseline_of(s, having, baseline) is not None]
+    if gate.compares and run.base is not None and gate.against is None:
+        return [name for name in having if name in run.base.systems] or list(having)
+    own = run.scored.baseline
+    others = [s.name for s in having.values() if baseline_of(s, having, own) is not None]
     return others or list(having)
 
 
@@ -157,21 +168,39 @@ def _decide_system(
     run: GatedRun,
 ) -> GateVerdict:
     confidence = run.method.confidence
-    if gate.measure in COSTS:
-        return decide_cost(_cost(score, system.name, run.summary), float(gate.max or 0))
+    if gate.max is not None and gate.measure in COSTS:
+        return decide_cost(_cost(score, system.name, run.summary), gate.max)
+    if gate.max_increase is not None:
+        return _compared(gate, system, score, having, run)
     column = system.columns[score]
     if gate.failed is not None:
-        return decide_failed(column, float(gate.max or 0))
+        answers = run.samples.get(system.name, {}).get(score, [column])
+        return decide_failed(join_samples(answers), float(gate.max or 0))
     if gate.min is not None or gate.max is not None:
         how = gate.decide or "mean"
         return decide_score(
             column, least=gate.min, most=gate.max, decide=how, confidence=confidence
         )
+    return _compared(gate, system, score, having, run)
+
+
+def _compared(
+    gate: Gate,
+    system: SystemScores,
+    score: str,
+    having: Mapping[str, SystemScores],
+    run: GatedRun,
+) -> GateVerdict:
+    """The verdict on a change."""
     base, other = _reference(gate, system, having, run)
+    if gate.max_increase is not None:
+        system = with_cost_column(system, score)
+        other = None if other is None else with_cost_column(other, score)
     if base is None or other is None or find_score(score, list(other.columns)) is None:
-        lacks = f"{gate.against} has no {score} of {system.name}"
+        lacks = f"{gate.against or 'the baseline'} has no {score} of {system.name}"
         itself = f"{system.name} is the baseline; against: names something else"
-        return GateVerdict("undecided", lacks if gate.file is not None else itself)
+        is_itself = gate.file is None and run.base is None
+        return GateVerdict("undecided", itself if is_itself else lacks)
     try:
         theirs = str(find_score(score, list(other.columns)))
         pairs = pair_scores((run.scored, system, score), (base, other, theirs), run.clusters)
@@ -180,6 +209,9 @@ def _decide_system(
             n, total = len(run.scored.query_ids), run.n_queries
             return GateVerdict("undecided", f"a sample of {n} of {total} queries was asked")
         return GateVerdict("undecided", f"refused: {error}", {"refused": True})
+    if gate.max_increase is not None:
+        quantile = QUANTILES.get(score)
+        return decide_increase(pairs, gate.max_increase, run.method, quantile=quantile)
     if gate.max_queries_worse is not None:
         return decide_queries_worse(pairs, gate.max_queries_worse, gate.by or 0.0)
     return decide_drop(
@@ -196,12 +228,15 @@ def _reference(
         return base, base.systems.get(system.name)
     if gate.against is not None:
         return run.scored, having.get(gate.against)
+    if run.base is not None:
+        return run.base, run.base.systems.get(system.name)
     return run.scored, baseline_of(system, having, run.scored.baseline)
 
 
 def _cost(measure: str, system: str, summary: Json) -> float | None:
     """A cost as `summary.json` has it; None where it is not known."""
-    of_system: Json = next(s for s in summary["systems"] if s["name"] == system)
+    # what is no run, such as a single evaluation, has none
+    of_system: Json = next((s for s in summary.get("systems", ()) if s["name"] == system), {})
     key, _, part = measure.partition(".")
     value = of_system.get(key)
     return value.get(part) if isinstance(value, Mapping) else value
@@ -213,7 +248,7 @@ def _certificate(gate: Gate, run: GatedRun) -> GateVerdict:
     certificate, rubric = run.files.certificates[gate.file], str(gate.rubric)
     scores = [
         score
-        for system in run.summary["systems"]
+        for system in run.summary.get("systems", ())
         for name, score in system["scores"].items()
         if name == rubric and score.get("judge") is not None
     ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.experiment.calls import Calls, Outcome, call_each
-from ragbench.generate.base import MissingPrediction
+from ragbench.generate.base import MissingPrediction, SamplingGenerator
 from ragbench.generate.python import read_answer
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 
@@ -19,13 +19,28 @@ class Answers:
     name: str
     """The system's name."""
     outcomes: list[Outcome[Prediction]]
-    """One per query, in their order; a prediction's contexts are the passages it is judged by."""
+    """One per query, in their order; a prediction's contexts are the passages it is judged by. Of
+    several samples all of the first one come first, then all of the second one, ..."""
+    samples: int = 1
+    """How often each query was answered."""
+
+    def each(self) -> list[Answers]:
+        """Return the samples one by one, each with one outcome per query."""
+        n = len(self.outcomes) // self.samples
+        starts = [sample * n for sample in range(self.samples)]
+        return [Answers(self.name, self.outcomes[start : start + n]) for start in starts]
+
+    def rows(self, rows: Iterable[int]) -> list[int]:
+        """Return the rows of all samples that belong to some rows of queries."""
+        n = len(self.outcomes) // self.samples
+        return [row + sample * n for row in rows for sample in range(self.samples)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
     query: Query
     contexts: list[Document]
+    sample: int
 
 
 def passages_of(
@@ -60,19 +75,23 @@ def generate(
     retrieved: Sequence[Outcome[Retrieved]],
     calls: Calls,
     on_outcome: Callable[[int, Outcome[Prediction]], None] = lambda position, outcome: None,
+    samples: Sequence[int] = (),
 ) -> list[Outcome[Prediction]]:
     """Let a generator answer every query; a query whose retrieval failed is not asked.
 
     Args:
-        generator: Has `generate(question, contexts)` or `generate_for(query, contexts)`.
+        generator: Has `generate(question, contexts)` or `generate_for(query, contexts)`, and may
+            have `generate_sample(query, contexts, sample)`.
         queries: The n queries.
         contexts: n lists of passages; None where retrieval failed.
         retrieved: The n outcomes of retrieval, for the cause of a failure.
         calls: Timeout and concurrency.
         on_outcome: Given each asked query's position and outcome as soon as it is there.
+        samples: Which of its answers each query is asked for, from 0; default: the first.
     """
+    numbers = samples or [0] * len(queries)
     asked = [position for position, documents in enumerate(contexts) if documents is not None]
-    tasks = [_Task(queries[position], contexts[position] or []) for position in asked]
+    tasks = [_Task(queries[each], contexts[each] or [], numbers[each]) for each in asked]
     outcomes: list[Outcome[Prediction]] = [
         Outcome(None, outcome.cause, outcome.detail) for outcome in retrieved
     ]
@@ -88,7 +107,9 @@ def generate(
 def _ask(generator: Any, task: _Task) -> Prediction | None:
     """One answer, with the passages that it was made from; None where a file has none."""
     try:
-        if hasattr(generator, "generate_for"):
+        if task.sample and isinstance(generator, SamplingGenerator):
+            answer: Any = generator.generate_sample(task.query, task.contexts, task.sample)
+        elif hasattr(generator, "generate_for"):
             answer = generator.generate_for(task.query, task.contexts)
         else:
             answer = generator.generate(task.query.text, task.contexts)

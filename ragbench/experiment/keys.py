@@ -105,6 +105,11 @@ def passages_key(query: Query, passages: Sequence[Document]) -> str:
     return fingerprint(pieces, KEY_DIGITS)
 
 
+def sample_key(key: str, sample: int) -> str:
+    """Return the key of one of several answers; of the first, that of an only one."""
+    return f"{key}-{sample}" if sample else key
+
+
 @functools.lru_cache(maxsize=256)
 def code_of(cls: Any) -> str:
     """Return a hash of the modules that define a component, and of the packages it names.

@@ -13,6 +13,7 @@ import numpy as np
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.config import dump_config
+from ragbench.data.query_metadata import QUERIES_FILE, format_query_metadata
 from ragbench.data.run_folder import (
     file_name,
     to_csv,
@@ -21,7 +22,9 @@ from ragbench.data.run_folder import (
     write_run_folder,
 )
 from ragbench.data.trec_files import format_run
+from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
+from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.generation import Answers
 from ragbench.experiment.manifest import make_manifest
@@ -32,8 +35,9 @@ from ragbench.experiment.summary import make_summary
 from ragbench.report.html import render_html
 from ragbench.report.junit import render_junit
 from ragbench.report.markdown import render_markdown
+from ragbench.score.base import ScoreColumn
 from ragbench.secrets import redact
-from ragbench.types import Cause
+from ragbench.types import Cause, Prediction
 
 
 def write_run(plan: Plan, results: Results, choices: Choices, started: float) -> Experiment:
@@ -53,12 +57,18 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
         "manifest.json": to_json(make_manifest(plan, results, choices, started)),
         "summary.json": to_json(summary),
         "per_query.csv": _per_query(plan, results.systems),
-        "unscored.jsonl": to_jsonl(_unscored(plan, results.systems)),
+        "costs.csv": format_costs(with_costs(results), [query.id for query in plan.queries]),
+        "unscored.jsonl": to_jsonl(
+            [*_unscored(plan, results.systems), *_unscored_samples(plan, results)]
+        ),
         "comparisons.json": to_json(results.comparisons),
         "report.md": render_markdown(summary, results.comparisons),
         "report.html": render_html(summary, results.comparisons),
         "junit.xml": render_junit(summary),
     }
+    metadata = format_query_metadata(plan.queries)
+    if metadata is not None:
+        contents[QUERIES_FILE] = redact(metadata, plan.config.environment)
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
         if ranking.unmatched is not None:
@@ -99,16 +109,31 @@ def _cell(system: SystemScores, name: str, row: int) -> float | None:
 def _unscored(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[dict[str, Any]]:
     for system in systems:
         for name, column in system.columns.items():
-            for row in np.flatnonzero(column.causes != Cause.SCORED).tolist():
-                cause = Cause(int(column.causes[row]))
-                yield {
-                    "system": system.name,
-                    "query_id": plan.queries[row].id,
-                    "measure": name,
-                    "status": cause.status,
-                    "cause": cause.word,
-                    "detail": redact(column.details.get(row, ""), plan.config.environment),
-                }
+            yield from _unscored_in(plan, system.name, name, column)
+
+
+def _unscored_samples(plan: Plan, results: Results) -> Iterator[dict[str, Any]]:
+    """The answers without a score, also those to queries that have one."""
+    for system, scores in results.samples.items():
+        for name, columns in scores.items():
+            for sample, column in enumerate(columns):
+                for row in _unscored_in(plan, system, name, column):
+                    yield {**row, "sample": sample}
+
+
+def _unscored_in(
+    plan: Plan, system: str, name: str, column: ScoreColumn
+) -> Iterator[dict[str, Any]]:
+    for row in np.flatnonzero(column.causes != Cause.SCORED).tolist():
+        cause = Cause(int(column.causes[row]))
+        yield {
+            "system": system,
+            "query_id": plan.queries[row].id,
+            "measure": name,
+            "status": cause.status,
+            "cause": cause.word,
+            "detail": redact(column.details.get(row, ""), plan.config.environment),
+        }
 
 
 def _without_secrets(plan: Plan, row: dict[str, Any]) -> dict[str, Any]:
@@ -118,29 +143,35 @@ def _without_secrets(plan: Plan, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _predictions(plan: Plan, answers: Answers) -> Iterator[dict[str, Any]]:
-    for query, outcome in zip(plan.queries, answers.outcomes, strict=True):
-        prediction = outcome.value
-        if prediction is None:
-            yield {
-                "query_id": query.id,
-                "answer": None,
-                "contexts": None,
-                "cause": outcome.cause.word,
-                "detail": redact(outcome.detail, plan.config.environment),
-            }
-            continue
-        contexts = prediction.contexts
-        yield {
-            "query_id": query.id,
-            "answer": prediction.answer,
-            "contexts": None
-            if contexts is None
-            else [{"id": c.id, "title": c.title, "text": c.text} for c in contexts],
-            **({"queries": prediction.queries} if prediction.queries else {}),
-            "usage": {
-                "input_tokens": prediction.usage.input_tokens,
-                "output_tokens": prediction.usage.output_tokens,
-                "usd": prediction.usage.usd,
-            },
-            "latency_ms": None if outcome.latency_ms is None else round(outcome.latency_ms, 3),
+    """The answers, those to one query together, numbered where there are several."""
+    samples = answers.each()
+    for row, query in enumerate(plan.queries):
+        for number, sample in enumerate(samples):
+            numbered = {"sample": number} if len(samples) > 1 else {}
+            outcome = sample.outcomes[row]
+            yield {"query_id": query.id, **numbered, **_predicted(outcome, plan)}
+
+
+def _predicted(outcome: Outcome[Prediction], plan: Plan) -> dict[str, Any]:
+    prediction = outcome.value
+    if prediction is None:
+        return {
+            "answer": None,
+            "contexts": None,
+            "cause": outcome.cause.word,
+            "detail": redact(outcome.detail, plan.config.environment),
         }
+    contexts = prediction.contexts
+    return {
+        "answer": prediction.answer,
+        "contexts": None
+        if contexts is None
+        else [{"id": c.id, "title": c.title, "text": c.text} for c in contexts],
+        **({"queries": prediction.queries} if prediction.queries else {}),
+        "usage": {
+            "input_tokens": prediction.usage.input_tokens,
+            "output_tokens": prediction.usage.output_tokens,
+            "usd": prediction.usage.usd,
+        },
+        "latency_ms": None if outcome.latency_ms is None else round(outcome.latency_ms, 3),
+    }

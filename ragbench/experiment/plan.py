@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ragbench.comparison.paired import Method
 from ragbench.comparison.slices import Slicing
-from ragbench.config.schema import Component, Control, ExperimentConfig
+from ragbench.config.schema import DEFAULT_PASSAGES, Component, Control, ExperimentConfig
 from ragbench.errors import DataError
 from ragbench.experiment.choices import Choices, narrow, sample
 from ragbench.experiment.components import PlannedJudge, build_app, build_generator
@@ -99,6 +99,16 @@ class Plan:
         config = self.config
         blocks = {"retriever": config.retrievers, "generator": config.generators}
         return {**blocks, "app": config.apps}[noun].get(name)
+
+    def passages(self, generator: str) -> int:
+        """Return how many passages a generator gets."""
+        component = self.component("generator", generator)
+        return DEFAULT_PASSAGES if component is None else component.passages
+
+    def samples(self, generator: str | None) -> int:
+        """Return how often each query is answered; once where no generator of the config does."""
+        component = None if generator is None else self.component("generator", generator)
+        return 1 if component is None else component.samples
 
     @cached_property
     def corpus(self) -> dict[str, Document]:

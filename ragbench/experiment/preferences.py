@@ -19,6 +19,7 @@ from ragbench.experiment.judging import JudgeUse, totals_of, use_of, warnings_on
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.progress import OpenStage
 from ragbench.experiment.results import Results
+from ragbench.experiment.sampled import mean_over_samples, split_samples
 from ragbench.experiment.scoring import failures, passage_texts, with_failures
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
@@ -68,7 +69,7 @@ def judge_preferences(plan: Plan, results: Results, open_stage: OpenStage) -> No
             )
             continue
         found_pairs = choose_pairs(answers, judge, _baseline(results.systems, plan.baseline))
-        size = len(found_pairs) * len(plan.queries)
+        size = sum(len(plan.queries) * _samples(one, other) for one, other in found_pairs)
         with open_stage(f"judge pairs ({name})", size, "pairs") as stage:
             preferences, warnings = _prefer(plan, name, judge, found_pairs, stage.advance)
         results.preferences.append(preferences)
@@ -126,7 +127,7 @@ def _prefer(
         rows = [{"system": one.name, "other": other.name, **row} for row in judged.rows]
         judgements.append(replace(judged, rows=rows))
         for rubric, column in judged.columns.items():
-            compared[rubric].append(_compared(one, other, items, column))
+            compared[rubric].append(_compared(plan.queries, one, other, items, column))
     whole = _joined(judgements, name)
     systems = {answers.name for pair in pairs for answers in pair}
     baseline = pairs[0][1].name if _against_baseline(judge, len(systems)) else None
@@ -147,15 +148,40 @@ def _prefer(
     return preferences, warnings_on("pairs", name, judge, whole)
 
 
+def _samples(one: Answers, other: Answers) -> int:
+    """How often a query's answers are compared: each answer at least once."""
+    return max(one.samples, other.samples)
+
+
+def _meetings(one: Answers, other: Answers) -> list[tuple[Answers, Answers]]:
+    """Which sample of one meets which of the other; where there are fewer, they come again."""
+    mine, theirs = one.each(), other.each()
+    numbers = range(_samples(one, other))
+    return [(mine[n % len(mine)], theirs[n % len(theirs)]) for n in numbers]
+
+
 def _compared(
-    one: Answers, other: Answers, items: Sequence[Item], column: ScoreColumn
+    queries: Sequence[Query],
+    one: Answers,
+    other: Answers,
+    items: Sequence[Item],
+    column: ScoreColumn,
 ) -> ComparedPair:
-    """The outcomes of a pair; a query that one of the two failed on failed."""
-    column = with_failures(column, {**failures(other.outcomes), **failures(one.outcomes)})
-    known = zip(items, np.isfinite(column.values).tolist(), strict=True)
-    return ComparedPair(
-        one.name, other.name, column, sum(has and same_answers(item) for item, has in known)
-    )
+    """The outcomes of a pair: a query is won by whoever wins more of its meetings.
+
+    A meeting that one of the two has no answer to failed, and a query where all of them did.
+    """
+    meetings = _meetings(one, other)
+    columns, same = [], np.ones(len(queries), bool)
+    for number, part in enumerate(split_samples(column, len(meetings))):
+        mine, theirs = meetings[number]
+        part = with_failures(part, {**failures(theirs.outcomes), **failures(mine.outcomes)})
+        own = items[number * len(queries) : (number + 1) * len(queries)]
+        same &= np.isfinite(part.values) & [same_answers(item) for item in own]
+        columns.append(part)
+    found = mean_over_samples(columns)
+    decided = replace(found, values=0.5 + 0.5 * np.sign(found.values - 0.5))
+    return ComparedPair(one.name, other.name, decided, int(same.sum()))
 
 
 def _joined(judgements: Sequence[Judged], judge: str) -> Judged:
@@ -181,8 +207,10 @@ def _items(
             contexts=_of_both(mine, theirs),
             references=list(references.get(query.id, ())),
             query_id=query.id,
+            sample=sample,
         )
-        for query, mine, theirs in zip(queries, one.outcomes, other.outcomes, strict=True)
+        for sample, (first, second) in enumerate(_meetings(one, other))
+        for query, mine, theirs in zip(queries, first.outcomes, second.outcomes, strict=True)
     ]
 
 

@@ -6,6 +6,7 @@ The YAML names both: `statistics: {cluster: metadata.topic, slices: [query_lengt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -35,15 +36,33 @@ def cluster_labels(
     path = config.statistics.cluster
     if path is None:
         return None, []
-    values = _values(config, "cluster", path, queries)
-    lacking = values.count(None)
-    # a control character keeps the made labels apart from all that is read
-    labels = [
-        f"\0{query.id}" if value is None else value
-        for query, value in zip(queries, values, strict=True)
-    ]
+    metadata = {query.id: query.metadata for query in queries}
+    labels, lacking = clusters_by(path, metadata, file=config.path, record="statistics.cluster")
     text = f"{lacking} of {len(queries)} queries have no {path}; each is a cluster of its own"
     return labels, [text] if lacking else []
+
+
+def clusters_by(
+    path: str, metadata: Mapping[str, Mapping[str, Any]], *, file: object, record: str = ""
+) -> tuple[list[str], int]:
+    """Return the cluster of each query of a mapping, and how many lack the key.
+
+    Args:
+        path: `metadata.<key>`; a query that lacks it is a cluster of its own.
+        metadata: Query id -> its metadata.
+        file: What errors name.
+        record: The place in it.
+
+    Raises:
+        DataError: No query has the key, or its values are lists or mappings.
+    """
+    values = _values(path, list(metadata.values()), file, record)
+    # a control character keeps the made labels apart from all that is read
+    labels = [
+        f"\0{query}" if value is None else value
+        for query, value in zip(metadata, values, strict=True)
+    ]
+    return labels, values.count(None)
 
 
 def slicings(
@@ -72,28 +91,30 @@ def slicings(
 
 
 def _by_metadata(config: ExperimentConfig, field: str, queries: Sequence[Query]) -> Slicing:
-    labels = [value or _NONE for value in _values(config, "slices", field, queries)]
+    metadata = [query.metadata for query in queries]
+    values = _values(field, metadata, config.path, "statistics.slices")
+    labels = [value or _NONE for value in values]
     return Slicing(
         field, tuple(sorted(set(labels), key=lambda name: (name == _NONE, name))), labels
     )
 
 
 def _values(
-    config: ExperimentConfig, key: str, path: str, queries: Sequence[Query]
+    path: str, many: Sequence[Mapping[str, Any]], file: object, record: str
 ) -> list[str | None]:
     """Return what each query's metadata say, as text; None where they say nothing."""
-    found = [look_up(query.metadata, path) for query in queries]
+    found = [look_up(metadata, path) for metadata in many]
     bad = next((value for value in found if isinstance(value, (list, Mapping))), None)
     if bad is not None:
         kind = "a list" if isinstance(bad, list) else "a mapping"
         problem, allowed = f"{path} is {kind} in the queries", "text, numbers, true or false"
-        raise DataError(problem, file=config.path, record=f"statistics.{key}", allowed=allowed)
+        raise DataError(problem, file=file, record=record, allowed=allowed)
     if all(value is None for value in found):
-        keys = keys_of(query.metadata for query in queries)
+        keys = keys_of(many)
         raise DataError(
             f"no query has {path}",
-            file=config.path,
-            record=f"statistics.{key}",
+            file=file,
+            record=record,
             allowed=", ".join(keys) or f"{PREFIX}<key>, and the queries have no metadata",
             nearest=nearest(path, keys),
         )

@@ -11,6 +11,7 @@ from ragbench.experiment.generation import Answers
 from ragbench.experiment.items import Work
 from ragbench.experiment.judging import JudgeUse
 from ragbench.experiment.retrieval import Ranked
+from ragbench.score.base import ScoreColumn
 
 if TYPE_CHECKING:
     from ragbench.experiment.early_stopping import EarlyJudge
@@ -26,6 +27,8 @@ class Results:
     """Retriever -> its run."""
     answers: dict[str, Answers] = field(default_factory=dict)
     """System -> its answers."""
+    samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
+    """System -> score -> a column for each sample; systems that answer each query several times."""
     judgements: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """System -> the verdicts, a row each."""
     judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)

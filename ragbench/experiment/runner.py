@@ -13,7 +13,7 @@ from ragbench.comparison.paired import compare_systems
 from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.systems import Kind, Role, SystemScores
 from ragbench.config import load_config
-from ragbench.config.schema import DEFAULT_PASSAGES, BudgetLimits, Control, ExperimentConfig
+from ragbench.config.schema import BudgetLimits, Control, ExperimentConfig
 from ragbench.data.run_folder import check_output
 from ragbench.experiment.apps import retrieved_by
 from ragbench.experiment.calls import Outcome
@@ -44,6 +44,12 @@ from ragbench.experiment.ranking_scores import Gold, ScoredRanking
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
 from ragbench.experiment.retrieval import Ranked, ranked
+from ragbench.experiment.sampled import (
+    mean_over_samples,
+    sample_notes,
+    sample_warnings,
+    split_samples,
+)
 from ragbench.experiment.score_stages import Scores, column_parts
 from ragbench.experiment.scoring import judged_items, notes_on_answers
 from ragbench.experiment.session import run_in
@@ -54,6 +60,7 @@ from ragbench.experiment.variance import add_variance
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.retrieve.base import Combining
+from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.columns import Judged
 from ragbench.types import Prediction, Retrieved
 
@@ -180,6 +187,7 @@ class _Runner:
         for name in self.plan.given:
             given = self.plan.collection.given[name]
             self._score_answers(given_answers(name, self.plan.queries, given), None, None)
+        self.results.notes += sample_notes(self.results.answers.values())
         judge_preferences(self.plan, self.results, self.stages.timed)
         self.results.comparisons = self._compare()
         self.results.work = self.stages.work
@@ -205,7 +213,8 @@ class _Runner:
         items = judged_items(answers, self.plan.queries, self.plan.collection.answers)
         for name, judge in self.plan.judges.items():
             if judge.rubrics and not stops_early(judge):
-                self.scores.verdicts(f"judge {answers.name} ({name})", items, name, judge, rows)
+                title = f"judge {answers.name} ({name})"
+                self.scores.verdicts(title, items, name, judge, answers.rows(rows))
 
     def _judge_in_looks(self, apps: Mapping[str, list[Outcome[Prediction]]]) -> None:
         """Let the judges that may stop early look at all systems side by side."""
@@ -282,19 +291,15 @@ class _Runner:
         generator: str,
         rows: Sequence[int] | None = None,
     ) -> Answers:
-        contexts = passages_of(outcomes, self.plan.corpus, self._passages(generator))
+        contexts = passages_of(outcomes, self.plan.corpus, self.plan.passages(generator))
         system = f"{retriever}/{generator}"
-        return Answers(system, self.stages.generated(system, generator, contexts, outcomes, rows))
-
-    def _passages(self, generator: str) -> int:
-        component = self.plan.component("generator", generator)
-        return DEFAULT_PASSAGES if component is None else component.passages
+        return self.stages.generated(system, generator, contexts, outcomes, rows)
 
     def _controlled(
         self, control: Control, generator: str, rows: Sequence[int] | None = None
     ) -> Answers:
         """One generator over passages that no retriever found."""
-        plan, size = self.plan, self._passages(generator)
+        plan, size = self.plan, self.plan.passages(generator)
         baseline = plan.baseline if plan.baseline in plan.systems else plan.systems[0]
         found = passages_of(self.stages.retrieved(baseline, self.top_k), plan.corpus, size)
         order = self.stages.in_random_order(range(len(plan.queries)))
@@ -302,7 +307,7 @@ class _Runner:
             control, plan.queries, found, order, plan.qrels, plan.corpus, size
         )
         system = f"{control}/{generator}"
-        return Answers(system, self.stages.generated(system, generator, contexts, outcomes, rows))
+        return self.stages.generated(system, generator, contexts, outcomes, rows)
 
     def _run_app(self, answers: Answers, gold: Gold) -> None:
         """A whole app: its ranking and its answers are one system."""
@@ -322,8 +327,9 @@ class _Runner:
         plan, ranked_too = self.plan, ranking or ScoredRanking()
         columns = dict(ranked_too.columns)
         kinds: dict[str, Kind] = dict.fromkeys(columns, "retrieval")
-        for column in self.scores.of_answers(answers):
-            columns[column.name], kinds[column.name] = column, "generation"
+        samples: dict[str, list[ScoreColumn]] = {}
+        for found in self.scores.of_answers(answers):
+            samples[found[0].name], kinds[found[0].name] = found, "generation"
         self.results.notes += notes_on_answers(
             answers, plan.queries, plan.collection.answers, plan.metrics
         )
@@ -333,10 +339,15 @@ class _Runner:
             judged = self._judge(answers, judge_name, judge)
             for rubric, column in judged.columns.items():
                 name = plan.judge_score(rubric, judge_name)
-                columns[name], kinds[name] = replace(column, name=name), "judge"
+                samples[name] = split_samples(replace(column, name=name), answers.samples)
+                kinds[name] = "judge"
             rows = self.results.judgements.setdefault(answers.name, [])
             rows.extend({**row, "judge": judge_name} for row in judged.rows)
+        columns |= {name: mean_over_samples(found) for name, found in samples.items()}
         self.results.answers[answers.name] = answers
+        if answers.samples > 1:
+            self.results.samples[answers.name] = samples
+            self.results.warnings += sample_warnings(answers)
         self.results.systems.append(
             SystemScores(
                 answers.name, retriever, generator, columns, kinds, ranked_too.counts, role

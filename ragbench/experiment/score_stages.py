@@ -20,7 +20,7 @@ from ragbench.experiment.shelf import Shelf
 from ragbench.experiment.stages import Stages
 from ragbench.experiment.stored import read_column, read_verdict, write_column, write_verdict
 from ragbench.llm import Budget
-from ragbench.score.base import Look, ScoreColumn
+from ragbench.score.base import Advance, Look, ScoreColumn
 from ragbench.score.judge.apply import judge_all
 from ragbench.score.judge.base import AskingJudge, Item
 from ragbench.score.judge.columns import Judged, collect_verdicts
@@ -78,31 +78,54 @@ class Scores:
             scored.warnings += [w for w in kept["warnings"] if w not in scored.warnings]
         return scored
 
-    def of_answers(self, answers: Answers) -> list[ScoreColumn]:
-        """Score a system's answers by every metric of the plan."""
-        plan, references = self.plan, self.plan.collection.answers
+    def of_answers(self, answers: Answers) -> list[list[ScoreColumn]]:
+        """Score a system's answers by every metric of the plan, each sample by itself.
+
+        Returns:
+            Per metric its columns, one for each sample.
+        """
+        plan = self.plan
         if not plan.metrics:
             return []
-        texts = [o.value.answer if o.value is not None else None for o in answers.outcomes]
-        gold = [references.get(query.id, ()) for query in plan.queries]
-        shelf = self._shelf("score", answers.name, [_texts_parts(texts, gold)])
-        keys = [_metric_key(metric) for metric in plan.metrics]
-        missing = [m for m, key in zip(plan.metrics, keys, strict=True) if key not in shelf]
+        samples = [(each, self._texts_shelf(each)) for each in answers.each()]
+        keys = [(_metric_key(metric), metric) for metric in plan.metrics]
+        missing = [[m for key, m in keys if key not in shelf] for _, shelf in samples]
+        n_missing, n_all = sum(map(len, missing)), len(plan.metrics) * len(samples)
         title = f"score {answers.name}"
         if answers.name in plan.apps:  # whose ranking is scored as well
             title += " (answers)"
-        self.stages.work[title] = Work(len(keys), len(keys) - len(missing))
-        if missing and self.stages.dry:
+        self.stages.work[title] = Work(n_all, n_all - n_missing)
+        if n_missing and self.stages.dry:
             return []
-        if missing:
-            scorer = self._scorer(tuple(missing))
-            with self.stages.timed(title, scorer.steps(len(texts)), "scores") as stage:
-                found = score_answers(answers, plan.queries, references, scorer, stage.advance)
-            for metric, column in zip(missing, found, strict=True):
-                shelf.put(_metric_key(metric), self._column(column))
-        columns = [read_column(shelf.get(key)) for key in keys]
+        if n_missing:
+            n = len(plan.queries)
+            size = sum(self._scorer(tuple(metrics)).steps(n) for metrics in missing if metrics)
+            with self.stages.timed(title, size, "scores") as stage:
+                for (each, shelf), metrics in zip(samples, missing, strict=True):
+                    self._score_texts(each, shelf, metrics, stage.advance)
+        found = [self._columns_of(each, shelf) for each, shelf in samples]
+        return [list(columns) for columns in zip(*found, strict=True)]
+
+    def _texts_shelf(self, answers: Answers) -> Shelf:
+        """The scores of these texts, whichever system wrote them."""
+        texts = [o.value.answer if o.value is not None else None for o in answers.outcomes]
+        gold = [self.plan.collection.answers.get(query.id, ()) for query in self.plan.queries]
+        return self._shelf("score", answers.name, [_texts_parts(texts, gold)])
+
+    def _score_texts(
+        self, answers: Answers, shelf: Shelf, metrics: Sequence[Metric], advance: Advance
+    ) -> None:
+        if not metrics:
+            return
+        plan, scorer = self.plan, self._scorer(tuple(metrics))
+        found = score_answers(answers, plan.queries, plan.collection.answers, scorer, advance)
+        for metric, column in zip(metrics, found, strict=True):
+            shelf.put(_metric_key(metric), self._column(column))
+
+    def _columns_of(self, answers: Answers, shelf: Shelf) -> list[ScoreColumn]:
+        columns = [read_column(shelf.get(_metric_key(metric))) for metric in self.plan.metrics]
         # causes are those of this system, whoever scored the same texts before
-        named = [replace(c, name=m.name) for c, m in zip(columns, plan.metrics, strict=True)]
+        named = [replace(c, name=m.name) for c, m in zip(columns, self.plan.metrics, strict=True)]
         return [with_failures_of(answers, column) for column in named]
 
     def _scorer(self, metrics: tuple[Metric, ...]) -> TextScorer:
@@ -160,7 +183,8 @@ class Scores:
             )
             for rubric in judge.rubrics
         }
-        keys = [_item_key(item) for item in items]
+        # where the judge's noise is measured, equal answers must not share it
+        keys = [_item_key(item, item.sample if judge.samples > 1 else 0) for item in items]
         found = [self._stored(shelves, key) for key in keys]
         stored = sum(len(verdicts) for verdicts in found)
         self.stages.work.setdefault(title, Work(len(items) * len(judge.rubrics), stored))
@@ -178,7 +202,11 @@ class Scores:
             if not todo:
                 continue
             size = sum(len(group) for _, group in todo)
-            with self.stages.timed(title, size) as stage, self.stages.asking(again=asked_again):
+            unit = "answers" if items[-1].sample else "queries"
+            with (
+                self.stages.timed(title, size, unit) as stage,
+                self.stages.asking(again=asked_again),
+            ):
                 for rubrics, group in todo:
                     order = self._in_random_order(group, items)
                     for block in self._blocks(order, judge):
@@ -361,8 +389,8 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     )
 
 
-def _item_key(item: Item) -> str:
-    """The hash of all that a judge sees of an item."""
+def _item_key(item: Item, sample: int) -> str:
+    """The hash of all that a judge sees of an item, and of which sample of its noise it is."""
     parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
     more = (item.queries, item.guidelines, item.other)
-    return fingerprint_json([*parts, *more], KEY_DIGITS)
+    return fingerprint_json([*parts, *more, *([sample] if sample else [])], KEY_DIGITS)

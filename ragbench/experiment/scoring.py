@@ -101,8 +101,10 @@ def judged_items(
             references=list(references.get(query.id, ())),
             query_id=query.id,
             queries=None if outcome.value is None else outcome.value.queries or None,
+            sample=sample,
         )
-        for query, outcome in zip(queries, answers.outcomes, strict=True)
+        for sample, each in enumerate(answers.each())
+        for query, outcome in zip(queries, each.outcomes, strict=True)
     ]
 
 

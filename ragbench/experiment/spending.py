@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragbench.config.schema import BudgetLimits
@@ -34,11 +34,11 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] 
     for system, rows in results.judgements.items():
         for judge in plan.judges:
             own = [row for row in rows if row["judge"] == judge and row["cause"] != _STOPPED]
-            left = len({row["query_id"] for row in own if row["cause"] == _OVER})
+            left = len({_answer(row) for row in own if row["cause"] == _OVER})
             if left:
                 missing[f"judge {system} ({judge})"] = left
                 done = [Usage(**row["usage"]) for row in own if row["cause"] != _OVER]
-                finished = len({row["query_id"] for row in own if row["cause"] != _OVER})
+                finished = len({_answer(row) for row in own if row["cause"] != _OVER})
                 costs.append(scale_usage(done, left, finished))
     if results.filled is not None and (left := results.filled.counts["failed"].get(_OVER, 0)):
         missing["judge passages"] = left
@@ -65,6 +65,11 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] 
         "missing": missing,
         "to_finish": total_cost(costs) if missing else {"usd": 0.0, "tokens": 0},
     }
+
+
+def _answer(row: Mapping[str, Any]) -> tuple[str, int]:
+    """What a verdict is on: an answer to a query, one of several."""
+    return row["query_id"], row.get("sample", 0)
 
 
 def budget_warning(spending: dict[str, Any]) -> str:

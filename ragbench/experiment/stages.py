@@ -10,7 +10,7 @@ from ragbench.errors import AdapterError, RagbenchError
 from ragbench.experiment.apps import ask_app
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.components import calls_of
-from ragbench.experiment.generation import document_of, generate
+from ragbench.experiment.generation import Answers, document_of, generate
 from ragbench.experiment.items import Items, Keep
 from ragbench.experiment.keys import (
     STAGE_VERSIONS,
@@ -18,6 +18,7 @@ from ragbench.experiment.keys import (
     hits_key,
     passages_key,
     query_key,
+    sample_key,
 )
 from ragbench.experiment.plan import Noun, Plan
 from ragbench.experiment.retrieval import retrieve
@@ -68,10 +69,12 @@ class Stages(Items):
     def in_random_order(self, rows: Sequence[int]) -> list[int]:
         """Return rows in an order that depends on the seed and the ids alone.
 
+        Rows of several samples, as `Answers` has them, stay together where they are of one query.
+
         Whatever stops a run, what is done by then is a random sample, the same for each system.
         """
         seed, queries = self.plan.config.seed, self.plan.queries
-        return sorted(rows, key=lambda row: order_key(seed, queries[row].id))
+        return sorted(rows, key=lambda row: order_key(seed, queries[row % len(queries)].id))
 
     def _retrieve(self, name: str, top_k: int) -> list[Outcome[Retrieved]]:
         plan, retriever = self.plan, self.plan.retrievers[name]
@@ -199,47 +202,55 @@ class Stages(Items):
         passages: Sequence[list[Document] | None],
         retrieved: Sequence[Outcome[Retrieved]],
         rows: Collection[int] | None = None,
-    ) -> list[Outcome[Prediction]]:
-        """Return what a generator answers, one outcome per query.
+    ) -> Answers:
+        """Return what a generator answers to every query, as often as it is asked.
 
         Args:
             system: The pair's name.
             generator: The generator's name.
             passages: What it gets; None for a query whose retrieval failed.
             retrieved: The outcomes of retrieval, for the cause of such a failure.
-            rows: Only these are asked; the others are pending where nothing is stored.
+            rows: Only these queries are asked; others are pending where nothing is stored.
         """
-        plan = self.plan
-        keys = [
+        plan, n, samples = self.plan, len(self.plan.queries), self.plan.samples(generator)
+        of_first = [
             _key_of(outcome) if documents is None else passages_key(query, documents)
             for query, documents, outcome in zip(plan.queries, passages, retrieved, strict=True)
+        ]
+        keys = [
+            None if key is None else sample_key(key, sample)
+            for sample in range(samples)
+            for key in of_first
         ]
         key = self._component_key("generator", generator, stage=STAGE_VERSIONS["generate"])
         title = f"generate {system}"
 
         def make(missing: Sequence[int], keep: Keep[Outcome[Prediction]]) -> None:
-            rows = self.in_random_order(missing)
-            with self.timed(title, len(rows)) as stage:
+            order = self.in_random_order(missing)
+            with self.timed(title, len(order), "queries" if samples == 1 else "answers") as stage:
 
                 def take(number: int, outcome: Outcome[Prediction]) -> None:
-                    keep(rows[number], outcome)
+                    keep(order[number], outcome)
                     stage.advance(1)
 
                 generate(
                     plan.generators[generator],
-                    [plan.queries[row] for row in rows],
-                    [passages[row] for row in rows],
-                    [retrieved[row] for row in rows],
+                    [plan.queries[row % n] for row in order],
+                    [passages[row % n] for row in order],
+                    [retrieved[row % n] for row in order],
                     self._calls("generator", generator),
                     take,
+                    [row // n for row in order],
                 )
 
         shelf = self.shelves.shelf("generate", generator, key)
-        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, rows)
-        return [
+        chosen = None if rows is None else {r + s * n for r in rows for s in range(samples)}
+        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, chosen)
+        outcomes = [
             Outcome(None, asked.cause, asked.detail) if key is None else outcome or PENDING
-            for key, asked, outcome in zip(keys, retrieved, found, strict=True)
+            for key, asked, outcome in zip(keys, [*retrieved] * samples, found, strict=True)
         ]
+        return Answers(system, outcomes, samples)
 
     def answered(self, name: str, rows: Collection[int] | None = None) -> list[Outcome[Prediction]]:
         """Return what a whole app answers, one outcome per query.

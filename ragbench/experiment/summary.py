@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,15 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.data.run_folder import (
     SUMMARY_SCHEMA,
 )
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.costs import outcomes_of
 from ragbench.experiment.fill import Filled
 from ragbench.experiment.fill_plan import PlannedFill
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.results import Results
+from ragbench.experiment.sampled import answers_facts, failed_answers
 from ragbench.experiment.spending import budget_warning
 from ragbench.secrets import redact
-from ragbench.types import Prediction
+from ragbench.types import Cause, Prediction
 
 
 def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
@@ -43,6 +44,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         for failed, n in [
             *((score.failed, score.n) for score in of_systems),
             *((pair["failed"], pair["n"]) for pair in of_pairs),
+            *_answers_of(results),
             *((each.counts["failed"], each.counts["model"]) for each in filter(None, [filled])),
         ]
     )
@@ -77,6 +79,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
         "seed": plan.config.seed,
         "confidence": confidence,
         "baseline": plan.baseline,
+        **({"cluster": plan.config.statistics.cluster} if plan.clusters is not None else {}),
         "judges": {
             name: {"type": judge.type, "model": judge.judge.model, "label": judge.judge.label}
             for name, judge in plan.asked_judges.items()
@@ -102,6 +105,14 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
     }
 
 
+def _answers_of(results: Results) -> Iterator[tuple[Mapping[str, int], int]]:
+    """Failed and scored answers where queries have several: a query hides those that failed."""
+    for scores in results.samples.values():
+        for columns in scores.values():
+            scored = sum(int((column.causes == Cause.SCORED).sum()) for column in columns)
+            yield failed_answers(columns), scored
+
+
 def _failed_share(causes: Mapping[str, int], n: int) -> float:
     failed = sum(causes.values())
     return failed / (failed + n) if failed else 0.0
@@ -119,12 +130,9 @@ def _dataset_name(plan: Plan) -> str:
 def _system(
     plan: Plan, results: Results, system: SystemScores, summaries: Mapping[str, ScoreSummary]
 ) -> dict[str, Any]:
-    answers = results.answers.get(system.name)
-    ranking = results.rankings.get(system.name)
     uses = results.judge_uses.get(system.name, {})
-    outcomes: Sequence[Outcome[Any]] = (
-        answers.outcomes if answers is not None else ranking.outcomes if ranking is not None else []
-    )
+    answers, samples = results.answers.get(system.name), results.samples.get(system.name)
+    outcomes = outcomes_of(results, system.name)
     usage = [o.value.usage for o in outcomes if isinstance(o.value, Prediction)]
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
     return {
@@ -141,6 +149,7 @@ def _system(
             for name, score in summaries.items()
         },
         **({"counts": dict(system.counts)} if system.counts else {}),
+        **({"answers": answers_facts(answers, samples)} if answers and samples else {}),
         "latency_ms": _latency(latencies),
         "queries_per_second": _throughput(latencies, _concurrency(plan, system)),
         "tokens": {

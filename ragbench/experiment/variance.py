@@ -1,9 +1,10 @@
-"""Where the noise of a judged difference comes from, and the cheapest way to less of it."""
+"""Where the noise of a difference comes from, and the cheapest way to less of it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from ragbench.comparison.summary import finite
 from ragbench.experiment.plan import Plan
 from ragbench.experiment.results import Results
 from ragbench.experiment.spending import total_cost
+from ragbench.score.base import ScoreColumn
+from ragbench.score.judge.base import AskingJudge
 from ragbench.stats import VarianceSplit, cheapest_design, split_variance
 from ragbench.types import FloatArray, Usage
 
@@ -20,68 +23,106 @@ _NARROWER = 2
 """The advice is for an interval that many times as narrow."""
 
 
-def add_variance(comparisons: Mapping[str, Any], plan: Plan, results: Results) -> dict[str, Any]:
-    """Add to the comparisons by a judge with `samples` what their variance is made of.
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the repeats of a score come from."""
 
-    Each comparison gets `variance`: its components by source, those that one run cannot tell apart
-    together, and the cheapest design whose interval is half as wide. A note says the same.
+    score: str
+    """Its name."""
+    judge: str | None = None
+    """Who gives it; None for a metric, which has no noise of its own."""
+    rubric: str = ""
+    """What the judge is asked."""
+    judgements: int = 1
+    """How often the judge is asked of each answer."""
+    noisy: bool = False
+    """Whether the judge asks models, which may say something else another time."""
+
+
+def add_variance(comparisons: Mapping[str, Any], plan: Plan, results: Results) -> dict[str, Any]:
+    """Add to comparisons with repeats what their variance is made of.
+
+    Repeats are the `samples` of generators and of judges. Each comparison of systems that have
+    some gets `variance`: its components by source, those that one run cannot tell apart together,
+    and the cheapest design whose interval is half as wide. A note says the same.
 
     Args:
         comparisons: The mapping of `comparisons.json`.
         plan: The run.
-        results: Its verdicts, and its notes, which grow.
+        results: Its scores and verdicts, and its notes, which grow.
 
     References:
         Searle, Casella and McCulloch (1992), Variance components, 3.6.
     """
-    sampled = _sampled(plan)
+    sources = _sources(plan, results)
+    first = next((source for source in sources.values() if source.judge is None), None)
     measures = []
     for family in comparisons["measures"]:
-        made = []
+        source, made = sources.get(family["measure"]), []
         for comparison in family["comparisons"]:
-            split = None
-            if family["measure"] in sampled:
-                split = _split(comparison, *sampled[family["measure"]], plan, results)
-            if split is None or not split.components[0].variance >= 0:
+            split = None if source is None else _split(comparison, source, plan, results)
+            if source is None or split is None or not split.components[0].variance >= 0:
                 made.append(comparison)
                 continue
-            variance = _described(
-                split, *_prices(comparison, sampled[family["measure"]][0], results)
-            )
-            results.notes.append(_note(family["measure"], comparison, variance))
+            variance = _described(split, source, *_prices(comparison, source, results))
+            # one metric is enough to tell who is noisy; the others are in the file
+            if source.judge is not None or source == first:
+                results.notes.append(_note(family["measure"], comparison, variance))
             made.append({**comparison, "variance": variance})
         measures.append({**family, "comparisons": made})
     return {**comparisons, "measures": measures}
 
 
-def _sampled(plan: Plan) -> dict[str, tuple[str, str]]:
-    """Score -> judge and rubric, where the judge was asked several times."""
-    return {
-        plan.judge_score(rubric.name, name): (name, rubric.name)
-        for name, judge in plan.judges.items()
-        if judge.block is not None
-        # the verdict of a jury has a score per model, and these are no repeats
-        and "+" not in judge.judge.model
-        and int(judge.block.options.get("samples") or 1) > 1
-        for rubric in judge.rubrics
+def _sources(plan: Plan, results: Results) -> dict[str, _Source]:
+    """Score -> where its repeats come from, for scores that are means over queries."""
+    columns = {name: c for s in results.systems for name, c in s.columns.items()}
+    found = {
+        name: _Source(name)
+        for system in results.systems
+        for name, kind in system.kinds.items()
+        if kind == "generation" and columns[name].aggregate == "mean"
     }
+    for name, judge in plan.judges.items():
+        # the verdict of a jury has a score per model, and these are no repeats
+        judgements = 1 if "+" in judge.judge.model else judge.samples
+        noisy = isinstance(judge.judge, AskingJudge)
+        for rubric in judge.rubrics:
+            score = plan.judge_score(rubric.name, name)
+            found[score] = _Source(score, name, rubric.name, judgements, noisy)
+    return found
 
 
 def _split(
-    comparison: Mapping[str, Any], judge: str, rubric: str, plan: Plan, results: Results
+    comparison: Mapping[str, Any], source: _Source, plan: Plan, results: Results
 ) -> VarianceSplit | None:
-    options = getattr(plan.judges[judge].block, "options", {})
-    n_samples = int(options["samples"])
-    tables = []
-    for system in (comparison["system"], comparison["baseline"]):
-        rows = {
-            row["query_id"]: _runs(row["samples"], n_samples)
-            for row in results.judgements[system]
-            if row["judge"] == judge and row["rubric"] == rubric
-        }
-        tables.append(np.array([rows[query.id] for query in plan.queries]))
+    """None where neither the generators of both systems nor the judge were asked again."""
+    names = (comparison["system"], comparison["baseline"])
+    # of what only one of the two has more, a difference has no more repeats
+    generations = min(results.answers[name].samples for name in names)
+    if generations * source.judgements == 1:
+        return None
+    tables = [_runs_of(name, source, plan, results)[:, :generations] for name in names]
     differences: FloatArray = tables[0] - tables[1]
-    return split_variance(differences[:, np.newaxis, :])
+    return split_variance(differences)
+
+
+def _runs_of(system: str, source: _Source, plan: Plan, results: Results) -> FloatArray:
+    """The scores of one system: queries x generator runs x judge runs."""
+    if source.judgements == 1:
+        found = results.samples.get(system, {}).get(source.score)
+        columns = found or [_column(system, source.score, results)]
+        return np.stack([column.values for column in columns], axis=1)[:, :, np.newaxis]
+    rows = {
+        (row["query_id"], row.get("sample", 0)): _runs(row["samples"], source.judgements)
+        for row in results.judgements[system]
+        if row["judge"] == source.judge and row["rubric"] == source.rubric
+    }
+    samples = range(results.answers[system].samples)
+    return np.array([[rows[query.id, sample] for sample in samples] for query in plan.queries])
+
+
+def _column(system: str, score: str, results: Results) -> ScoreColumn:
+    return next(s for s in results.systems if s.name == system).columns[score]
 
 
 def _runs(samples: Sequence[float | None], n_samples: int) -> list[float]:
@@ -92,23 +133,25 @@ def _runs(samples: Sequence[float | None], n_samples: int) -> list[float]:
 
 
 def _prices(
-    comparison: Mapping[str, Any], judge: str, results: Results
+    comparison: Mapping[str, Any], source: _Source, results: Results
 ) -> tuple[float, float, str]:
-    """Of the answers of both systems to a query, of judging them once, and the unit."""
+    """Of one answer of both systems to a query, of judging them once, and the unit."""
     pair = (comparison["system"], comparison["baseline"])
-    runs = [verdict for name in pair for verdict in results.judgements[name]]
-    judged = [r for r in runs if r["judge"] == judge and any(s is not None for s in r["samples"])]
     answers = [o.value for name in pair for o in results.answers[name].outcomes]
-    judging = total_cost(Usage(**r["usage"]) for r in judged)["usd"]
     generating = total_cost(answer.usage for answer in answers if answer is not None)["usd"]
+    if source.judge is None:
+        return (2 * generating / len(answers), 0.0, "usd") if generating else (1.0, 0.0, "calls")
+    verdicts = [verdict for name in pair for verdict in results.judgements[name]]
+    judged = [r for r in verdicts if r["judge"] == source.judge and r["score"] is not None]
+    judging = total_cost(Usage(**r["usage"]) for r in judged)["usd"]
     if judging is None or generating is None or not judging:
         return 1.0, 1.0, "calls"
-    n_runs = sum(len(r["samples"]) for r in judged) / len({r["rubric"] for r in judged})
+    n_runs = source.judgements * len(judged) / len({r["rubric"] for r in judged})
     return 2 * generating / len(answers), 2 * judging / n_runs, "usd"
 
 
 def _described(
-    split: VarianceSplit, generation: float, judgement: float, unit: str
+    split: VarianceSplit, source: _Source, generation: float, judgement: float, unit: str
 ) -> dict[str, Any]:
     error = split.standard_error(split.queries, split.generations, split.judgements)
     design = None
@@ -119,23 +162,22 @@ def _described(
             generation_cost=generation,
             judgement_cost=judgement,
         )
+    components = []
+    for part in split.components:
+        levels = [level for level in part.levels if level != "judge" or source.noisy]
+        facts = {"sources": levels, "variance": finite(part.variance), "df": part.df}
+        components.append({**facts, "confounded": len(levels) > 1})
     return {
-        "components": [
-            {
-                "sources": list(part.levels),
-                "variance": finite(part.variance),
-                "df": part.df,
-                "confounded": part.confounded,
-            }
-            for part in split.components
-        ],
+        "components": components,
         "queries": split.queries,
+        **({"generations": split.generations} if split.generations > 1 else {}),
         "judgements": split.judgements,
         "standard_error": finite(error),
         "cheapest_half_as_wide": None
         if design is None
         else {
             "queries": design.queries,
+            **({"generations": design.generations} if split.generations > 1 else {}),
             "judgements": design.judgements,
             "cost": design.cost,
             "unit": unit,
@@ -159,9 +201,16 @@ def _note(measure: str, comparison: Mapping[str, Any], variance: Mapping[str, An
     design = variance["cheapest_half_as_wide"]
     if design is None:
         return text
-    times = design["judgements"]
+    # what the run cannot tell apart is not asked for
+    words = (("generations", "answered"), ("judgements", "judged"))
+    known = [(key, word) for key, word in words if variance.get(key, 1) > 1]
+    wanted = " and ".join(f"{word} {_times(design[key])}" for key, word in known)
+    now = " and ".join(_times(variance[key]) for key, _ in known)
     return (
         f"{text}; an interval half as wide is cheapest with {design['queries']} queries, each "
-        f"judged {times} {'time' if times == 1 else 'times'} (now {variance['queries']}, "
-        f"{variance['judgements']} times)"
+        f"{wanted} (now {variance['queries']}, {now})"
     )
+
+
+def _times(n: int) -> str:
+    return f"{n} {'time' if n == 1 else 'times'}"

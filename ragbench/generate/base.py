@@ -34,6 +34,21 @@ class QueryGenerator(Protocol):
 
 
 @runtime_checkable
+class SamplingGenerator(Protocol):
+    """A generator that must know which of several answers to a query it gives (`samples: n`).
+
+    One without `generate_sample` is called again with the same arguments. Any generator may have
+    `check_samples(samples)`, which raises an `OptionError` where it has not as many to give.
+    """
+
+    def generate_sample(
+        self, query: Query, contexts: Sequence[Document], sample: int
+    ) -> Prediction:
+        """Return one of the answers to a query; `sample` counts them from 0."""
+        ...
+
+
+@runtime_checkable
 class AskingGenerator(Protocol):
     """A generator that asks models for replies, which can be kept; the names of `AskingJudge`.
 

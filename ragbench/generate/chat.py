@@ -22,7 +22,7 @@ from ragbench.llm import (
 )
 from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
-from ragbench.types import Cause, Document, Prediction, Usage
+from ragbench.types import Cause, Document, Prediction, Query, Usage
 
 PromptOption = Annotated[
     str,
@@ -96,8 +96,17 @@ class ChatGenerator(Connected):
         Raises:
             ChatFailure: There is no answer; with its cause, `refused` where the model refuses.
         """
+        return self._answered(question, contexts, 0)
+
+    def generate_sample(
+        self, query: Query, contexts: Sequence[Document], sample: int
+    ) -> Prediction:
+        """Answer once more: in a call of its own, with the next seed where there is one."""
+        return self._answered(query.text, contexts, sample)
+
+    def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
         passages = fit(contexts, self._context_tokens)
-        reply = self.engine.ask(self._asking(question, passages))
+        reply = self.engine.ask(replace(self._asking(question, passages), sample=sample))
         if reply.refused:
             said = reply.refusal or f"finish reason {reply.finish_reason}"
             raise ChatFailure(Cause.REFUSED, said, replies=(reply,))

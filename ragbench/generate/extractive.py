@@ -55,6 +55,16 @@ class Extractive:
         self.sentences, self.language = sentences, language
         self._analyze = Analyzer.for_language(language)
 
+    def check_samples(self, samples: int) -> None:
+        """Refuse to be asked again, since the same passages give the same answer.
+
+        Raises:
+            OptionError: samples is above 1.
+        """
+        if samples > 1:
+            allowed = "1: the same passages give the same answer"
+            raise OptionError("extractive", "samples", samples, allowed)
+
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
         """Return the best sentences of the passages, in their order there."""
         pool = self._split(contexts)

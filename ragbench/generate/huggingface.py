@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from ragbench.embed.base import Device
 from ragbench.embed.checkpoint import find_checkpoint, need_packages
+from ragbench.errors import OptionError
 from ragbench.generate.chat import ContextTokens, PromptOption, Stop, System
 from ragbench.generate.local_model import LocalModel
 from ragbench.generate.passages import fit
@@ -14,7 +15,7 @@ from ragbench.generate.prompt import load_prompt
 from ragbench.llm import ChatFailure, Message
 from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
-from ragbench.types import Cause, Document, Prediction, Usage
+from ragbench.types import Cause, Document, Prediction, Query, Usage
 
 
 class HuggingfaceGenerator:
@@ -83,6 +84,25 @@ class HuggingfaceGenerator:
         Raises:
             ChatFailure: The question alone is longer than what the model can read.
         """
+        return self._answered(question, contexts, 0)
+
+    def check_samples(self, samples: int) -> None:
+        """Refuse to be asked again where the likeliest answer is the only one.
+
+        Raises:
+            OptionError: samples is above 1, and the temperature 0.
+        """
+        if samples > 1 and not self._options["temperature"]:
+            allowed = "1 at temperature 0, where all answers are the same; or a temperature above 0"
+            raise OptionError("huggingface", "samples", samples, allowed)
+
+    def generate_sample(
+        self, query: Query, contexts: Sequence[Document], sample: int
+    ) -> Prediction:
+        """Answer once more, with the next seed."""
+        return self._answered(query.text, contexts, sample)
+
+    def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
         self.check()
         max_tokens = int(self._options["max_tokens"])
         budget = self._budget(question, contexts, max_tokens)
@@ -96,7 +116,8 @@ class HuggingfaceGenerator:
         if len(tokens) > room:
             detail = f"the question takes {len(tokens)} tokens, the model has room for {room}"
             raise ChatFailure(Cause.ERROR, detail)
-        text, n_new = self._model.continued(tokens, stop=self._stop, **self._options)
+        options = {**self._options, "seed": self._options["seed"] + sample}
+        text, n_new = self._model.continued(tokens, stop=self._stop, **options)
         return Prediction(text, passages, Usage(len(tokens), n_new, 0.0))
 
     def _budget(self, question: str, contexts: Sequence[Document], max_tokens: int) -> int | None:

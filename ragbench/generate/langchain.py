@@ -112,8 +112,11 @@ class LangchainGenerator(ChatGenerator):
             ChatFailure: The model has no answer.
             AdapterError: What the chain returns is none.
         """
+        return self._answered(question, contexts, 0)
+
+    def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
         if self._chain is None:
-            return super().generate(question, contexts)
+            return super()._answered(question, contexts, sample)
         return self._chain.ask(question, passage_values(contexts))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from ragbench.data.predictions import read_predictions
+from ragbench.data.predictions import read_samples
+from ragbench.errors import OptionError
 from ragbench.generate.base import MissingPrediction
 from ragbench.registry import Option
 from ragbench.types import Document, Prediction, Query
@@ -17,7 +18,8 @@ class Predictions:
 
     Where the file has `contexts`, those are what the answers are judged against; otherwise the
     passages of the retriever that it is paired with. A query that the file lacks has no answer,
-    which is counted apart from failures.
+    which is counted apart from failures. A file with several answers to a query numbers them from 0
+    in the column `sample`, and `samples` says how many there are.
     """
 
     def __init__(
@@ -25,9 +27,19 @@ class Predictions:
         *,
         path: Annotated[Path, Option("The file with the answers.", refers_to="path")],
     ) -> None:
-        self._predictions = read_predictions(path)
-        self.query_ids = frozenset(self._predictions)
+        self._samples = read_samples(path)
+        self.query_ids = frozenset(key for sample in self._samples for key in sample)
         """The queries that the file has, by id or by the text of the question."""
+
+    def check_samples(self, samples: int) -> None:
+        """Refuse to leave answers out, or to give one twice.
+
+        Raises:
+            OptionError: The file has more or fewer answers to a query.
+        """
+        if samples != (known := len(self._samples)):
+            allowed = f"{known}, the answers to a query in the file"
+            raise OptionError("predictions", "samples", samples, allowed)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction:
         """Return the stored answer to a query.
@@ -35,7 +47,18 @@ class Predictions:
         Raises:
             MissingPrediction: The file has none.
         """
-        found = self._predictions.get(query.id) or self._predictions.get(query.text)
+        return self.generate_sample(query, contexts, 0)
+
+    def generate_sample(
+        self, query: Query, contexts: Sequence[Document], sample: int
+    ) -> Prediction:
+        """Return one of the stored answers to a query.
+
+        Raises:
+            MissingPrediction: The file has none with this number.
+        """
+        stored = self._samples[sample]
+        found = stored.get(query.id) or stored.get(query.text)
         if found is None or found.answer is None:
             raise MissingPrediction(query.id)
         return Prediction(found.answer, found.contexts)

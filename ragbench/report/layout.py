@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.report.base import Cost, Gate, Layout, Section
 from ragbench.report.digits import MISSING, counted, printable, significant
 from ragbench.report.headline import headline
-from ragbench.report.legend import legend
+from ragbench.report.legend import answered_again, legend
 from ragbench.report.preferences import lay_out_preferences
 from ragbench.report.section import Group, build_section, find_baselines
 from ragbench.report.slices import build_slices
@@ -54,7 +54,9 @@ def lay_out(summary: Json, comparisons: Json) -> Layout:
         sections=tuple(sections),
         slices=build_slices(comparisons),
         preferences=tuple(preferences),
-        legend=tuple(legend(sections, {**_confidence(summary), **comparisons})),
+        legend=tuple(
+            legend(sections, {**_confidence(summary), **comparisons}, answered_again(summary))
+        ),
         notes=_lines(dataset.get("notes"), summary.get("notes")),
         warnings=_lines(incomplete, summary.get("warnings")),
         costs=tuple(_costs(summary["systems"])),

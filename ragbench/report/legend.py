@@ -22,12 +22,21 @@ _TESTS = {
 }
 
 
-def legend(sections: Sequence[Section], comparisons: Json) -> list[tuple[str, str]]:
+def answered_again(summary: Json) -> bool:
+    """Tell whether generators answered each query of a run several times."""
+    systems = summary.get("systems") or ()
+    return any((system.get("answers") or {}).get("per_query", 1) > 1 for system in systems)
+
+
+def legend(
+    sections: Sequence[Section], comparisons: Json, several_answers: bool = False
+) -> list[tuple[str, str]]:
     """Explain the signs that occur in the sections.
 
     Args:
         sections: What is on the page.
         comparisons: comparisons.json, for the names of the tests.
+        several_answers: Whether scores are means over several answers to each query.
 
     Returns:
         Pairs of a sign and its meaning, one line each.
@@ -38,8 +47,9 @@ def legend(sections: Sequence[Section], comparisons: Json) -> list[tuple[str, st
     marks, outcomes = {cell.mark for cell in cells}, {cell.outcome for cell in differences}
     explained = []
     if any(cell.interval for cell in cells):
-        text = f"{confidence} interval of the mean: what another sample of such queries would "
-        text += "give; it does not cover another corpus, model or judge"
+        text = f"{confidence} interval of the mean: what another sample of such queries"
+        text += ", and other answers to them, would give" if several_answers else " would give"
+        text += "; it does not cover another corpus, model or judge"
         explained.append(("[low, high]", text))
     if "best" in marks:
         explained.append((SIGNS["best"], "best value of the measure"))

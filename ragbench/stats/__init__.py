@@ -3,13 +3,12 @@
 Nothing here knows a system, a measure or a file, opens anything or keeps state. One mean:
 `mean_interval`. Two systems: `paired_differences`, `difference_interval`, `effect_size`,
 `randomization_p_values`, `t_test_p_values`, `wilcoxon_p_values`, `mcnemar_p_values`; queries that
-belong together: `cluster_sums`. A family of comparisons: `holm_p_values`,
-`benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Pairs that were compared:
-`bradley_terry_strengths`. Planning:
-`minimum_detectable_difference`, `queries_needed`, `split_variance`, `cheapest_design`. Looking
-early: `look_sizes`, `spending_bounds`, `interim_interval`, `betting_interval`. Raters:
-`cohen_kappa`, `krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct
-a judge's mean by `ppi_mean`.
+belong together: `cluster_sums`; what queries cost: `increase_interval`. A family of comparisons:
+`holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Pairs that were
+compared: `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
+`split_variance`, `cheapest_design`. Looking early: `look_sizes`, `spending_bounds`,
+`interim_interval`, `betting_interval`. Raters: `cohen_kappa`, `krippendorff_alpha`, `spearman`,
+`kendall_tau_b`, `roc_auc`; their labels correct a judge's mean by `ppi_mean`.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         holm_p_values,
         resamples_needed,
     )
+    from ragbench.stats.increase import Increase, increase_interval, queries_for
     from ragbench.stats.kappa import cohen_kappa, confusion_table
     from ragbench.stats.krippendorff import krippendorff_alpha
     from ragbench.stats.max_t import max_t_p_values, tied_with_best
@@ -89,6 +89,11 @@ _HOMES = {
         "can_reject",
         "holm_p_values",
         "resamples_needed",
+    ),
+    "increase": (
+        "Increase",
+        "increase_interval",
+        "queries_for",
     ),
     "kappa": (
         "cohen_kappa",
@@ -150,6 +155,9 @@ __all__ = [
     "paired_differences",
     "effect_size",
     "effect_size_interval",
+    "Increase",
+    "increase_interval",
+    "queries_for",
     "cluster_sums",
     "percentile_bootstrap",
     "bca_bootstrap",

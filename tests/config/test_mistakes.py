@@ -95,6 +95,12 @@ def test_ten_mistakes_at_once(load, golden):
             HEAD + "  x: {type: bm25, timeout: §0}\n", ["retrievers.x.timeout: 0 is out of range"]
         ),
         pytest.param(
+            HEAD
+            + "  x: {type: bm25}\ngenerators: {g: {type: openai, model: m, §sampels: 2, "
+            + "prompt: §qa.yaml}}\n",
+            ["generators.g: unknown key 'sampels'", "generators.g.prompt: no such file: qa.yaml"],
+        ),
+        pytest.param(
             HEAD + "  x: {type: run_file, path: §old.trec}\n",
             ["retrievers.x.path: no such file: old.trec"],
         ),

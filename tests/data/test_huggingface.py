@@ -9,14 +9,34 @@ from ragbench.data.huggingface import HuggingFace
 from ragbench.data.records import Records
 from ragbench.errors import DataError, MissingExtra, OptionError
 
+# all columns of rungalileo/ragbench, as its feature list names them
 RAGBENCH = {
     "id": "7",
     "question": "Which moon is hot?",
     "documents": ["Io is hot.", "Europa is cold."],
     "response": "Io.",
     "generation_model_name": "gpt-3.5-turbo",
+    "annotating_model_name": "gpt-4-1106-preview",
+    "dataset_name": "moons_test",
     "documents_sentences": [[["0a", "Io is hot."]], [["1a", "Europa is cold."]]],
+    "response_sentences": [["a", "Io."]],
+    "sentence_support_information": [
+        {
+            "response_sentence_key": "a",
+            "explanation": "The first document says so.",
+            "supporting_sentence_keys": ["0a"],
+            "fully_supported": True,
+        }
+    ],
+    "unsupported_response_sentence_keys": [],
     "adherence_score": True,
+    "overall_supported_explanation": "Supported.",
+    "relevance_explanation": "The first document names the moon.",
+    "all_relevant_sentence_keys": ["0a"],
+    "all_utilized_sentence_keys": ["0a"],
+    "relevance_score": 0.5,
+    "utilization_score": 0.5,
+    "completeness_score": 1.0,
 }
 
 

@@ -37,6 +37,7 @@ def test_folder_has_every_file(config):
         "manifest.json",
         "summary.json",
         "per_query.csv",
+        "costs.csv",
         "unscored.jsonl",
         "comparisons.json",
         "report.md",

@@ -168,6 +168,8 @@ def _legend(comparison: Json) -> Iterator[tuple[str, str]]:
         yield "letters behind a value", f"{text}(max-T test over all pairs, {confidence})"
     if any(family["comparisons"] for family in comparison["measures"]):
         text = f"paired difference over the n queries that both have, {confidence} interval"
+        if cluster := comparison.get("cluster"):
+            text += f"; queries with the same {printable(cluster)} are one unit"
         yield "difference", text
         yield "p", p_meaning(comparison)
         yield "undecided", "no difference was shown, which is not equality"

@@ -47,6 +47,8 @@ class Item:
     """Rules that this answer must keep, besides those of the rubric."""
     other: str | None = None
     """The answer of another system to the same question, for rubrics that ask of a pair."""
+    sample: int = 0
+    """Which of several answers to the same query it is; a model does not see it."""
 
 
 @dataclass(frozen=True)

@@ -91,10 +91,13 @@ def collect_verdicts(
     """
     verdicts = [each[rubric.name] for each in found for rubric in rubrics]
     models = _models(verdicts) or (judge.model,)
+    # further answers to a query ask nothing new
+    firsts = [item for item in items if not item.sample]
     gold = fingerprint(
-        piece for item in items for piece in (str(len(item.references)), *item.references)
+        piece for item in firsts for piece in (str(len(item.references)), *item.references)
     )
-    asked = fingerprint(piece for item in items for piece in (item.query_id, item.question or ""))
+    asked = fingerprint(piece for item in firsts for piece in (item.query_id, item.question or ""))
+    numbered = len(firsts) < len(items)
     columns, rows = {}, []
     for rubric in rubrics:
         own = [each[rubric.name] for each in found]
@@ -110,7 +113,9 @@ def collect_verdicts(
         columns[rubric.name] = _column(rubric, own, signature)
         for item, verdict in zip(items, own, strict=True):
             rows.append(
-                {"query_id": item.query_id, "rubric": rubric.name}
+                {"query_id": item.query_id}
+                | ({"sample": item.sample} if numbered else {})
+                | {"rubric": rubric.name}
                 | verdict.to_dict()
                 | {"judge": type_name, "model": verdict.model or judge.model}
             )

@@ -153,8 +153,10 @@ class ModelJudge(Connected):
         """All verdicts on one item; what several rubrics ask is asked once."""
         missing = {rubric.name: missing_input(item, rubric) for rubric in rubrics}
         asked = [rubric for rubric in rubrics if missing[rubric.name] is None]
+        # equal answers of a generator are judged by further samples, not by the same replies
+        first = item.sample * self.bench.samples if self.bench.samples > 1 else 0
         hearings = [
-            Hearing(self.engine.aask, self.asking, model, sample)
+            Hearing(self.engine.aask, self.asking, model, first + sample)
             for model in self.bench.models
             for sample in range(self.bench.samples)
         ]

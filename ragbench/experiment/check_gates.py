@@ -1,0 +1,171 @@
+"""`rb.check_gates`: the gates of a YAML file, held against what is finished already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.comparison.fail_if import FailIf
+from ragbench.comparison.paired import SCHEMA, Method
+from ragbench.comparison.read_scored import HasRunFolder, Source, read_scored
+from ragbench.comparison.scored import ScoredSystems
+from ragbench.config.gate_block import Gate
+from ragbench.config.gates import GateContext
+from ragbench.config.gates import check_gates as check_gate_list
+from ragbench.config.known_scores import Kind, KnownScore, KnownScores
+from ragbench.config.load import read_value
+from ragbench.config.problems import KeyPath, Place, Report
+from ragbench.config.references import Context
+from ragbench.config.tree import Item, PythonReader
+from ragbench.data.baseline_check import Checked
+from ragbench.data.run_folder import read_json, resolve_run_folder
+from ragbench.errors import DataError, OptionError
+from ragbench.experiment.common_clusters import source_clusters
+from ragbench.experiment.gate_files import check_references, read_gate_files
+from ragbench.experiment.gates import GatedRun, decide_gates
+
+GateLike = Mapping[str, Any] | str
+"""A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""
+
+
+def check_gates(
+    run: Source, gates: GateLike | Sequence[GateLike], baseline: Source | None = None
+) -> list[dict[str, Any]]:
+    """Hold gates against a run that is finished; nothing is run.
+
+    Gates are those of the YAML: mappings (`{"measure": "ndcg@10", "min": 0.4}`), the same as text
+    (`"{measure: ndcg@10, min: 0.4}"`), or what `--fail-if` takes (`"ndcg@10 drop > 0.01"`). Paths
+    in them are relative to the working directory. A run is compared as it was by its own YAML:
+    confidence, resamples, seed and clusters; an evaluation at 95 %.
+
+    Args:
+        run: An experiment, a run folder or the folder of an experiment (its newest run), a baseline
+            file, or what `evaluate_run` or `evaluate_texts` returned.
+        gates: One gate or several.
+        baseline: The same as `run`: what gates without `against` are compared with, by system name,
+            or where both have one system, these two. None is the run's own baseline.
+
+    Returns:
+        The `gates` of `summary.json`: for each gate and system its verdict (`pass`, `fail`,
+        `undecided`), why, and the numbers behind it, such as `interval` and `queries_needed`. What
+        may not be compared is `undecided` and `refused`, and says what differs.
+
+    Raises:
+        ConfigError: Wrong gates, all at once, each with what is allowed and the nearest spelling.
+        OptionError: A text that is no gate.
+        DataError: There is no such run, or it cannot be read.
+
+    Example:
+        Half of the reciprocal ranks is lost, on each of 30 queries.
+
+        >>> from ragbench import evaluate_run
+        >>> qrels = {f"q{n}": {"d": 1} for n in range(30)}
+        >>> old = evaluate_run({q: {"d": 1.0} for q in qrels}, qrels, ["mrr"])
+        >>> new = evaluate_run({q: {"x": 2.0, "d": 1.0} for q in qrels}, qrels, ["mrr"])
+        >>> found = check_gates(new, [{"measure": "mrr", "min": 0.4}, "mrr drop > 0.01"], old)
+        >>> [gate["verdict"] for gate in found]
+        ['pass', 'fail']
+    """
+    held = _without_controls(read_scored(run))
+    checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, held)
+    base = None if baseline is None else _meeting(read_scored(baseline), held)
+    if base is not None:
+        check_references([gate for gate in checked if gate.compares and not gate.against], base)
+    method = _method(run, held)
+    found = GatedRun(
+        scored=held,
+        summary=held.facts,
+        method=method,
+        files=read_gate_files(checked),
+        n_queries=len(held.query_ids),
+        clusters=None if method.cluster is None else _clusters(method.cluster, held),
+        base=base,
+    )
+    return decide_gates(checked, found)
+
+
+def _without_controls(run: ScoredSystems) -> ScoredSystems:
+    """No gate is held against what a generator answers from something else than a ranking."""
+    kept = {name: each for name, each in run.systems.items() if each.role != "control"}
+    return replace(run, systems=kept)
+
+
+def _meeting(base: ScoredSystems, run: ScoredSystems) -> ScoredSystems:
+    """The base, its only system under the name of the run's only one."""
+    if len(base.systems) == len(run.systems) == 1:
+        return replace(base, systems=dict(zip(run.systems, base.systems.values(), strict=True)))
+    return base
+
+
+def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
+    """The gates as records, every problem of them at once."""
+    report = Report()
+    if not isinstance(gates, Sequence):
+        raise OptionError("check_gates", "gates", gates, "a gate, or a list of gates")
+    read = [_read(gate, ("gates", str(place)), report) for place, gate in enumerate(gates)]
+    items = tuple(item for item in read if item is not None)
+    found, _ = check_gate_list(Item(items, Place(), ("gates",)), _known(run, report))
+    if report:
+        raise report.error("the gates")
+    return found
+
+
+def _read(gate: GateLike, path: KeyPath, report: Report) -> Item | None:
+    if not isinstance(gate, str):
+        return PythonReader(report).read(gate, path)
+    if gate.lstrip().startswith("{"):
+        return read_value(gate, Place(), path, report)
+    condition = FailIf.parse(gate)
+    drop = {"measure": condition.measure, "max_drop": condition.max_drop}
+    return PythonReader(report).read(drop, path)
+
+
+def _known(run: ScoredSystems, report: Report) -> GateContext:
+    """What gates may refer to, all of which is known here."""
+    scores, by_kind = dict[str, KnownScore](), dict[frozenset[bool], list[str]]()
+    for system in run.systems.values():
+        of_rankings = frozenset(kind == "retrieval" for kind in system.kinds.values())
+        by_kind.setdefault(of_rankings, []).append(system.name)
+        for name, column in system.columns.items():
+            scores[name] = KnownScore(
+                name, system.kinds[name], column.direction, column.low, column.high,
+                column.aggregate,
+            )  # fmt: skip
+    # what a judge that was skipped would have said is undecided, not unknown
+    skipped: frozenset[Kind] = frozenset({"judge"} if run.facts.get("skipped_judges") else ())
+    ranked, answering = frozenset({True}), frozenset({False})
+    both = [names for kinds, names in by_kind.items() if kinds not in (ranked, answering)]
+    return GateContext(
+        Context(report, Path(), by_kind.get(ranked, [])),
+        KnownScores(scores, skipped),
+        by_kind.get(answering, []),
+        [name for names in both for name in names],
+        may_have_others=False,
+    )
+
+
+def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
+    """Query -> its cluster, as the run had them."""
+    labels = source_clusters(path, run, run.query_ids)
+    if labels is None:
+        allowed = "a run of this version: run the experiment again"
+        raise DataError(f"no queries.jsonl with {path}", file=run.source, allowed=allowed)
+    return dict(zip(run.query_ids, labels, strict=True))
+
+
+def _method(run: Source, held: ScoredSystems) -> Method:
+    """How the YAML of a run had it compared; what is no run has the defaults."""
+    folder = run.path if isinstance(run, HasRunFolder) else run
+    if not held.facts or not isinstance(folder, (str, Path)):
+        return Method()
+    file = resolve_run_folder(Path(folder)) / "comparisons.json"
+    made = Checked(file, read_json(file, SCHEMA))
+    confidence = made.number_or_null("confidence")
+    return Method(
+        confidence=Method().confidence if confidence is None else confidence,
+        resamples=made.whole_number("resamples"),
+        seed=made.whole_number("seed"),
+        cluster=made.text_or_null("cluster"),
+    )

@@ -1,0 +1,167 @@
+"""By what share a cost rose: the total, or a quantile, of paired amounts without an upper end."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ragbench.stats import arguments
+from ragbench.stats.bootstrap import RESAMPLES
+from ragbench.stats.clusters import cluster_codes
+from ragbench.stats.difference import difference_interval
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ragbench.types import FloatArray
+
+FEW = 20
+"""Fewer queries say nothing of an amount without an upper end: the next may cost anything."""
+IN_TAIL = 5
+"""So many queries, at least, lie beyond a quantile that resampling may be asked about."""
+_BLOCK_BYTES = 8 * 2**20
+_SAME = 1e-9  # of the amounts; what differs by less is rounding
+
+
+class Increase(NamedTuple):
+    """By what share of the baseline's amount the system's is larger."""
+
+    increase: float
+    """0.2 is a fifth more; negative is less. NaN where the baseline's amount is 0."""
+    lower: float
+    """NaN, as `upper`, where nothing can be said of other queries."""
+    upper: float
+    n: int
+    """How many queries were compared."""
+    rule: str
+    """`ratio`, `quantile`, `same_factor` (one factor on every query), or `undefined`."""
+
+
+def queries_for(quantile: float | None) -> int:
+    """Return how many queries a quantile needs; None is the total.
+
+    Example:
+        >>> queries_for(None), queries_for(0.5), queries_for(0.95)
+        (20, 20, 100)
+    """
+    beyond = 1.0 if quantile is None else min(quantile, 1 - quantile)
+    return max(FEW, math.ceil(IN_TAIL / beyond - _SAME))
+
+
+def increase_interval(
+    system: ArrayLike,
+    baseline: ArrayLike,
+    *,
+    quantile: float | None = None,
+    confidence: float = 0.95,
+    clusters: ArrayLike | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Increase:
+    """Give the relative increase of a cost over the same queries with its interval.
+
+    - Totals: the ratio of the sums; its interval is that of the mean residual from this ratio, by
+      `difference_interval`, over the baseline's mean.
+    - Quantiles: resampled in pairs, so that a query that is slow in both counts in neither's
+      favour. It covers in 95 to 99 % of samples of log-normal times, from the number of queries on
+      that `queries_for` gives; fewer are `undefined`.
+
+    An interval is about other queries on the same machine, under the same load: two runs at
+    different times differ for reasons that no query knows.
+
+    Args:
+        system: n amounts, 0 or more.
+        baseline: The baseline's, for the same queries.
+        quantile: Such as 0.95; None compares totals.
+        confidence: Coverage that is aimed at.
+        clusters: n labels; queries with equal ones are one unit.
+        resamples: How many samples are drawn with replacement.
+        seed: Equal seeds give equal intervals.
+
+    Raises:
+        OptionError: An amount is negative or not finite, or an option is not allowed.
+
+    Example:
+        Every other query takes half as much again.
+
+        >>> before = np.linspace(10, 20, 40)
+        >>> found = increase_interval(before * np.tile([1.0, 1.5], 20), before)
+        >>> round(found.increase, 3), round(found.lower, 2), round(found.upper, 2)
+        (0.252, 0.17, 0.34)
+
+    References:
+        Cochran (1977), Sampling techniques, 6.3, for the ratio of totals.
+    """
+    owner = "increase_interval"
+    now, before = (
+        arguments.sample(owner, name, values)
+        for name, values in (("system", system), ("baseline", baseline))
+    )
+    for name, values in (("system", now), ("baseline", before)):
+        arguments.within(owner, name, values, 0.0, math.inf)
+    tail = (1 - arguments.probability(owner, "confidence", confidence)) / 2
+    point, n = _amount(before, quantile), len(now)
+    if not point > 0:
+        is_free = bool(n) and not now.any() and not before.any()
+        ends = (0.0, 0.0, 0.0) if is_free else (math.nan, math.nan, math.nan)
+        return Increase(*ends, n, "same_factor" if is_free else "undefined")
+    ratio = _amount(now, quantile) / point
+    residuals = now - ratio * before
+    if (np.abs(residuals) <= _SAME * np.maximum(now, ratio * before)).all():
+        return Increase(ratio - 1, ratio - 1, ratio - 1, n, "same_factor")
+    if quantile is None:
+        found = difference_interval(
+            residuals, range=(-math.inf, math.inf), confidence=confidence, clusters=clusters,
+            resamples=resamples, seed=seed,
+        )  # fmt: skip
+        low, high = ratio + found.lower / point, ratio + found.upper / point
+    elif n < queries_for(quantile):
+        low = high = math.nan
+    else:
+        drawn = _resampled_ratios(now, before, quantile, clusters, resamples, seed)
+        low, high = np.quantile(drawn, [tail, 1 - tail], method="inverted_cdf").tolist()
+        low, high = min(low, ratio), max(high, ratio)
+    if not math.isfinite(high - low):  # few queries, or resamples of which the baseline's is 0
+        return Increase(ratio - 1, math.nan, math.nan, n, "undefined")
+    rule = "ratio" if quantile is None else "quantile"
+    return Increase(ratio - 1, low - 1, high - 1, n, rule)
+
+
+def _amount(values: FloatArray, quantile: float | None) -> float:
+    if not len(values):
+        return math.nan
+    return float(values.mean() if quantile is None else np.quantile(values, quantile))
+
+
+def _resampled_ratios(
+    now: FloatArray,
+    before: FloatArray,
+    quantile: float,
+    clusters: ArrayLike | None,
+    resamples: int,
+    seed: int,
+) -> FloatArray:
+    """The ratio of the quantiles in each resample; the rows do not depend on the block's size."""
+    labels = np.arange(len(now)) if clusters is None else clusters
+    codes, n_units = cluster_codes("increase_interval", labels, len(now))
+    rng, rows = np.random.default_rng(seed), max(1, _BLOCK_BYTES // (8 * len(now)))
+    found = []
+    for start in range(0, resamples, rows):
+        drawn = rng.integers(0, n_units, size=(min(rows, resamples - start), n_units))
+        counts = np.zeros((len(drawn), n_units))
+        np.add.at(counts, (np.arange(len(drawn))[:, np.newaxis], drawn), 1.0)
+        weights = counts[:, codes]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found.append(_weighted(now, weights, quantile) / _weighted(before, weights, quantile))
+    return np.concatenate(found)
+
+
+def _weighted(values: FloatArray, weights: FloatArray, quantile: float) -> FloatArray:
+    """The quantile of each row's resample: the first value that the share reaches."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[:, order], axis=1)
+    first = (reached >= quantile * reached[:, -1:] - _SAME).argmax(axis=1)
+    found: FloatArray = values[order][first]
+    return found

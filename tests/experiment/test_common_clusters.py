@@ -1,0 +1,161 @@
+"""`compare --cluster` and `--family`: what a run's own comparisons say, from its folder alone."""
+
+import json
+import shutil
+
+import pytest
+
+from ragbench import check_gates, compare, evaluate_run
+from ragbench.data.baseline import write_baseline
+from ragbench.data.run_scores import read_run_scores
+from ragbench.errors import DataError, OptionError
+from ragbench.experiment.runner import run_experiment
+from tests.experiment.moons import QUERIES, write_jsonl
+
+TOPICS = dict(zip(QUERIES, ["mars", "mars", "jupiter", "earth", "jupiter"], strict=True))
+SAME = ("system", "baseline", "difference", "interval", "n_clusters", "p", "p_adjusted", "differs")
+NUMBERS = ("mean", "interval", "n")
+
+
+@pytest.fixture
+def clustered(config, data):
+    """A run whose queries have topics, by which it clusters them."""
+    rows = [
+        {"_id": query, "text": text, "metadata": {"topic": TOPICS[query], "tags": ["a"]}}
+        for query, text in QUERIES.items()
+    ]
+    write_jsonl(data / "queries.jsonl", rows)
+    statistics = {"cluster": "metadata.topic", "family": "all", "resamples": 1000}
+    gate = {"measure": "ndcg@10", "system": "exact", "max_drop": 0.1}
+    return run_experiment({**config, "statistics": statistics, "gates": [gate]})
+
+
+def chosen(families):
+    return {
+        family["measure"]: [{key: made[key] for key in SAME} for made in family["comparisons"]]
+        for family in families
+    }
+
+
+def test_a_folder_says_what_its_run_said(clustered):
+    found = compare(
+        clustered.path, cluster="metadata.topic", family="all", resamples=1000, moved=0
+    ).found
+
+    assert chosen(found["measures"]) == chosen(clustered.comparisons["measures"])
+    assert (found["cluster"], found["family"]) == ("metadata.topic", "all")
+    own = {system["name"]: system["scores"] for system in clustered.summary["systems"]}
+    for system in found["systems"]:
+        for name, score in system["scores"].items():
+            expected = own[system["name"]][name]
+            assert {k: score[k] for k in NUMBERS} == {k: expected[k] for k in NUMBERS}
+
+
+def test_clusters_and_families_change_the_numbers(clustered):
+    """Or the test above would hold of options that do nothing."""
+    plain = compare(clustered.path, resamples=1000).found
+    named = compare(clustered.path, resamples=1000, cluster="metadata.topic").found
+    together = compare(clustered.path, resamples=1000, family="all").found
+
+    first = [each["measures"][0]["comparisons"][0] for each in (plain, named, together)]
+    assert "n_clusters" not in first[0]
+    assert first[1]["n_clusters"] == 3
+    assert first[1]["interval"] != first[0]["interval"]
+    assert together["family"] == "all"
+    assert "over the 1 comparison of one measure" in str(compare(clustered.path, measures=["map"]))
+    assert "of all measures" in str(compare(clustered.path, family="all"))
+    assert "same metadata.topic are one unit" in str(
+        compare(clustered.path, cluster="metadata.topic")
+    )
+
+
+def test_a_baseline_file_takes_the_metadata_of_the_run(clustered):
+    write_baseline("main.json", read_run_scores(clustered.path))
+
+    found = compare(
+        "main.json", clustered, cluster="metadata.topic", fail_if=["ndcg@10 drop > 0.1"]
+    )
+
+    assert {made["n_clusters"] for made in found.differences} == {3}
+    assert {gate["facts"]["n_clusters"] for gate in found.gates} == {3}
+
+
+def test_gates_are_held_by_the_clusters_of_the_run(clustered):
+    gate = {"measure": "ndcg@10", "system": "exact", "max_drop": 0.1}
+
+    assert check_gates(clustered, gate) == clustered.summary["gates"]
+    assert clustered.summary["gates"][0]["n_clusters"] == 3
+
+    (clustered.path / "queries.jsonl").unlink()
+    with pytest.raises(DataError, match=r"no queries\.jsonl with metadata\.topic"):
+        check_gates(clustered, gate)
+
+
+def test_a_comparison_says_that_it_does_not_cluster(clustered):
+    notes = compare(clustered.path, measures=["map"]).found["notes"]
+
+    assert any("--cluster metadata.topic" in note for note in notes)
+    assert not compare(clustered.path, measures=["map"], cluster="metadata.topic").found["notes"]
+
+
+def test_no_metadata_no_file(config):
+    assert not (run_experiment(config).path / "queries.jsonl").exists()
+
+
+def test_lists_are_no_groups_and_stay_out(clustered):
+    rows = [json.loads(x) for x in (clustered.path / "queries.jsonl").read_text().splitlines()]
+
+    assert {row["query_id"]: row["metadata"] for row in rows} == {
+        query: {"topic": topic} for query, topic in TOPICS.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("cluster", "message"),
+    [
+        ("topic", "cluster: found 'topic', allowed: metadata.<key>"),
+        ("metadata.topik", "no query has metadata.topik; did you mean 'metadata.topic'"),
+    ],
+)
+def test_mistakes_say_what_is_allowed(clustered, cluster, message):
+    with pytest.raises((OptionError, DataError), match=message):
+        compare(clustered.path, cluster=cluster)
+
+
+def test_an_unknown_family_has_a_nearest_one(clustered):
+    with pytest.raises(OptionError, match="allowed: measure, all; did you mean 'measure'"):
+        compare(clustered.path, family="measures")
+
+
+def test_evaluations_have_no_metadata():
+    qrels = {f"q{i}": {"d": 1} for i in range(20)}
+    found = evaluate_run({q: {"d": 1.0} for q in qrels}, qrels, ["mrr"])
+
+    with pytest.raises(
+        DataError, match="no metadata of the queries in a, b; allowed: a run folder"
+    ):
+        compare(found, found, cluster="metadata.topic")
+
+
+def test_other_groups_are_refused(clustered):
+    again = run_again(clustered)
+    file = again / "queries.jsonl"
+    file.write_text(file.read_text().replace('"earth"', '"moon"'))
+
+    with pytest.raises(DataError, match=r"topic of query 'q4' is 'earth' in .* and 'moon' in"):
+        compare(clustered.path, again, cluster="metadata.topic")
+
+
+def run_again(experiment):
+    return shutil.copytree(experiment.path, experiment.path.parent / "again")
+
+
+@pytest.mark.parametrize(
+    "line", ["{", '{"query_id": "q1"}', "[1]", '{"query_id": 1, "metadata": 2}']
+)
+def test_a_damaged_file_is_named_with_its_line(clustered, line):
+    file = clustered.path / "queries.jsonl"
+    file.write_text("\n".join([*file.read_text().splitlines()[:1], line, ""]))
+
+    with pytest.raises(DataError, match=r"queries\.jsonl:2: not a line of ours"):
+        compare(clustered.path, cluster="metadata.topic")

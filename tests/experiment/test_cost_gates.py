@@ -1,0 +1,181 @@
+"""`max_increase`: costs against a baseline, paired over queries; what they rest on, and files."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ragbench import check_gates
+from ragbench.data.baseline import read_baseline, write_baseline
+from ragbench.data.run_scores import read_run_scores
+from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.runner import run_experiment
+from ragbench.types import Prediction, Usage
+from tests.experiment.moons import write_jsonl
+
+N = 120
+TIMES = np.exp(np.random.default_rng(4).normal(3, 0.5, N)).round(3)
+
+
+class Model:
+    """Answers, and says what each answer took."""
+
+    def __init__(self, slower=1.0, noise=0.0, usd=0.001, blocks=0):
+        rng = np.random.default_rng(5)
+        self.times = TIMES * slower * np.exp(rng.normal(0, 1, N) * noise)
+        if blocks:
+            self.times = np.repeat(self.times[::blocks], blocks)
+        self.usd = usd * rng.uniform(1, 2, N)
+
+    def generate(self, question, contexts):
+        number = int(question.split()[-1])
+        usage = Usage(100 + number, 10, float(self.usd[number]))
+        return Prediction("moon", usage=usage, latency_ms=float(self.times[number]))
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data"
+    (folder / "qrels").mkdir(parents=True)
+    write_jsonl(folder / "corpus.jsonl", [{"_id": "d1", "title": "", "text": "moon"}])
+    write_jsonl(folder / "queries.jsonl", [{"_id": f"q{i}", "text": f"moon {i}"} for i in range(N)])
+    rows = [f"q{i}\td1\t1" for i in range(N)]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]))
+    write_jsonl(
+        folder / "answers.jsonl", [{"query_id": f"q{i}", "answers": ["moon"]} for i in range(N)]
+    )
+    return {
+        "name": "costs",
+        "dataset": {"type": "beir", "path": str(folder), "split": "test"},
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "metrics": {"retrieval": {"measures": ["mrr"]}, "generation": ["rouge1"]},
+        "statistics": {"resamples": 2000},
+    }
+
+
+def ask(config, model, *gates):
+    return run_experiment({**config, "gates": list(gates)}, generators={"m": model})
+
+
+@pytest.fixture
+def baseline(config, tmp_path):
+    write_baseline(tmp_path / "main.json", read_run_scores(ask(config, Model()).path), costs=True)
+    return "main.json"
+
+
+def gate(measure, increase, against="main.json"):
+    return {"measure": measure, "system": "bm25/m", "against": against, "max_increase": increase}
+
+
+@pytest.mark.parametrize(
+    ("model", "measure", "increase", "verdict", "why"),
+    [
+        (Model(1.3, 0.1), "latency_ms.p50", 0.1, "fail", "more than 0.1"),
+        (Model(1.3, 0.1), "latency_ms.p95", 1.0, "pass", "no increase by 1 or more"),
+        (Model(1.1, 0.6), "latency_ms.p95", 0.1, "undecided", "to decide (power 0.8)"),
+        (Model(2.0), "latency_ms.p95", 0.2, "fail", "on every one of 120 queries"),
+        (Model(), "latency_ms.p95", 0.0, "pass", "the same on all 120 queries"),
+        (Model(1.5, blocks=8), "latency_ms.p50", 0.2, "undecided", "only 15 different times"),
+        (Model(usd=0.002), "usd", 0.5, "fail", "on every one of 120 queries"),
+        (Model(), "tokens.input", 0.0, "pass", "the same on all"),
+    ],
+)
+def test_verdicts(config, baseline, model, measure, increase, verdict, why):
+    found = ask(config, model, gate(measure, increase))
+
+    [entry] = found.summary["gates"]
+    assert entry["verdict"] == verdict
+    assert why in entry["why"]
+    assert entry["gate"] == f"{measure} increase <= {increase:g} against main.json"
+    assert found.exit_code == (verdict == "fail")
+    assert check_gates(found, gate(measure, increase)) == [entry]
+
+
+def test_numbers_are_those_of_the_summary(config, baseline):
+    found = ask(config, Model(1.3, 0.1, usd=0.0015), gate("latency_ms.p95", 0.5), gate("usd", 2))
+
+    system = next(s for s in found.summary["systems"] if s["name"] == "bm25/m")
+    p95, usd = found.summary["gates"]
+    assert p95["value"] == pytest.approx(system["latency_ms"]["p95"], abs=1e-3)
+    assert p95["baseline"] == pytest.approx(np.percentile(TIMES, 95), abs=1e-3)
+    assert p95["increase"] == pytest.approx(p95["value"] / p95["baseline"] - 1)
+    assert usd["value"] == pytest.approx(system["usd"])
+    assert p95["worst_queries"], "those that became slowest are named"
+
+
+def test_a_run_folder_and_another_system_are_references_too(config):
+    first = ask(config, Model())
+    other = {"measure": "latency_ms.p50", "system": "bm25/slow", "max_increase": 0.5}
+
+    found = run_experiment(
+        {**config, "gates": [other, gate("usd", 0.1, against="runs/costs")]},
+        generators={"m": Model(), "slow": Model(2.0, 0.1)},
+    )
+    paired = check_gates(found, {**other, "against": "bm25/m"})
+
+    assert [entry["verdict"] for entry in found.summary["gates"]] == ["undecided", "pass"]
+    assert "is the baseline" in found.summary["gates"][0]["why"]
+    assert paired[0]["verdict"] == "fail"
+    assert check_gates(found, gate("usd", 0.1, against=None), first)[0]["verdict"] == "pass"
+
+
+def test_the_file_holds_costs_only_where_asked_and_is_read_as_written(config, tmp_path):
+    scores = read_run_scores(ask(config, Model()).path)
+    write_baseline("plain.json", scores)
+    write_baseline("costs.json", scores, costs=True)
+
+    assert "cost_columns" not in (tmp_path / "plain.json").read_text()
+    assert not read_baseline("plain.json").systems[0].costs
+    read = {system.name: system for system in read_baseline("costs.json").systems}
+    assert read["bm25/m"].costs["latency_ms"].tolist() == sorted_by_id(TIMES)
+    write_baseline("again.json", read_baseline("costs.json"), costs=True)
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "costs.json").read_bytes()
+
+
+def sorted_by_id(values):
+    return [values[i] for i in sorted(range(N), key=lambda i: f"q{i}")]
+
+
+def test_a_file_without_costs_is_refused_before_anything_runs(config, tmp_path):
+    write_baseline("main.json", read_run_scores(ask(config, Model()).path))
+
+    with pytest.raises(ConfigError, match="no usd; allowed: a file of ragbench baseline --costs"):
+        ask(config, Model(), gate("usd", 0.1))
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda system: system["costs"].pop("q7"), "the queries are not those of the scores"),
+        (lambda system: system["costs"].update(q7=[1]), "'q7' is [1]; allowed: 4 numbers"),
+        (lambda system: system["costs"].update(q7=[-1, 0, 0, 0]), "4 numbers from 0 on"),
+        (lambda system: system.update(cost_columns=["ms"]), "cost_columns is ['ms']"),
+    ],
+)
+def test_a_damaged_file_is_named(config, baseline, tmp_path, edit, message):
+    content = json.loads((tmp_path / baseline).read_text())
+    edit(content["systems"]["bm25/m"])
+    (tmp_path / baseline).write_text(json.dumps(content))
+
+    with pytest.raises(DataError) as raised:
+        read_baseline(baseline)
+
+    assert message in str(raised.value)
+    assert "main.json" in str(raised.value)
+
+
+def test_a_run_of_an_older_version_says_so(config):
+    experiment = ask(config, Model())
+    (experiment.path / "costs.csv").unlink()
+
+    with pytest.raises(DataError, match="does not say what its queries cost"):
+        write_baseline("main.json", read_run_scores(experiment.path), costs=True)
+
+
+def test_a_damaged_table_of_costs_is_named(config):
+    file = ask(config, Model()).path / "costs.csv"
+    file.write_text("\n".join(file.read_text().splitlines()[:-1]))
+
+    with pytest.raises(DataError, match=r"costs\.csv: other queries or columns"):
+        read_run_scores(file.parent)

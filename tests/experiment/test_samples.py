@@ -1,0 +1,356 @@
+"""`samples: n`: every query is answered n times; each answer is stored, scored and judged."""
+
+import csv
+import json
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+
+from ragbench.cli import group
+from ragbench.comparison.read_scored import read_scored
+from ragbench.errors import ConfigError
+from ragbench.experiment.choices import Choices
+from ragbench.experiment.runner import run_experiment
+from ragbench.experiment.sampled import join_samples, mean_over_samples, split_samples
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
+from ragbench.testing import ChatServer
+from ragbench.testing.chat_answers import Answer
+from ragbench.types import Cause
+from tests.experiment.moons import ANSWERS, QUERIES
+from tests.experiment.test_stages import contents
+
+SAMPLES = 3
+SAID = ("Io has volcanoes.", "Io.", "I do not know which.")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.005)
+
+
+def answer_in_turn(body, times_asked):
+    """Another answer each time that a question is asked, and a level for each answer."""
+    said = body["messages"][-1]["content"]
+    if "level" in said:
+        return json.dumps({"reasoning": "so", "level": 5 if SAID[0] in said else 1})
+    return SAID[times_asked % len(SAID)]
+
+
+@pytest.fixture
+def server():
+    with ChatServer(answer_in_turn, model="m") as server:
+        yield server
+
+
+def asking(config, server, samples=SAMPLES, **changes):
+    entry = {"type": "openai", "model": "m", "base_url": server.url, "temperature": 1.0}
+    entry |= {"samples": samples, "passages": 3, **changes}
+    retrievers = {"bm25": config["retrievers"]["bm25"]}
+    metrics = {"generation": ["rouge1"]}
+    return {**config, "retrievers": retrievers, "generators": {"gpt": entry}, "metrics": metrics}
+
+
+def rows_of(experiment, folder, system="bm25--gpt"):
+    text = (experiment.path / folder / f"{system}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def system_of(experiment, name="bm25/gpt"):
+    return next(s for s in experiment.summary["systems"] if s["name"] == name)
+
+
+def test_each_query_is_asked_n_times_and_a_second_run_asks_nothing(config, server):
+    first = run_experiment(asking(config, server), choices=Choices(judge=False))
+    sent, asked = server.counters.requests, server.counters.asked
+    second = run_experiment(asking(config, server), choices=Choices(judge=False))
+
+    assert sent == server.counters.requests == len(QUERIES) * SAMPLES
+    assert set(asked.values()) == {SAMPLES}
+    assert contents(first) == contents(second)
+
+
+def test_more_samples_ask_only_for_the_further_ones(config, server):
+    counts = []
+    for samples in (1, 3, 2):
+        run_experiment(asking(config, server, samples), choices=Choices(judge=False))
+        counts.append(server.counters.requests)
+
+    assert counts == [len(QUERIES), 3 * len(QUERIES), 3 * len(QUERIES)]
+
+
+def test_every_answer_is_kept_and_a_score_is_the_mean_over_them(config, server):
+    experiment = run_experiment(asking(config, server), choices=Choices(judge=False))
+
+    kept = rows_of(experiment, "predictions")
+    assert [(row["query_id"], row["sample"]) for row in kept] == [
+        (query, sample) for query in QUERIES for sample in range(SAMPLES)
+    ]
+    oracle = RougeScorer(["rouge1"])
+    for query, score in experiment.per_query["bm25/gpt"]["rouge1"].items():
+        own = [row["answer"] for row in kept if row["query_id"] == query]
+        assert sorted(own) == sorted(SAID)
+        if gold := ANSWERS.get(query):
+            each = [oracle.score_multi(gold, text)["rouge1"].fmeasure for text in own]
+            assert score == pytest.approx(np.mean(each), abs=1e-12)
+    system = system_of(experiment)
+    assert system["answers"] == {"per_query": SAMPLES, "asked": 15, "failed": {}}
+    usage = [row["usage"]["output_tokens"] for row in kept]
+    assert system["tokens"]["output"] == sum(usage)
+
+
+def test_every_answer_is_judged(config, server):
+    judge = {"type": "openai", "model": "m", "base_url": server.url}
+    judge |= {"rubrics": ["answer_relevancy"]}
+    entries = asking(config, server)
+    entries["metrics"] = {"generation": [], "judge": judge}
+    experiment = run_experiment(entries)
+
+    assert server.counters.requests == 2 * len(QUERIES) * SAMPLES
+    verdicts = rows_of(experiment, "judgements")
+    said = {(r["query_id"], r["sample"]): r["answer"] for r in rows_of(experiment, "predictions")}
+    assert {(r["query_id"], r["sample"]): r["score"] for r in verdicts} == {
+        key: float(text == SAID[0]) for key, text in said.items()
+    }
+    values = experiment.per_query["bm25/gpt"]["answer_relevancy"].values()
+    assert list(values) == pytest.approx([1 / SAMPLES] * len(QUERIES))
+
+
+def test_one_sample_changes_nothing(config, server):
+    plain = asking(config, server)
+    del plain["generators"]["gpt"]["samples"]
+    first = run_experiment(plain, choices=Choices(judge=False))
+    second = run_experiment(asking(config, server, 1), choices=Choices(judge=False))
+
+    assert server.counters.requests == len(QUERIES)
+    assert contents(first) == contents(second)
+    assert "sample" not in rows_of(first, "predictions")[0]
+    assert "answers" not in system_of(first)
+
+
+def test_a_query_with_some_failed_answers_keeps_the_mean_of_the_others(config):
+    lock, times = threading.Lock(), Counter()
+
+    def script(body, times_asked):
+        question = body["messages"][-1]["content"]
+        with lock:
+            times[question] += 1
+            number = times[question]
+        refuses = "volcanoes" in question.rsplit("Question", 1)[-1] or number == 1
+        return Answer("", refusal="I will not.") if refuses else Answer(SAID[0])
+
+    with ChatServer(script, model="m") as server:
+        experiment = run_experiment(asking(config, server), choices=Choices(judge=False))
+
+    kept = rows_of(experiment, "predictions")
+    refused = Counter(row["query_id"] for row in kept if row.get("cause") == "refused")
+    assert set(refused.values()) == {1, SAMPLES}, "one query lost all its answers, others one"
+    lost = [query for query, count in refused.items() if count == SAMPLES]
+    system = system_of(experiment)
+    assert system["scores"]["rouge1"]["failed"] == {"refused": len(lost)}
+    assert system["answers"]["failed"]["rouge1"]["refused"] >= len(refused) - 1
+    for query in refused:
+        score = experiment.per_query["bm25/gpt"]["rouge1"][query]
+        assert np.isnan(score) == (query in lost or query == "q5")
+    total = sum(refused.values())
+    said = f"bm25/gpt: {total} of 15 answers failed ({total} refused)"
+    assert any(said in warning for warning in experiment.summary["warnings"])
+    assert not experiment.summary["complete"], "a failed answer is not hidden by its siblings"
+    unscored = (experiment.path / "unscored.jsonl").read_text(encoding="utf-8").splitlines()
+    assert sum(row.get("sample") is not None for row in map(json.loads, unscored)) >= total
+    assert read_scored(experiment.path).systems["bm25/gpt"].columns["rouge1"].name == "rouge1"
+
+
+def test_a_seed_is_shifted_for_each_sample(config, server):
+    run_experiment(asking(config, server, seed=40), choices=Choices(judge=False))
+
+    assert Counter(r.body["seed"] for r in server.received) == dict.fromkeys((40, 41, 42), 5)
+
+
+OWN = '''
+class Counting:
+    """Says how often it was called for a question."""
+
+    def __init__(self):
+        self.calls = {}
+
+    def generate(self, question, contexts):
+        self.calls[question] = self.calls.get(question, 0) + 1
+        return f"call {self.calls[question]}"
+
+
+class Numbered(Counting):
+    def generate_sample(self, query, contexts, sample):
+        return f"sample {sample} of {query.id}"
+'''
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Counting", ["call 1", "call 2", "call 3"]),
+        ("Numbered", ["call 1", "sample 1 of q1", "sample 2 of q1"]),
+    ],
+)
+def test_a_generator_of_ones_own_is_called_again_or_told_its_sample(
+    config, tmp_path, monkeypatch, name, expected
+):
+    (tmp_path / "counting_generators.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry = {"type": f"python:counting_generators:{name}", "samples": 3, "retrievers": ["bm25"]}
+    experiment = run_experiment({**config, "generators": {"own": entry}})
+
+    rows = rows_of(experiment, "predictions", "bm25--own")
+    assert [row["answer"] for row in rows if row["query_id"] == "q1"] == expected
+
+
+def test_what_cannot_vary_is_refused_at_its_line(config, tmp_path):
+    config["generators"]["extractive"]["samples"] = 2
+    path = tmp_path / "exp.yaml"
+    path.write_text(yaml.safe_dump(config))
+
+    place = r"exp\.yaml:\d+:\d+: generators\.extractive\.samples: "
+    with pytest.raises(ConfigError, match=place) as refused:
+        run_experiment(path)
+    assert "allowed: 1: the same passages give the same answer" in str(refused.value)
+
+
+def test_equal_answers_are_pointed_out(config):
+    with ChatServer("Io.", model="m") as server:
+        experiment = run_experiment(asking(config, server), choices=Choices(judge=False))
+
+    said = "bm25/gpt: all answers to a query are the same text: asking 3 times told nothing"
+    assert said in experiment.summary["notes"]
+
+
+def test_a_plan_counts_calls_times_samples(config, server, tmp_path):
+    judge = {"type": "openai", "model": "m", "base_url": server.url, "samples": 2}
+    judge |= {"rubrics": ["answer_relevancy"]}
+    entries = asking(config, server) | {"controls": ["no_context"]}
+    entries["metrics"]["judge"] = judge
+    path = tmp_path / "exp.yaml"
+    path.write_text(yaml.safe_dump(entries))
+    before = " ".join(CliRunner().invoke(group, ["plan", str(path)]).stdout.split())
+
+    assert "generate bm25/gpt 15 answers to do, 15 calls" in before
+    assert "judge bm25/gpt (openai) 15 verdicts to do, 30 calls" in before
+    assert "generate no_context/gpt at most 15 answers to do, 15 calls" in before
+    assert server.counters.requests == 0
+    run_experiment(path)
+    after = " ".join(CliRunner().invoke(group, ["plan", str(path)]).stdout.split())
+    assert "generate bm25/gpt stored" in after
+    assert "judge bm25/gpt (openai) stored" in after
+
+
+def test_a_budget_takes_all_answers_to_a_query_in_the_same_round(config, server):
+    entries = {**asking(config, server, max_tokens=20), "budget": {"tokens": 900}}
+    experiment = run_experiment(entries, choices=Choices(judge=False))
+
+    budget = experiment.summary["budget"]
+    assert budget["reached"]
+    assert 0 < budget["missing"]["generate bm25/gpt"] < 15
+    left = Counter(
+        row["query_id"]
+        for row in rows_of(experiment, "predictions")
+        if row.get("cause") == "over_budget"
+    )
+    assert sum(0 < count < SAMPLES for count in left.values()) <= 1, "whole queries, but one"
+    again = run_experiment(asking(config, server, max_tokens=20), choices=Choices(judge=False))
+    assert server.counters.requests == 15
+    assert again.summary["complete"]
+
+
+def test_a_run_that_lost_half_of_its_answers_makes_these_again(config, server, tmp_path):
+    run_experiment(asking(config, server), choices=Choices(judge=False))
+    (shelf,) = (tmp_path / "cache" / "stages" / "generate").glob("*.jsonl")
+    lines = shelf.read_text().splitlines(keepends=True)
+    shelf.write_text("".join(lines[: 1 + 7]))
+    (tmp_path / "cache" / "replies.sqlite").unlink()
+    sent = server.counters.requests
+    run_experiment(asking(config, server), choices=Choices(judge=False))
+
+    assert server.counters.requests - sent == 15 - 7
+
+
+def test_predictions_of_a_run_are_read_back(config, server, tmp_path):
+    experiment = run_experiment(asking(config, server), choices=Choices(judge=False))
+    path = str(experiment.path / "predictions" / "bm25--gpt.jsonl")
+    again = asking(config, server)
+    again["generators"] = {"old": {"type": "predictions", "path": path, "samples": SAMPLES}}
+    read = run_experiment(again, choices=Choices(judge=False))
+
+    ours, theirs = experiment.per_query["bm25/gpt"], read.per_query["bm25/old"]
+    assert list(theirs["rouge1"].values()) == pytest.approx(
+        list(ours["rouge1"].values()), nan_ok=True
+    )
+    for samples in (1, 2):
+        again["generators"]["old"]["samples"] = samples
+        with pytest.raises(ConfigError, match=f"found {samples}.*\n?.*allowed: 3, the answers"):
+            run_experiment(again)
+
+
+columns = st.integers(1, 4).flatmap(
+    lambda samples: st.integers(1, 5).flatmap(
+        lambda n: st.lists(
+            st.one_of(
+                st.floats(0, 1).map(lambda value: (value, Cause.SCORED)),
+                st.sampled_from([Cause.TIMEOUT, Cause.REFUSED, Cause.NO_CLAIMS]).map(
+                    lambda cause: (np.nan, cause)
+                ),
+            ),
+            min_size=samples * n,
+            max_size=samples * n,
+        ).map(lambda cells: (samples, cells))
+    )
+)
+
+
+@given(columns)
+def test_a_mean_is_over_the_answers_that_have_a_score(case):
+    samples, cells = case
+    values = np.array([value for value, _ in cells])
+    causes = np.array([cause for _, cause in cells], np.uint8)
+    whole = ScoreColumn("f1", values, causes, Signature("f1"))
+    parts = split_samples(whole, samples)
+    found = mean_over_samples(parts)
+
+    np.testing.assert_array_equal(join_samples(parts).causes, causes)
+    table = values.reshape(samples, -1)
+    for row, value in enumerate(found.values):
+        known = table[:, row][~np.isnan(table[:, row])]
+        cause = Cause(int(found.causes[row]))
+        if len(known):
+            assert value == pytest.approx(known.mean(), abs=1e-12)
+            assert cause is Cause.SCORED
+        else:
+            own = {Cause(int(code)) for code in causes.reshape(samples, -1)[:, row]}
+            assert np.isnan(value)
+            assert cause in own
+            assert cause.failed == any(each.failed for each in own)
+
+
+def test_a_query_costs_what_all_its_answers_cost(config, server, tmp_path):
+    """Tokens add up; the time is that of one answer, on the average."""
+    config = asking(config, server)
+    experiment = run_experiment({**config, "output": str(tmp_path)})
+
+    with (experiment.path / "costs.csv").open(encoding="utf-8") as stream:
+        costs = {row["query_id"]: row for row in csv.DictReader(stream) if "/" in row["system"]}
+    answers = rows_of(experiment, "predictions")
+    for query in QUERIES:
+        own = [row for row in answers if row["query_id"] == query]
+        assert len(own) == SAMPLES
+        times = [row["latency_ms"] for row in own]
+        assert float(costs[query]["latency_ms"]) == pytest.approx(np.mean(times), abs=1e-3)
+        tokens = sum(row["usage"]["output_tokens"] for row in own)
+        assert float(costs[query]["tokens.output"]) == tokens

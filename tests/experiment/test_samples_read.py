@@ -1,0 +1,196 @@
+"""What reads a run whose queries have several answers: each takes the mean, or the first ones."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from ragbench.calibration.verdicts import read_judged_run
+from ragbench.cli import group
+from ragbench.comparison.read_scored import read_scored
+from ragbench.experiment.choices import Choices
+from ragbench.experiment.result import load_experiment
+from ragbench.experiment.runner import run_experiment
+from ragbench.testing import ChatServer
+from ragbench.testing.chat_answers import Answer
+from tests.experiment.moons import QUERIES
+from tests.experiment.test_samples import SAID, SAMPLES, answer_in_turn, asking, rows_of, system_of
+
+OWN = '''
+from ragbench.types import Verdict
+
+class Longest:
+    """Prefers the longer answer."""
+
+    label, model, served, options = "length", "length/1", None, {}
+
+    def judge(self, item, rubric):
+        a, b = len(item.answer), len(item.other)
+        return Verdict(0.5 if a == b else float(a > b), reasoning="by length")
+'''
+RUN = [sys.executable, "-m", "ragbench", "run", "exp.yaml"]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def server():
+    with ChatServer(answer_in_turn, model="m") as server:
+        yield server
+
+
+def judged(config, server, *, rubrics=("answer_relevancy",), **options):
+    entries = asking(config, server)
+    judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": [*rubrics]}
+    entries["metrics"] = {"generation": ["rouge1"], "judge": {**judge, **options}}
+    return entries
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(group, [*map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_comparisons_and_baselines_take_the_mean_of_a_query(config, server, tmp_path):
+    several = run_experiment(asking(config, server), choices=Choices(judge=False))
+    once = run_experiment(asking(config, server, 1), choices=Choices(judge=False))
+    means = several.per_query["bm25/gpt"]["rouge1"]
+
+    column = read_scored(several.path).systems["bm25/gpt"].columns["rouge1"]
+    np.testing.assert_allclose(column.values, list(means.values()), atol=1e-15)
+    result = invoke("compare", once.path, several.path)
+    assert result.exit_code == 0, result.output
+    saved = tmp_path / "main.json"
+    assert invoke("baseline", several.path, "-o", saved).exit_code == 0
+    stored = read_scored(saved).systems["bm25/gpt"].columns["rouge1"]
+    np.testing.assert_allclose(stored.values, column.values, atol=1e-15)
+
+
+def test_a_certificate_is_made_of_the_first_answers(config, server):
+    experiment = run_experiment(judged(config, server))
+    firsts = {
+        row["query_id"]: row["answer"]
+        for row in rows_of(experiment, "predictions")
+        if row["sample"] == 0
+    }
+
+    run = read_judged_run(experiment.path)
+    assert {query: run.answers["bm25/gpt", query].answer for query in QUERIES} == firsts
+    scores = run.scores["answer_relevancy"].scores
+    assert {query: scores["bm25/gpt", query] for query in QUERIES} == {
+        query: float(text == SAID[0]) for query, text in firsts.items()
+    }
+
+
+def test_a_pair_of_systems_is_won_by_the_majority_of_meetings(
+    config, server, tmp_path, monkeypatch
+):
+    """Answers of 17, 3 and 20 characters meet one of 9: two of three are longer."""
+    (tmp_path / "length_judge.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entries = asking(config, server)
+    judge = {"type": "python:length_judge:Longest", "rubrics": ["pairwise"]}
+    entries["metrics"] = {"generation": [], "judge": judge}
+    experiment = run_experiment(entries, generators={"one": lambda question, contexts: "nine char"})
+
+    (path,) = (experiment.path / "judgements" / "pairs").iterdir()
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    counted = {(row["query_id"], row["sample"]) for row in rows}
+    assert counted == {(query, sample) for query in QUERIES for sample in range(SAMPLES)}
+    (entry,) = experiment.comparisons["preferences"]
+    (pair,) = entry["comparisons"]
+    assert (pair["system"], pair["wins"], pair["n"]) == ("bm25/gpt", len(QUERIES), len(QUERIES))
+
+
+def test_a_judge_that_stops_early_judges_all_answers_to_a_query(config, server):
+    experiment = run_experiment(judged(config, server, stop_when="decided"))
+
+    verdicts = rows_of(experiment, "judgements")
+    done = {(r["query_id"], r["sample"]) for r in verdicts if r["cause"] != "stopped_early"}
+    queries = {query for query, _ in done}
+    assert done == {(query, sample) for query in queries for sample in range(SAMPLES)}
+    score = system_of(experiment)["scores"]["answer_relevancy"]
+    assert score["n"] == len(queries)
+
+
+def test_a_judge_with_samples_does_not_share_its_noise_among_equal_answers(config):
+    with ChatServer(lambda body, n: answer_in_turn(body, 0), model="m") as server:
+        run_experiment(judged(config, server))
+        once = server.counters.requests
+        run_experiment(judged(config, server, samples=2))
+        twice = server.counters.requests - once
+
+    n = len(QUERIES)
+    assert once == SAMPLES * n + n, "one verdict serves equal answers"
+    assert twice == (2 * SAMPLES - 1) * n, "all samples but the first, which is stored"
+
+
+def test_verify_agrees_with_the_reference_packages(config, server, tmp_path):
+    entries = asking(config, server)
+    entries["metrics"] = {"generation": ["rouge1", "bleu", "corpus_bleu"], "verify": True}
+    (tmp_path / "exp.yaml").write_text(yaml.safe_dump(entries))
+
+    result = invoke("run", tmp_path / "exp.yaml", "--no-judge")
+    assert result.exit_code == 0, result.output
+    for metric in ("rouge1", "bleu", "corpus_bleu"):
+        assert f"{metric} " in result.output
+
+
+def test_pages_say_what_their_intervals_cover(config, server):
+    several = run_experiment(asking(config, server), choices=Choices(judge=False))
+    once = run_experiment(asking(config, server, 1), choices=Choices(judge=False))
+
+    for page in ("report.md", "report.html"):
+        text = (several.path / page).read_text(encoding="utf-8")
+        assert "and other answers to them, would give" in text
+        assert "each query was answered 3 times; its score is the mean over its answers" in text
+        assert "other answers" not in (once.path / page).read_text(encoding="utf-8")
+
+
+def test_a_coverage_gate_counts_answers(config):
+    asked = set()
+
+    def refuse_once(body, times_asked):
+        question = body["messages"][-1]["content"]
+        known, _ = question in asked, asked.add(question)
+        return SAID[0] if known else Answer("", refusal="I will not.")
+
+    with ChatServer(refuse_once, model="m") as server:
+        entries = asking(config, server) | {"gates": [{"failed": "rouge1", "max": 0.01}]}
+        experiment = run_experiment(entries, choices=Choices(judge=False))
+
+    (gate,) = (gate for gate in experiment.summary["gates"] if gate["system"] == "bm25/gpt")
+    assert gate["verdict"] == "fail"
+    assert gate["n_failed"] == 4, "one answer to each query with a reference"
+
+
+def test_a_kill_loses_at_most_what_was_under_way(config, tmp_path):
+    with ChatServer(answer_in_turn, model="m", latency_s=0.05) as server:
+        entries = asking(config, server, concurrency=1)
+        (tmp_path / "exp.yaml").write_text(yaml.safe_dump(entries))
+        process = subprocess.Popen([*RUN, "--no-judge"], cwd=tmp_path, env=os.environ)
+        until = time.monotonic() + 60
+        while server.counters.requests < 5 and time.monotonic() < until:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        asked = server.counters.requests
+        assert 5 <= asked < len(QUERIES) * SAMPLES
+        subprocess.run([*RUN, "--no-judge"], cwd=tmp_path, env=os.environ, check=True)
+
+        assert len(QUERIES) * SAMPLES <= server.counters.requests <= len(QUERIES) * SAMPLES + 1
+    kept = rows_of(load_experiment(tmp_path / "runs" / "moons"), "predictions")
+    assert len(kept) == len(QUERIES) * SAMPLES
