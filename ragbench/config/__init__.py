@@ -13,16 +13,8 @@ if TYPE_CHECKING:
     from ragbench.config.dump import dump_config
     from ragbench.config.gate_block import Gate
     from ragbench.config.json_schema import config_schema
-    from ragbench.config.schema import (
-        Component,
-        Executor,
-        ExperimentConfig,
-        JudgeBlock,
-        Match,
-        Metrics,
-        RetrievalMetrics,
-        Statistics,
-    )
+    from ragbench.config.schema import Component, Executor, ExperimentConfig, JudgeBlock, Metrics
+    from ragbench.config.scoring_blocks import Match, RetrievalMetrics, Statistics
 
 _HOMES = {
     "assemble": ("load_config",),
@@ -34,11 +26,9 @@ _HOMES = {
         "Executor",
         "ExperimentConfig",
         "JudgeBlock",
-        "Match",
         "Metrics",
-        "RetrievalMetrics",
-        "Statistics",
     ),
+    "scoring_blocks": ("Match", "RetrievalMetrics", "Statistics"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

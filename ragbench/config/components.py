@@ -9,16 +9,11 @@ from typing import Any
 
 from ragbench.config.check import check_options
 from ragbench.config.chunking import CHUNK, NOT_CHUNKED, check_chunk, indexes
+from ragbench.config.component_keys import Common, GeneratorCommon, RerankerCommon
 from ragbench.config.problems import NOT_BUILT, Place, Report
 from ragbench.config.references import Context, references_of
 from ragbench.config.resolve import resolve_options
-from ragbench.config.schema import (
-    PYTHON_TIMEOUT,
-    Common,
-    Component,
-    GeneratorCommon,
-    RerankerCommon,
-)
+from ragbench.config.schema import PYTHON_TIMEOUT, Component
 from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError, NotBuiltYet, OptionError
 from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ragbench.config.blocks import check_block
 from ragbench.config.judges import check_rubric
 from ragbench.config.references import Context
-from ragbench.config.schema import Fill, JudgeBlock
+from ragbench.config.schema import JudgeBlock
+from ragbench.config.scoring_blocks import Fill
 from ragbench.config.tree import Item
 from ragbench.registry import nearest
 

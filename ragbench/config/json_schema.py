@@ -7,19 +7,11 @@ from typing import Any
 
 from ragbench.config.check import adapter
 from ragbench.config.chunking import CHUNK, CHUNK_HELP, indexes
+from ragbench.config.component_keys import JudgeCommon
 from ragbench.config.components import common_keys
 from ragbench.config.gate_block import Gate
-from ragbench.config.schema import (
-    BLOCKS,
-    BudgetLimits,
-    Executor,
-    Fill,
-    JudgeCommon,
-    Match,
-    RetrievalMetrics,
-    Statistics,
-    Top,
-)
+from ragbench.config.schema import BLOCKS, BudgetLimits, Executor, Top
+from ragbench.config.scoring_blocks import Fill, Match, RetrievalMetrics, Statistics
 from ragbench.config.shared_schemas import Schema, share
 from ragbench.errors import DataError
 from ragbench.registry import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragbench.config.blocks import check_block
 from ragbench.config.problems import Report
-from ragbench.config.schema import Match
+from ragbench.config.scoring_blocks import Match
 from ragbench.config.tree import Item
 
 METADATA = re.compile(r"metadata(\.[^.\s]+)+")

@@ -15,7 +15,8 @@ from ragbench.config.load import UNREADABLE
 from ragbench.config.matching import check_match
 from ragbench.config.problems import NOT_BUILT, Place, Report
 from ragbench.config.references import Context
-from ragbench.config.schema import Metrics, NamedMetric, RetrievalMetrics
+from ragbench.config.schema import Metrics, NamedMetric
+from ragbench.config.scoring_blocks import RetrievalMetrics
 from ragbench.config.tree import Item
 from ragbench.errors import NotBuiltYet, OptionError, RagbenchError
 from ragbench.registry import DeclaredOption, Option, declared_options

@@ -7,7 +7,7 @@ from typing import Any
 from ragbench.config.blocks import check_block
 from ragbench.config.matching import METADATA
 from ragbench.config.references import Context, check_reference
-from ragbench.config.schema import SLICES, Statistics
+from ragbench.config.scoring_blocks import SLICES, Statistics
 from ragbench.config.tree import Item
 from ragbench.registry import nearest
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 from ragbench.comparison.paired import Method
 from ragbench.comparison.slices import Slicing
 from ragbench.config.schema import DEFAULT_PASSAGES, Component, Control, ExperimentConfig
-from ragbench.data.run_folder import file_name
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError
 from ragbench.experiment.choices import Choices, narrow, sample
-from ragbench.experiment.components import PlannedJudge, build_app, build_generator, build_retriever
+from ragbench.experiment.components import PlannedJudge, build_app, build_generator
 from ragbench.experiment.controls import control_pairs
 from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import Fills, choose_answer_scores, choose_measures
@@ -23,17 +20,20 @@ from ragbench.experiment.fill_plan import PlannedFill, fit_measures, plan_fill
 from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
 from ragbench.experiment.query_groups import cluster_labels, slicings
 from ragbench.experiment.stale import check_judgements
+from ragbench.experiment.systems import (
+    build_retrievers,
+    check_live_names,
+    check_system_names,
+    choose_baseline,
+    cross,
+)
 from ragbench.generate.apps.base import App
-from ragbench.registry import nearest
-from ragbench.retrieve.base import Indexing
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Document, Qrels, Query
 
 Noun = Literal["retriever", "generator", "app"]
-
-_NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +139,11 @@ def make_plan(
         OptionError: `only` names nothing, or `limit` is below 1.
         AdapterError: A component cannot be made.
     """
-    _check_live_names(config, live)
+    check_live_names(config, live)
     gate_files = read_gate_files(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     retrievers = [*config.retrievers, *live.retrievers]
-    pairs = _pairs(config, retrievers, live)
+    pairs = cross(config, retrievers, live)
     apps = [*config.apps, *live.apps]
     recorded = list(collection.given)
     retrievers, pairs, others = narrow(retrievers, pairs, [*apps, *recorded], choices.only)
@@ -157,7 +157,7 @@ def make_plan(
             allowed="a retriever, an app, or records with contexts or answers",
         )
     crossed = [f"{left}/{generator}" for left, generator in (*pairs, *controls)]
-    _check_system_names([*retrievers, *crossed, *apps, *given], config.path)
+    check_system_names([*retrievers, *crossed, *apps, *given], config.path)
     has_answers = bool(pairs or apps) or any(
         row.answer is not None for name in given for row in collection.given[name]
     )
@@ -180,7 +180,7 @@ def make_plan(
     warnings += [
         f"judge {name} was skipped: {why} (when: available)" for name, why in skipped.items()
     ]
-    built = _build_retrievers(config, collection, retrievers, live)
+    built = build_retrievers(config, collection, retrievers, live)
     generators = {
         name: build_generator(name, config.generators.get(name), live.generators.get(name))
         for name in dict.fromkeys(generator for _, generator in pairs)
@@ -205,7 +205,7 @@ def make_plan(
         judges=judges,
         skipped_judges=skipped,
         fill=fill,
-        baseline=_baseline(config, list(collection.given), [*retrievers, *apps], given),
+        baseline=choose_baseline(config, list(collection.given), [*retrievers, *apps], given),
         clusters=clusters,
         slicings=slices,
         warnings=warnings,
@@ -252,58 +252,6 @@ def _reads_ids(measures: Sequence[str]) -> bool:
     return any(measure.spec.reads != "passages" for measure in parse_measures(measures))
 
 
-def _check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
-    for noun, named, passed in (
-        ("retrievers", config.retrievers, live.retrievers),
-        ("generators", config.generators, live.generators),
-        ("apps", config.apps, live.apps),
-    ):
-        if not isinstance(passed, Mapping):
-            raise OptionError("run_experiment", noun, passed, "a mapping from names to objects")
-        for name in passed:
-            if name in named:
-                raise OptionError("run_experiment", noun, name, "a name that the config lacks")
-            if not isinstance(name, str) or not _NAME.fullmatch(name):
-                raise OptionError("run_experiment", noun, name, "names of A-Z a-z 0-9 _ . -")
-
-
-def _check_system_names(names: Sequence[str], path: Path | None) -> None:
-    """Two systems of one name, or whose files would have one name, would hide each other."""
-    files: dict[str, str] = {}
-    for name in names:
-        file = file_name(name)
-        if (other := files.setdefault(file, name)) != name or names.count(name) > 1:
-            raise DataError(
-                f"the systems '{other}' and '{name}' would write the same file '{file}'",
-                file=path,
-                allowed="another name for one of them",
-            )
-
-
-def _build_retrievers(
-    config: ExperimentConfig,
-    collection: Collection,
-    names: Sequence[str],
-    live: LiveComponents,
-) -> dict[str, Any]:
-    """Make the retrievers, and those that they read; one that indexes needs documents."""
-    built: dict[str, Any] = {}
-    waiting = [*names]
-    for name in waiting:  # grows while it is read
-        if name in built:
-            continue
-        built[name] = build_retriever(name, config.retrievers.get(name), live.retrievers.get(name))
-        waiting += getattr(built[name], "sources", ())
-        if collection.documents is None and isinstance(built[name], Indexing):
-            raise DataError(
-                f"retriever '{name}' searches a corpus, and the data set has none",
-                file=config.path,
-                record=f"retrievers.{name}",
-                allowed="a data set with documents, or a retriever that brings its own",
-            )
-    return built
-
-
 def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
     if qrels is None:
         return None
@@ -311,31 +259,3 @@ def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
     if asked.issuperset(qrels.query_ids):
         return qrels
     return qrels.of_queries(asked)
-
-
-def _pairs(
-    config: ExperimentConfig, retrievers: Sequence[str], live: LiveComponents
-) -> list[tuple[str, str]]:
-    """Every retriever with every generator, or with those retrievers that the generator names."""
-    pairs = []
-    for retriever in retrievers:
-        for name, component in config.generators.items():
-            if component.retrievers is None or retriever in component.retrievers:
-                pairs.append((retriever, name))
-        pairs += [(retriever, name) for name in live.generators]
-    return pairs
-
-
-def _baseline(
-    config: ExperimentConfig,
-    recorded: Sequence[str],
-    retrievers: Sequence[str],
-    given: Sequence[str],
-) -> str | None:
-    """The named one where it runs, else the first of the config, or of the records."""
-    candidates = [*retrievers] or [*given]
-    named, known = config.statistics.baseline, [*config.retrievers, *candidates, *recorded]
-    if named is not None and named not in known:
-        allowed, close = ", ".join(dict.fromkeys(known)), nearest(named, known)
-        raise OptionError("statistics", "baseline", named, allowed, close)
-    return named if named in candidates else candidates[0]

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragbench.types.columnar import CauseArray, FloatArray, IntArray, Qrels, Run
+    from ragbench.types.columnar import Qrels, Run
     from ragbench.types.records import (
         Answered,
         Collection,
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
         ScoredDocument,
         Usage,
     )
+    from ragbench.types.rows import CauseArray, FloatArray, IntArray
     from ragbench.types.scores import Cause, Direction, Score, Verdict
 
 _HOMES = {
-    "columnar": ("CauseArray", "FloatArray", "IntArray", "Qrels", "Run"),
+    "columnar": ("Qrels", "Run"),
     "records": (
         "Answered",
         "Collection",
@@ -34,6 +35,7 @@ _HOMES = {
         "ScoredDocument",
         "Usage",
     ),
+    "rows": ("CauseArray", "FloatArray", "IntArray"),
     "scores": ("Cause", "Direction", "Score", "Verdict"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -159,3 +159,18 @@ def _bad_grade(found: str, query_id: str, document: object) -> DataError:
         record=f"qrels: query '{query_id}', document '{document}'" if query_id else f"'{document}'",
         allowed=f"an integer from -{LARGEST_GRADE} to {LARGEST_GRADE}",
     )
+
+
+def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
+    """Read a document id, a pair (id, score), or an object with `id` and `score`.
+
+    Raises:
+        DataError: The id is not text.
+    """
+    if isinstance(item, tuple) and len(item) == 2:
+        document, score = item
+    else:
+        document, score = getattr(item, "id", item), getattr(item, "score", None)
+    if not isinstance(document, str):
+        raise bad_id(document, "run", query_id)
+    return document, score

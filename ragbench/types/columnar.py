@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice
-from operator import methodcaller
-from struct import error as struct_error
-from struct import pack_into
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragbench.types import frames
 from ragbench.types.byte_ids import ByteIds, HashArray
 from ragbench.types.cells import (
-    bad_id,
     check_ids,
-    checked_score,
     falling_scores,
     grade_row,
     id_bytes,
+    read_hit,
 )
 from ragbench.types.qrels_digest import qrels_digest
+from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested
+from ragbench.types.score_column import score_column
 from ragbench.types.subtopics import (
     Subtopics,
     best_grades,
@@ -33,16 +30,6 @@ from ragbench.types.subtopics import (
     subtopics_digest,
 )
 from ragbench.types.text_ids import as_bytes
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-CauseArray = NDArray[np.uint8]
-
-NO_NUMBER = (TypeError, ValueError, OverflowError, struct_error)
-"""What `struct` raises where it is given something else than a number that a double can hold."""
-
-_AT_ONCE = 1000
-_values = methodcaller("values")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +55,7 @@ class Run:
     """Queries whose scores were absent, tied or out of order and gave way to the order."""
 
     def __post_init__(self) -> None:
-        _freeze(self.starts, self.scores)
+        freeze(self.starts, self.scores)
 
     @classmethod
     def from_dict(cls, run: Mapping[str, Mapping[str, float]], name: str = "run") -> Run:
@@ -119,7 +106,7 @@ class Run:
         duplicates: dict[str, int] = {}
         substituted = 0
         for query_id, items in rankings.items():
-            hits = [_hit(item, query_id) for item in items]
+            hits = [read_hit(item, query_id) for item in items]
             first: dict[str, float | None] = {}
             for document, score in hits:
                 first.setdefault(document, score)
@@ -161,7 +148,7 @@ class Run:
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return {query id: {document id: score}}, in the order of the rows."""
-        return _nested(self.query_ids, self.starts, self.documents, self.scores)
+        return nested(self.query_ids, self.starts, self.documents, self.scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +170,7 @@ class Qrels:
     """The grades under subtopics, of which those of the rows are the best; None without any."""
 
     def __post_init__(self) -> None:
-        _freeze(self.starts, self.grades)
+        freeze(self.starts, self.grades)
 
     @classmethod
     def from_frame(cls, frame: frames.Frame) -> Qrels:
@@ -223,11 +210,11 @@ class Qrels:
     @cached_property
     def by_query(self) -> Mapping[str, Mapping[str, int]]:
         """{query id: {document id: grade}} for look-ups; made once, not to be changed."""
-        return _nested(self.query_ids, self.starts, self.documents, self.grades)
+        return nested(self.query_ids, self.starts, self.documents, self.grades)
 
     def to_dict(self) -> dict[str, dict[str, int]]:
         """Return {query id: {document id: grade}}, in the order of the rows."""
-        return _nested(self.query_ids, self.starts, self.documents, self.grades)
+        return nested(self.query_ids, self.starts, self.documents, self.grades)
 
     def of_queries(self, wanted: Collection[str]) -> Qrels:
         """Return the judgements of some queries, in the same order."""
@@ -259,81 +246,3 @@ class Qrels:
     def subtopics_fingerprint(self) -> str | None:
         """The fingerprint of the subtopics, which `fingerprint` leaves out; None without any."""
         return None if self.subtopics is None else subtopics_digest(self.subtopics)
-
-
-def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
-    """Return the scores of all queries one after the other.
-
-    Raises:
-        DataError: A score that is NaN or no number; names query and document.
-    """
-    try:
-        return plain_scores(run.values(), len(run), rows)
-    except NO_NUMBER:
-        return _checked_scores(run, rows)
-
-
-def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: int) -> FloatArray:
-    """Return the scores of n queries with so many rows.
-
-    Raises:
-        ValueError: A score is NaN or no number; so say other errors of `NO_NUMBER`.
-    """
-    scores, place = np.empty(rows, np.float64), 0
-    target = memoryview(scores)  # type: ignore[arg-type]  # an array is a buffer since Python 3.12
-    lists = iter(rankings)
-    # so many at once that calls cost little, so few that they are still in the cache
-    at_once = max(1, _AT_ONCE * n_queries // max(rows, 1))
-    while batch := [*islice(lists, at_once)]:
-        values = [*chain.from_iterable(map(_values, batch))]
-        # unlike NumPy, struct refuses '0.5'
-        pack_into(f"{len(values)}d", target, 8 * place, *values)
-        place += len(values)
-    if np.isnan(scores).any():
-        raise ValueError("NaN")
-    return scores
-
-
-def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
-    """Look at every score by itself: the slow way, which can say what is wrong where."""
-    checked = (
-        checked_score(score, query_id, document)
-        for query_id, hits in run.items()
-        for document, score in hits.items()
-    )
-    return np.fromiter(checked, np.float64, rows)
-
-
-def _hit(item: Any, query_id: str) -> tuple[str, Any]:
-    """Read a document id, a pair (id, score), or an object with `id` and `score`."""
-    if isinstance(item, tuple) and len(item) == 2:
-        document, score = item
-    else:
-        document, score = getattr(item, "id", item), getattr(item, "score", None)
-    if not isinstance(document, str):
-        raise bad_id(document, "run", query_id)
-    return document, score
-
-
-def borders(lengths: Iterable[int], n: int) -> IntArray:
-    """Turn n lengths into the n + 1 borders between the rows of the queries."""
-    starts = np.zeros(n + 1, np.int64)
-    np.cumsum(np.fromiter(lengths, np.int64, n), out=starts[1:])
-    return starts
-
-
-def _nested(
-    query_ids: Sequence[str], starts: IntArray, documents: Sequence[str], values: NDArray[Any]
-) -> dict[str, dict[str, Any]]:
-    """Return the columns as one dictionary per query."""
-    documents, numbers, borders = [*documents], values.tolist(), starts.tolist()
-    return {
-        query_id: dict(zip(documents[start:end], numbers[start:end], strict=True))
-        for query_id, start, end in zip(query_ids, borders, borders[1:], strict=False)
-    }
-
-
-def _freeze(*arrays: NDArray[Any]) -> None:
-    """Make arrays read-only, so that a frozen record is frozen in its columns too."""
-    for array in arrays:
-        array.setflags(write=False)

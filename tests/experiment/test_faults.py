@@ -261,9 +261,11 @@ def test_two_at_once(command, undisturbed):
     command.server.latency_s = 0.5
     first = command.start()
     command.until_asked(command.server.counters.requests + 1)
+    first.send_signal(signal.SIGSTOP)  # however long the second one takes to start
 
     code, problems = command.run()
 
+    first.send_signal(signal.SIGCONT)
     assert code == 2
     assert f"another run (process {first.pid}) is at work here" in problems
     _, said = first.communicate(timeout=60)

@@ -9,7 +9,7 @@ import numpy as np
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.tie_groups import TieGroups
 from ragbench.types import IntArray
-from ragbench.types.columnar import borders
+from ragbench.types.rows import borders
 
 
 def without_unjudged(ranked: RankedGrades, grades: IntArray | None = None) -> RankedGrades:

@@ -18,7 +18,7 @@ from ragbench.score.retrieval.positions import as_singles
 from ragbench.score.retrieval.tie_groups import find_tie_groups
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.cells import LARGEST_GRADE
-from ragbench.types.columnar import borders
+from ragbench.types.rows import borders
 
 Ties = Literal["docid", "stable", "average"]
 TrecEval = Literal[9, 10]

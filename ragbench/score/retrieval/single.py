@@ -7,18 +7,20 @@ where no document is relevant, and the value that the measure of the same name g
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from math import log, log2, nan
+from collections.abc import Hashable, Iterable
+from math import nan
 from typing import Literal
 
 from ragbench.errors import OptionError
-from ragbench.score.retrieval.gain import check_base, check_exponent
-from ragbench.types.cells import LARGEST_GRADE, grade_row
-
-Judged = Mapping[Hashable, int] | Collection[Hashable]
-"""Id -> grade, or the relevant ids."""
-
-_UNJUDGED = -1  # as a negative grade: it gains nothing, and bpref passes over it
+from ragbench.score.retrieval.single_list import (
+    Judged,
+    check_count,
+    check_cutoff,
+    check_gain,
+    discounted_gain,
+    grades_of,
+    ranks_of_hits,
+)
 
 
 def hit_rate(
@@ -30,7 +32,7 @@ def hit_rate(
         >>> hit_rate(["d3", "d1", "d7"], {"d1"}, k=1), hit_rate(["d3", "d1", "d7"], {"d1"}, k=2)
         (0.0, 1.0)
     """
-    hits, relevant, _ = _hits("hit_rate", retrieved, judged, k, rel)
+    hits, relevant, _ = ranks_of_hits("hit_rate", retrieved, judged, k, rel)
     return float(bool(hits)) if relevant else nan
 
 
@@ -43,7 +45,7 @@ def mrr(
         >>> mrr(["d3", "d1", "d7"], {"d1": 2, "d7": 1})
         0.5
     """
-    hits, relevant, _ = _hits("mrr", retrieved, judged, k, rel)
+    hits, relevant, _ = ranks_of_hits("mrr", retrieved, judged, k, rel)
     if not relevant:
         return nan
     return 1.0 / hits[0] if hits else 0.0
@@ -58,7 +60,7 @@ def precision(
         >>> precision(["d3", "d1"], {"d1", "d3"}, k=4), precision(["d3", "d1"], {"d1", "d3"})
         (0.5, 1.0)
     """
-    hits, relevant, retrieved_count = _hits("precision", retrieved, judged, k, rel)
+    hits, relevant, retrieved_count = ranks_of_hits("precision", retrieved, judged, k, rel)
     return len(hits) / (k or retrieved_count or 1) if relevant else nan
 
 
@@ -71,7 +73,7 @@ def recall(
         >>> recall(["d3", "d1", "d7"], {"d1", "d5"}, k=10)
         0.5
     """
-    hits, relevant, _ = _hits("recall", retrieved, judged, k, rel)
+    hits, relevant, _ = ranks_of_hits("recall", retrieved, judged, k, rel)
     return len(hits) / relevant if relevant else nan
 
 
@@ -86,7 +88,7 @@ def f1(
         >>> f1(["d3", "d1", "d7"], {"d1", "d5"}, k=3)
         0.4
     """
-    hits, relevant, retrieved_count = _hits("f1", retrieved, judged, k, rel)
+    hits, relevant, retrieved_count = ranks_of_hits("f1", retrieved, judged, k, rel)
     depth = retrieved_count if k is None else k
     return 2.0 * len(hits) / (relevant + depth) if relevant else nan
 
@@ -102,7 +104,7 @@ def average_precision(
         >>> round(average_precision(["d1", "d7", "d2"], {"d1", "d2"}), 4)
         0.8333
     """
-    hits, relevant, _ = _hits("map", retrieved, judged, k, rel)
+    hits, relevant, _ = ranks_of_hits("map", retrieved, judged, k, rel)
     total = sum(count / rank for count, rank in enumerate(hits, 1))
     return total / relevant if relevant else nan
 
@@ -114,7 +116,7 @@ def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: int = 1) 
         >>> r_precision(["d1", "d7", "d2"], {"d1", "d2"})
         0.5
     """
-    hits, relevant, _ = _hits("r_precision", retrieved, judged, None, rel)
+    hits, relevant, _ = ranks_of_hits("r_precision", retrieved, judged, None, rel)
     return sum(rank <= relevant for rank in hits) / relevant if relevant else nan
 
 
@@ -135,11 +137,11 @@ def dcg(
         >>> dcg(["d1", "d7", "d2"], {"d1": 3, "d2": 2}, k=3)
         4.0
     """
-    _check_gain("dcg", k, gain, discount, base)
-    grades, pool = _grades(retrieved, judged)
+    check_gain("dcg", k, gain, discount, base)
+    grades, pool = grades_of(retrieved, judged)
     if not any(grade > 0 for grade in pool):
         return nan
-    return _discounted("dcg", grades[:k], gain, discount, base)
+    return discounted_gain("dcg", grades[:k], gain, discount, base)
 
 
 def ndcg(
@@ -159,11 +161,11 @@ def ndcg(
         >>> round(ndcg(["d3", "d1", "d7"], {"d1": 3, "d5": 1}, k=10), 4)
         0.5213
     """
-    _check_gain("ndcg", k, gain, discount, base)
-    grades, pool = _grades(retrieved, judged)
+    check_gain("ndcg", k, gain, discount, base)
+    grades, pool = grades_of(retrieved, judged)
     pool.sort(reverse=True)
-    best = _discounted("ndcg", pool[:k], gain, discount, base)
-    return _discounted("ndcg", grades[:k], gain, discount, base) / best if best else nan
+    best = discounted_gain("ndcg", pool[:k], gain, discount, base)
+    return discounted_gain("ndcg", grades[:k], gain, discount, base) / best if best else nan
 
 
 def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: int = 1) -> float:
@@ -175,8 +177,8 @@ def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: int = 1) -> flo
         >>> bpref(["a", "new", "x", "b"], {"a": 1, "b": 1, "x": 0, "y": 0})
         0.75
     """
-    _check_count("bpref", "rel", rel)
-    grades, pool = _grades(retrieved, judged)
+    check_count("bpref", "rel", rel)
+    grades, pool = grades_of(retrieved, judged)
     relevant = sum(grade >= rel for grade in pool)
     worst = min(relevant, sum(0 <= grade < rel for grade in pool))
     total, wrong = 0.0, 0
@@ -206,7 +208,7 @@ def rbp(
     """
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 < p < 1:
         raise OptionError("rbp", "p", p, "a number > 0 and < 1")
-    hits, relevant, _ = _hits("rbp", retrieved, judged, k, rel)
+    hits, relevant, _ = ranks_of_hits("rbp", retrieved, judged, k, rel)
     return sum(((1.0 - p) * p ** (rank - 1) for rank in hits), 0.0) if relevant else nan
 
 
@@ -227,10 +229,10 @@ def err(
         >>> err(["d1", "d2"], {"d1", "d2"})
         0.625
     """
-    _check_cutoff("err", k)
+    check_cutoff("err", k)
     if max is not None and (isinstance(max, bool) or max not in range(1, 1001)):
         raise OptionError("err", "max", max, "an integer from 1 to 1000, or null")
-    grades, pool = _grades(retrieved, judged)
+    grades, pool = grades_of(retrieved, judged)
     best = sorted(pool)[-1] if pool else 0
     if best < 1:
         return nan
@@ -242,78 +244,3 @@ def err(
             total += unsatisfied * satisfies / rank
             unsatisfied *= 1.0 - satisfies
     return total
-
-
-def _hits(
-    owner: str, retrieved: Iterable[Hashable], judged: Judged, k: int | None, rel: int
-) -> tuple[list[int], int, int]:
-    """Return the ranks of the relevant in the first k, how many there are, how many retrieved."""
-    _check_cutoff(owner, k)
-    _check_count(owner, "rel", rel)
-    grades, pool = _grades(retrieved, judged)
-    hits = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= rel]
-    return hits, sum(grade >= rel for grade in pool), len(grades)
-
-
-def _grades(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int], list[int]]:
-    """Return the grades of the retrieved in rank order, and those of all judged documents."""
-    for name, ids in (("retrieved", retrieved), ("judged", judged)):
-        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-            raise OptionError("", name, ids, "a collection of ids, as ['d1', 'd2']")
-    if isinstance(retrieved, (dict, set, frozenset)):  # whose order is not that of a ranking
-        raise OptionError("", "retrieved", retrieved, "a list of ids, best first")
-    if isinstance(judged, Mapping):
-        pool = list(judged.values())
-        if not {*map(type, pool)} <= {int} or max(pool, default=0) > LARGEST_GRADE:
-            pool = grade_row(judged, query_id="")
-            judged = dict(zip(judged, pool, strict=True))
-        grade_of = judged.get
-    else:
-        relevant = dict.fromkeys(judged, 1)
-        grade_of, pool = relevant.get, [1] * len(relevant)
-    try:
-        distinct = dict.fromkeys(retrieved)
-    except TypeError as error:
-        raise OptionError("", "retrieved", retrieved, "a list of ids, best first") from error
-    grades = [grade_of(document, _UNJUDGED) for document in distinct]
-    if not any(grade != _UNJUDGED for grade in grades) and any(type(d) is tuple for d in distinct):
-        raise OptionError("", "retrieved", next(iter(distinct)), "ids, not pairs of id and score")
-    return grades, pool
-
-
-def _discounted(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:
-    """Add up gain over discount, rank by rank."""
-    total = 0.0
-    for rank, grade in enumerate(grades, 1):
-        if grade > 0:
-            gained: float = grade
-            if gain == "exp":
-                check_exponent(owner, grade)
-                gained = 2.0**grade - 1.0
-            if discount == "log2":
-                total += gained / log2(rank + 1)
-            else:
-                over = log(rank) / log(base)
-                total += gained / over if over > 1.0 else gained
-    return total
-
-
-def _check_gain(owner: str, k: int | None, gain: str, discount: str, base: float) -> None:
-    _check_cutoff(owner, k)
-    if gain not in ("linear", "exp"):
-        raise OptionError(owner, "gain", gain, "linear, exp")
-    if discount not in ("log2", "jk"):
-        raise OptionError(owner, "discount", discount, "log2, jk")
-    if isinstance(base, bool) or not isinstance(base, (int, float)) or not base > 1:
-        raise OptionError(owner, "base", base, "a number > 1")
-    check_base(owner, discount, base)
-
-
-def _check_cutoff(owner: str, k: int | None) -> None:
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-        raise OptionError(owner, "k", k, "an integer >= 1, or null")
-
-
-def _check_count(owner: str, option: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(owner, option, value, "an integer >= 1")
