@@ -232,6 +232,16 @@ def test_equal_answers_are_pointed_out(config):
     assert said in experiment.summary["notes"]
 
 
+def test_temperature_0_is_doubted_before_anything_is_sent(config, server, tmp_path):
+    path = tmp_path / "exp.yaml"
+    said = "generator 'gpt': samples is 3 at temperature 0"
+    for temperature in (0.0, 0.7):
+        path.write_text(yaml.safe_dump(asking(config, server, temperature=temperature)))
+        output = CliRunner().invoke(group, ["plan", str(path), "--no-judge"]).output
+        assert (said in output) == (temperature == 0)
+    assert server.counters.requests == 0
+
+
 def test_a_plan_counts_calls_times_samples(config, server, tmp_path):
     judge = {"type": "openai", "model": "m", "base_url": server.url, "samples": 2}
     judge |= {"rubrics": ["answer_relevancy"]}
