@@ -167,7 +167,30 @@ def test_a_query_with_some_failed_answers_keeps_the_mean_of_the_others(config):
     assert not experiment.summary["complete"], "a failed answer is not hidden by its siblings"
     unscored = (experiment.path / "unscored.jsonl").read_text(encoding="utf-8").splitlines()
     assert sum(row.get("sample") is not None for row in map(json.loads, unscored)) >= total
-    assert read_scored(experiment.path).systems["bm25/gpt"].columns["rouge1"].name == "rouge1"
+    read = read_scored(experiment.path).systems["bm25/gpt"].columns["rouge1"]
+    causes = dict(zip(QUERIES, map(Cause, read.causes.tolist()), strict=True))
+    scored = {query for query, cause in causes.items() if cause is Cause.SCORED}
+    assert scored == set(QUERIES) - {*lost, "q5"}
+
+
+def test_only_the_answers_that_failed_are_asked_again(config):
+    asked = Counter()
+
+    def refuse_the_second(body, times_asked):
+        question = body["messages"][-1]["content"]
+        asked[question] += 1
+        return Answer("", refusal="I will not.") if asked[question] == 2 else Answer(SAID[0])
+
+    with ChatServer(refuse_the_second, model="m") as server:
+        entries = asking(config, server, concurrency=1)
+        run_experiment(entries, choices=Choices(judge=False))
+        sent = server.counters.requests
+        choices = Choices(judge=False, retry_failed=True)
+        experiment = run_experiment(entries, choices=choices)
+
+        assert server.counters.requests - sent == len(QUERIES)
+    assert experiment.summary["complete"]
+    assert system_of(experiment)["answers"]["failed"] == {}
 
 
 def test_a_seed_is_shifted_for_each_sample(config, server):
