@@ -34,6 +34,7 @@ def reference() -> str:
             parts.append("## Rubrics\n\nEach with its meaning: [rubrics](rubrics.md).\n")
             continue
         parts.append(f"## {kind.capitalize()}\n")
+        parts += _for_all(kind)
         group = None
         for same in _alike(entries):
             if same[0].get("group") != group:
@@ -148,13 +149,40 @@ def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 def _component(same: list[dict[str, Any]]) -> str:
     entry, names = same[0], ", ".join(f"**`{each['name']}`**" for each in same)
     text = f"{names} {entry['help']}\n"
-    if not entry["options"]:
-        return text
+    return f"{text}\n{_table(entry['options'])}" if entry["options"] else text
+
+
+def _table(options: list[dict[str, Any]]) -> str:
     rows = "".join(
         f"| `{o['name']}` | {_cell(o['allowed'])} | {_default(o)} | {_cell(o['help'])} |\n"
-        for o in entry["options"]
+        for o in options
     )
-    return f"{text}\n| option | allowed | default | |\n|---|---|---|---|\n{rows}"
+    return f"| option | allowed | default | |\n|---|---|---|---|\n{rows}"
+
+
+def _for_all(kind: str) -> list[str]:
+    """The keys that every member of a family takes besides its own."""
+    from ragbench.config.components import common_keys
+    from ragbench.generate import GENERATORS
+    from ragbench.generate.apps import APPS
+    from ragbench.rerank import RERANKERS
+    from ragbench.retrieve import RETRIEVERS
+
+    families = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "generators": GENERATORS}
+    family = {**families, "apps": APPS}.get(kind)
+    if family is None:
+        return []
+    options = [
+        {
+            "name": name,
+            "allowed": key.allowed,
+            "required": key.required,
+            "default": None if key.required else key.default,
+            "help": key.option.help,
+        }
+        for name, key in common_keys(family).items()
+    ]
+    return [f"Each takes besides:\n\n{_table(options)}"]
 
 
 def _default(option: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from ragbench.experiment.defaults import Fills, choose_answer_scores, choose_mea
 from ragbench.experiment.fill_plan import PlannedFill, fit_measures, plan_fill
 from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
 from ragbench.experiment.query_groups import cluster_labels, slicings
+from ragbench.experiment.sampled import doubtful_samples
 from ragbench.experiment.stale import check_judgements
 from ragbench.experiment.systems import (
     build_retrievers,
@@ -188,6 +189,9 @@ def make_plan(
     for noun, components in (("retriever", built), ("generator", generators)):
         for name, component in components.items():
             warnings += check_coverage(f"{noun} '{name}'", component, collection.queries, queries)
+    for name, generator in generators.items():
+        if name in config.generators:
+            warnings += doubtful_samples(name, generator, config.generators[name].samples)
     plan = Plan(
         config=config,
         collection=collection,

@@ -92,6 +92,16 @@ def answers_facts(answers: Answers, scores: Mapping[str, Sequence[ScoreColumn]])
     }
 
 
+def doubtful_samples(name: str, generator: Any, samples: int) -> list[str]:
+    """Warn, before anything is paid for, of answers that may all be the same."""
+    if samples == 1 or getattr(generator, "temperature", None) != 0:
+        return []
+    return [
+        f"generator '{name}': samples is {samples} at temperature 0, where most servers give the "
+        "same answer each time; set the temperature that is used, such as 0.7"
+    ]
+
+
 def sample_notes(systems: Iterable[Answers]) -> list[str]:
     """Say what scores of several answers are, and where these are all the same."""
     by_number: dict[int, list[str]] = {}

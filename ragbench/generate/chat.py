@@ -69,6 +69,11 @@ class ChatGenerator(Connected):
         self.prompt, self._request, self._context_tokens = prompt, request, context_tokens
 
     @property
+    def temperature(self) -> float | None:
+        """The randomness that is asked for; None leaves it to the server."""
+        return self._request.temperature
+
+    @property
     def prompt_hash(self) -> str | None:
         """A short hash of the prompt; None where another one's code has it."""
         return self.prompt.hash

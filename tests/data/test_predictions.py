@@ -2,7 +2,8 @@
 
 import pytest
 
-from ragbench.data.predictions import StoredPrediction, read_predictions
+from ragbench.data.predictions import StoredPrediction, read_predictions, read_samples
+from ragbench.errors import DataError
 from ragbench.types import Document
 
 
@@ -54,3 +55,27 @@ def test_bad_lines_are_named(write, problem, row, expected):
     text = problem(lambda: read_predictions(path)).replace("system, ", "")
 
     assert text == f"p.jsonl:2: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ((0, 0), "p.jsonl:2: query 'q' is repeated, first at line 1"),
+        ((0, 2), "p.jsonl: the samples 0, 2; allowed: numbers from 0 on, none left out"),
+        ((0, "1.5"), "p.jsonl:2: sample '1.5'; allowed: a whole number from 0"),
+        ((0, -1), "p.jsonl:2: sample -1; allowed: a whole number from 0"),
+        ((0, True), "p.jsonl:2: sample True; allowed: a whole number from 0"),
+    ],
+)
+def test_wrong_numbers_of_samples_are_named(write, problem, samples, message):
+    path = write("p.jsonl", [{"query_id": "q", "sample": n, "answer": "a"} for n in samples])
+
+    assert problem(lambda: read_samples(path)) == message
+
+
+def test_who_wants_one_answer_refuses_several(write):
+    path = write("p.jsonl", [{"query_id": "q", "sample": n, "answer": "a"} for n in (0, 1)])
+
+    assert len(read_samples(path)) == 2
+    with pytest.raises(DataError, match="2 answers to a query; allowed: one; a generator of type"):
+        read_predictions(path)

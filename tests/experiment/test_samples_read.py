@@ -79,6 +79,20 @@ def test_comparisons_and_baselines_take_the_mean_of_a_query(config, server, tmp_
     np.testing.assert_allclose(stored.values, column.values, atol=1e-15)
 
 
+def test_several_answers_ask_a_judge_the_same_as_one(config, server):
+    several, once = (
+        run_experiment({**judged(config, server), "generators": entries["generators"]})
+        for entries in (asking(config, server), asking(config, server, 1))
+    )
+
+    signatures = [
+        {name: score["signature"] for name, score in system_of(run)["scores"].items()}
+        for run in (several, once)
+    ]
+    assert signatures[0] == signatures[1]
+    assert invoke("compare", once.path, several.path).exit_code == 0
+
+
 def test_a_certificate_is_made_of_the_first_answers(config, server):
     experiment = run_experiment(judged(config, server))
     firsts = {

@@ -131,6 +131,13 @@ def test_three_parts_are_those_of_nested_analysis_of_variance(config, server_of_
         ]
     )
     assert of_judge > 0
+    design = comparison["variance"]["cheapest_half_as_wide"]
+    n, generations, judgements = (design[k] for k in ("queries", "generations", "judgements"))
+    of_queries, of_generator, of_judging = (part["variance"] for part in parts)
+    per_query = of_queries + (of_generator + of_judging / judgements) / generations
+    half = comparison["variance"]["standard_error"] / 2
+    assert (per_query / n) ** 0.5 <= half + 1e-12
+    assert n == 2 or (per_query / (n - 1)) ** 0.5 > half, "one query less would not do"
     assert comparison["variance"]["generations"] == 3
     assert [p["sources"] for p in rouge["variance"]["components"]] == [["query"], ["generator"]]
     (note,) = (n for n in experiment.summary["notes"] if n.startswith("answer_relevancy"))

@@ -91,3 +91,9 @@ def test_it_finds_answers_that_the_head_of_the_passage_lacks(lent_data):
     ours = share(answer(row["question"], row["context"]) for row in rows)
     assert head < 0.65
     assert ours > 0.88
+
+
+def test_it_has_one_answer_only():
+    Extractive().check_samples(1)
+    with pytest.raises(OptionError, match="extractive: samples: found 2, allowed: 1: the same"):
+        Extractive().check_samples(2)

@@ -5,7 +5,7 @@ import pytest
 from ragbench.errors import OptionError
 from ragbench.generate.huggingface import HuggingfaceGenerator
 from ragbench.llm import ChatFailure
-from ragbench.types import Document, Usage
+from ragbench.types import Document, Query, Usage
 
 PASSAGES = [Document("1", "io has volcanoes and more"), Document("2", "europa has an ocean")]
 WORDS = ["io", "has", "volcanoes", "and", "more", "europa", "an", "ocean", "which", "moon", "?"]
@@ -131,3 +131,16 @@ def test_what_an_answer_depends_on(tiny_gpt):
 def test_no_such_model():
     with pytest.raises(OptionError, match="huggingface: model: found '/nowhere'"):
         generator("/nowhere")
+
+
+def test_a_further_answer_takes_the_next_seed(tiny_gpt):
+    options = {"temperature": 1.5, "max_tokens": 8}
+    made, query = generator(tiny_gpt, seed=20, **options), Query("q", "which moon ?")
+    found = [made.generate_sample(query, PASSAGES, sample).answer for sample in range(3)]
+
+    alone = [generator(tiny_gpt, seed=20 + n, **options) for n in range(3)]
+    assert found == [each.generate(query.text, PASSAGES).answer for each in alone]
+    made.check_samples(3)
+    generator(tiny_gpt).check_samples(1)
+    with pytest.raises(OptionError, match="huggingface: samples: found 2, allowed: 1 at temper"):
+        generator(tiny_gpt).check_samples(2)

@@ -14,7 +14,7 @@ from ragbench.generate.apps.langchain import LangchainApp
 from ragbench.generate.base import AskingGenerator
 from ragbench.generate.langchain import LangchainGenerator
 from ragbench.llm import Replies
-from ragbench.types import Document, Usage
+from ragbench.types import Document, Query, Usage
 from tests.retrieve.foreign import store
 
 PASSAGES = [Document("io", "It has volcanoes.", "Io"), Document("b", "Europa has an ocean.")]
@@ -175,3 +175,17 @@ def test_an_object_that_only_looks_like_a_chain():
 def test_options_that_would_do_nothing_are_refused(client, options, message):
     with pytest.raises(OptionError, match=message):
         LangchainGenerator(client=client, **options)
+
+
+def test_further_answers_are_asked_for_and_kept_apart(tmp_path):
+    query, found = Query("q", "Which moon?"), []
+    for texts in (["Io.", "Europa."], ["never asked for"]):
+        made = LangchainGenerator(client=FakeListChatModel(responses=texts), concurrency=1)
+        with Replies(tmp_path / "replies.sqlite") as replies:
+            made.keep_replies(replies)
+            found.append([made.generate_sample(query, PASSAGES, n).answer for n in range(2)])
+            made.close()
+    chain = LangchainGenerator(client=RunnableLambda(lambda given: f"{given['question']} Io."))
+
+    assert found == [["Io.", "Europa."]] * 2
+    assert chain.generate_sample(query, PASSAGES, 1).answer == "Which moon? Io."

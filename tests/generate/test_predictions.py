@@ -2,6 +2,7 @@
 
 import pytest
 
+from ragbench.errors import OptionError
 from ragbench.generate.base import MissingPrediction
 from ragbench.generate.predictions import Predictions
 from ragbench.types import Query
@@ -26,3 +27,26 @@ def test_answers_by_id_and_by_question(tmp_path):
     for query in (Query("q3", "x"), Query("q9", "x")):
         with pytest.raises(MissingPrediction):
             generator.generate_for(query, [])
+
+
+def test_several_answers_to_a_query_are_numbered(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("query_id,sample,answer\nq1,1,second\nq1,0,first\nq2,0,only\n")
+    made = Predictions(path=path)
+
+    assert made.generate_for(Query("q1", "x"), []).answer == "first"
+    assert made.generate_sample(Query("q1", "x"), [], 1).answer == "second"
+    with pytest.raises(MissingPrediction):
+        made.generate_sample(Query("q2", "x"), [], 1)
+    made.check_samples(2)
+    for samples in (1, 3):
+        message = f"predictions: samples: found {samples}, allowed: 2, the answers"
+        with pytest.raises(OptionError, match=message):
+            made.check_samples(samples)
+
+
+def test_a_column_sample_of_other_meaning_is_left_alone(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"query_id": "q1", "sample": "blue", "answer": "a"}\n')
+
+    assert Predictions(path=path).generate_for(Query("q1", "x"), []).answer == "a"
