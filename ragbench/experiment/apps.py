@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ragbench.experiment.calls import Calls, Outcome, call_each, naming
+from ragbench.generate.answer import read_answer
 from ragbench.generate.apps.base import App
 from ragbench.types import Cause, Prediction, Query, Retrieved, ScoredDocument
 
@@ -30,7 +31,7 @@ def ask_app(
         known = Outcome(outcome.value, outcome.cause, outcome.detail, latency)
         on_outcome(position, naming(queries[position].id, known))
 
-    call_each(lambda query: app.answer(query.text), queries, calls, take)
+    call_each(lambda query: read_answer(app.answer(query.text)), queries, calls, take)
 
 
 def retrieved_by(outcomes: Sequence[Outcome[Prediction]]) -> list[Outcome[Retrieved]] | None:

@@ -77,6 +77,32 @@ def test_an_app_that_does_not_say_what_it_retrieved_has_one_side(config):
     assert scores["faithfulness"]["n"] == 0
 
 
+def test_an_app_may_return_a_mapping(config):
+    def search(question):
+        answer = perfect(question)
+        contexts = [{"id": d.id, "text": d.text} for d in answer.contexts]
+        return {"answer": answer.answer, "contexts": contexts}
+
+    scores = system(run_experiment(config, apps={"prod": search}), "prod")["scores"]
+
+    assert scores["ndcg@10"]["mean"] > 0.9
+    assert scores["rouge1"]["mean"] == 1.0
+
+
+def test_what_is_no_answer_is_said_with_the_result(config):
+    """Passages that are none made an internal error; the cause stood in unscored.jsonl alone."""
+    alone = {key: value for key, value in config.items() if key not in ("retrievers", "generators")}
+    wrong = Prediction("Io", [3])
+
+    experiment = run_experiment(alone, apps={"prod": lambda question: wrong})
+
+    assert experiment.exit_code == 3
+    assert system(experiment, "prod")["scores"]["rouge1"]["failed"] == {"malformed": 4}
+    first, *rest = experiment.summary["warnings"][1:]
+    assert first.startswith("the first to fail: app 'prod': passage 1 is 3, allowed: texts, docu")
+    assert rest == ["nothing was scored: every item failed"]
+
+
 def test_a_failed_call_fails_on_both_sides(config):
     def flaky(question):
         if question == QUERIES["q2"]:
