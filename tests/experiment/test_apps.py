@@ -176,6 +176,27 @@ def test_one_name_for_a_retriever_and_a_generator(config, tmp_path):
     assert system(experiment, "saved/saved")["scores"]["rouge1"]["mean"] == 0.25
 
 
+def test_controls_need_a_generator(config):
+    """They were left out without a word."""
+    config = {**config, "controls": ["no_context"], "generators": {}}
+
+    with pytest.raises(DataError, match=r"controls: there is no generator .*an app retrieves"):
+        run_experiment(config, apps={"prod": perfect})
+
+
+def test_stored_answers_have_no_controls(config, tmp_path):
+    """They do not depend on the passages: `no_context` would say what the model knows."""
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(json.dumps({"query_id": q, "answer": "Io"}) + "\n" for q in QUERIES))
+    stored = {"saved": {"type": "predictions", "path": str(path)}, **config["generators"]}
+
+    experiment = run_experiment({**config, "controls": ["no_context"], "generators": stored})
+
+    controls = [s["name"] for s in experiment.summary["systems"] if s.get("role") == "control"]
+    assert controls == ["no_context/extractive"]
+    assert any("'saved' has no controls" in text for text in experiment.summary["warnings"])
+
+
 def test_controls_by_hand(config, data):
     """Gold passages, none, and those of another question, through a generator that quotes."""
     seen = {}
