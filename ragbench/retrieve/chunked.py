@@ -35,6 +35,7 @@ class Chunked:
 
     Attributes:
         retriever: What ranks the chunks.
+        notes: How much text a splitter of the user's left out, where it did.
     """
 
     def __init__(self, retriever: Any, chunker: Chunker) -> None:
@@ -42,6 +43,7 @@ class Chunked:
         self.ranks_by_score = bool(getattr(retriever, "ranks_by_score", False))
         self.asks_one_by_one = bool(getattr(retriever, "asks_one_by_one", False))
         self._chunks: dict[str, tuple[Document, str]] = {}
+        self.notes: list[str] = []
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Cut the documents, and let the retriever index the chunks."""
@@ -51,6 +53,7 @@ class Chunked:
             for chunk in self._chunker.chunks_of(document)
         ]
         self._chunks = {chunk.id: (chunk, document) for chunk, document in chunks}
+        self.notes = self._lost(corpus)
         self.retriever.index([chunk for chunk, _ in chunks])
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
@@ -70,6 +73,19 @@ class Chunked:
                     hungry.append(position)
             waiting = hungry
         return [found[position] for position in range(len(queries))]
+
+    def _lost(self, corpus: Sequence[Document]) -> list[str]:
+        """What chunks certainly lack, white space aside; overlaps may hide some of it."""
+        kept = dict.fromkeys((document.id for document in corpus), 0)
+        for chunk, document in self._chunks.values():
+            kept[document] += len("".join(chunk.text.split()))
+        missing = [len("".join(document.text.split())) - kept[document.id] for document in corpus]
+        lost = [count for count in missing if count > 0]
+        if not lost:
+            return []
+        return [
+            f"chunks lack text of {len(lost)} of {len(corpus)} documents, {sum(lost)} characters"
+        ]
 
     def _described(self, hit: ScoredDocument) -> ScoredDocument:
         """The hit with its text and its document; an id that is no chunk's stays as it is."""
