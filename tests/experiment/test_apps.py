@@ -89,6 +89,19 @@ def test_an_app_may_return_a_mapping(config):
     assert scores["rouge1"]["mean"] == 1.0
 
 
+def test_passages_that_are_ids_have_the_text_of_the_corpus(config):
+    """An answer was judged by empty passages, and had faithfulness 0 without a word."""
+
+    def search(question):
+        answer = perfect(question)
+        return {"answer": answer.answer, "contexts": [{"id": d.id} for d in answer.contexts]}
+
+    found = run_experiment(config, apps={"prod": search, "told": perfect})
+
+    by_id, told = (system(found, name)["scores"]["faithfulness"] for name in ("prod", "told"))
+    assert by_id["mean"] == told["mean"] > 0
+
+
 def test_what_is_no_answer_is_said_with_the_result(config):
     """Passages that are none made an internal error; the cause stood in unscored.jsonl alone."""
     alone = {key: value for key, value in config.items() if key not in ("retrievers", "generators")}
