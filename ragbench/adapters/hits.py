@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Annotated, Any
+from uuid import UUID
 
+from ragbench.data.corpus import encode_spaces
+from ragbench.data.jsonl import id_problem
 from ragbench.errors import AdapterError
-from ragbench.registry import Option, nearest
+from ragbench.registry import Option, nearest, shown
 from ragbench.signature import fingerprint
 from ragbench.types import ScoredDocument
 
@@ -57,12 +61,12 @@ class HitReader:
 
     def _identifier(self, own_id: Any, text: str | None, metadata: Mapping[str, Any]) -> str:
         if self._field is not None:
-            if _is_id(value := metadata.get(self._field)):
+            if _is_known(value := metadata.get(self._field)):
                 return str(value)
             self._from["other"] += 1
             self._keys = tuple(map(str, metadata))
         for value in (own_id, *(metadata.get(key) for key in _USUAL)):
-            if _is_id(value):
+            if _is_known(value):
                 return str(value)
         if not text:
             raise AdapterError(
@@ -88,5 +92,33 @@ class HitReader:
         return found
 
 
-def _is_id(value: Any) -> bool:
-    return isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
+def checked_id(value: Any, owner: str) -> str:
+    """Return an id as run files hold it: text, with white space written as in a URL.
+
+    Args:
+        value: A text, a whole number or a UUID.
+        owner: Whose id it is, for the message: `hit 3`.
+
+    Raises:
+        AdapterError: It is something else, or a text that no file of ids can hold.
+
+    Example:
+        >>> checked_id("my doc", "hit 1"), checked_id(7, "hit 1")
+        ('my%20doc', '7')
+    """
+    if not is_id(value):
+        raise AdapterError(f"{owner} has the id {shown(value)}, allowed: text")
+    # run files are split at white space; ids of a folder of documents are written so, too
+    identifier = encode_spaces(str(value))
+    if why := id_problem(identifier):
+        raise AdapterError(f"{owner}: the id {value!r} {why}")
+    return identifier
+
+
+def is_id(value: Any) -> bool:
+    """Whether a value can be an id: a text, a whole number or a UUID."""
+    return not isinstance(value, bool) and isinstance(value, (str, Integral, UUID))
+
+
+def _is_known(value: Any) -> bool:
+    return is_id(value) and value != ""

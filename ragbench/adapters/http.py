@@ -111,7 +111,7 @@ class Endpoint:
                     connection.close()  # the server gave it up while it was idle
                     connection.request("POST", self._target, content, self._headers)
                     response = connection.getresponse()
-                text = response.read(_LARGEST_REPLY + 1)
+                text = _whole(response)
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 if alarm.rang or isinstance(error, TimeoutError):
@@ -164,6 +164,14 @@ class Endpoint:
 
     def _clean(self, failure: ChatFailure) -> ChatFailure:
         return failure.but(detail=redact(failure.detail, self._secrets))
+
+
+def _whole(response: http.client.HTTPResponse) -> bytes:
+    """The body; one that broke off may still look like a reply, and `read(n)` does not tell."""
+    text = response.read(_LARGEST_REPLY + 1)
+    if response.length and len(text) <= _LARGEST_REPLY:
+        raise http.client.IncompleteRead(text, response.length)
+    return text
 
 
 def _close(connections: list[http.client.HTTPConnection]) -> None:

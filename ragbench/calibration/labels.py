@@ -133,6 +133,12 @@ class _Reader:
             )
 
     def _of_query(self, entry: Entry) -> Iterator[tuple[str, Key]]:
+        if "query_id" not in entry.values:
+            raise entry.error(
+                f"no 'item' and no 'query_id' (keys: {', '.join(entry.values)})",
+                allowed="item, as a sheet that was drawn has it, or query_id",
+                near=nearest("query_id", entry.values),
+            )
         query, systems = entry.id("query_id"), self._run.systems
         system = entry.values.get("system")
         if system in (None, "") and len(systems) > 1:

@@ -30,6 +30,7 @@ def command(ctx: click.Context, run: Path, quiet: bool) -> None:
     for line in found.numbers:
         click.echo(f"differs: {line}")
     same = "reproduced: every score and every ranking is the same"
-    click.echo(f"{len(found.numbers)} differences" if found.numbers else same)
+    count = len(found.numbers)
+    click.echo(f"{count} difference{'s' * (count > 1)}" if count else same)
     click.echo(f"{found.original} again: {found.again.path}")
     ctx.exit(EXIT_GATE_FAILED if found.numbers else 0)

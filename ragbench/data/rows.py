@@ -10,6 +10,7 @@ from typing import Any
 from ragbench.data.jsonl import Entry, read_jsonl
 from ragbench.data.lines import plain_suffix, text_lines
 from ragbench.errors import DataError, MissingExtra
+from ragbench.registry import shown
 
 # The csv module's limit of 131,072 characters is below a long passage. It is global, so it is
 # only ever raised; 2**31 - 1 is the most that a C long holds everywhere.
@@ -85,6 +86,10 @@ def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
     repeated = sorted({cell for cell in cells if cells.count(cell) > 1})
     if repeated:
         raise DataError(f"column '{repeated[0]}' is repeated", file=path, line=line)
+    other = next((mark for mark in ";\t" if mark in cells[0]), None)
+    if len(cells) == 1 and other is not None:
+        found = f"one column, named {shown(cells[0])}"
+        raise DataError(found, file=path, line=line, allowed="columns between commas")
     return cells
 
 

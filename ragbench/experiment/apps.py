@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from ragbench.experiment.calls import Calls, Outcome, call_each, naming
+from ragbench.generate.answer import read_answer
 from ragbench.generate.apps.base import App
-from ragbench.types import Cause, Prediction, Query, Retrieved, ScoredDocument
+from ragbench.types import Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 
 
 def ask_app(
@@ -14,6 +17,7 @@ def ask_app(
     queries: Sequence[Query],
     calls: Calls,
     on_outcome: Callable[[int, Outcome[Prediction]], None],
+    corpus: Mapping[str, Document] = MappingProxyType({}),
 ) -> None:
     """Ask an app every query.
 
@@ -22,6 +26,7 @@ def ask_app(
         queries: The n queries.
         calls: Timeout and concurrency.
         on_outcome: Given each query's position and outcome as soon as it is there.
+        corpus: Documents by id: the texts of passages of which the app tells the id alone.
     """
 
     def take(position: int, outcome: Outcome[Prediction]) -> None:
@@ -30,7 +35,14 @@ def ask_app(
         known = Outcome(outcome.value, outcome.cause, outcome.detail, latency)
         on_outcome(position, naming(queries[position].id, known))
 
-    call_each(lambda query: app.answer(query.text), queries, calls, take)
+    def ask(query: Query) -> Prediction:
+        prediction = read_answer(app.answer(query.text))
+        if prediction.contexts is None:
+            return prediction
+        told = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
+        return replace(prediction, contexts=told)
+
+    call_each(ask, queries, calls, take)
 
 
 def retrieved_by(outcomes: Sequence[Outcome[Prediction]]) -> list[Outcome[Retrieved]] | None:

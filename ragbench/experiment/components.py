@@ -9,7 +9,7 @@ from typing import Any
 
 from ragbench.config.problems import Place
 from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
-from ragbench.errors import ConfigError, OptionError, Problem
+from ragbench.errors import AdapterError, ConfigError, OptionError, Problem
 from ragbench.experiment.calls import Calls
 from ragbench.generate.apps.python import as_app
 from ragbench.generate.base import AskingGenerator
@@ -84,11 +84,15 @@ def build_app(name: str, component: Component | None, live: Any) -> Any:
 
 
 def _make(component: Component, kind: str) -> Any:
-    """Make a built-in component; an option that it refuses is an error at its entry."""
+    """Make a built-in component; what it refuses is an error at its entry."""
+    path, place = f"{kind}.{component.name}", component.place
     try:
         return component.cls(**component.options)
     except OptionError as error:
-        raise _at(error, component.place, f"{kind}.{component.name}") from error
+        raise _at(error, place, path) from error
+    except AdapterError as error:  # it knows its type, not its name
+        where = "" if place.file is None else f"{place.file}:{place.line}: "
+        raise AdapterError(f"{where}{path}: {error}") from error
 
 
 def checked_metric(named: NamedMetric) -> Metric:

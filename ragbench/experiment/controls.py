@@ -6,7 +6,7 @@ without any passage is what the generator knows by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from ragbench.comparison.paired import Method, describe
@@ -20,13 +20,30 @@ from ragbench.types import Cause, Collection, Document, Qrels, Query, Retrieved
 
 
 def control_pairs(
-    config: ExperimentConfig, collection: Collection, generators: Sequence[str]
+    config: ExperimentConfig,
+    collection: Collection,
+    generators: Sequence[str],
+    live: Sized = (),
 ) -> list[tuple[Control, str]]:
     """Return each control with each generator that is asked.
 
+    Args:
+        config: The config.
+        collection: The data.
+        generators: Those that are asked.
+        live: All that the caller added to those of the config.
+
     Raises:
-        DataError: The gold passages are asked for, and the data have none.
+        DataError: There is no generator at all, or the gold passages are asked for, and the data
+            have none.
     """
+    if config.controls and not (config.generators or live):
+        raise DataError(
+            "there is no generator that could be given other passages",
+            file=config.path,
+            record="controls",
+            allowed="a generator, or no controls; an app retrieves for itself",
+        )
     if "gold_context" in config.controls and not (collection.qrels and collection.documents):
         raise DataError(
             "gold_context needs relevance judgements and a corpus, and the data set has none",
@@ -36,6 +53,22 @@ def control_pairs(
         )
     names = dict.fromkeys(generators)
     return [(control, generator) for generator in names for control in config.controls]
+
+
+def without_stored(
+    controls: Sequence[tuple[Control, str]], generators: Mapping[str, Any]
+) -> tuple[list[tuple[Control, str]], list[str]]:
+    """Leave out generators that read answers which were made before, whatever they are given.
+
+    Returns:
+        The other controls, and a warning for each generator that is left out.
+    """
+    stored = {name for name, made in generators.items() if not hasattr(made, "generate")}
+    warned = dict.fromkeys(name for _, name in controls if name in stored)
+    return [pair for pair in controls if pair[1] not in stored], [
+        f"generator '{name}' has no controls: its answers are stored, whatever passages it gets"
+        for name in warned
+    ]
 
 
 def control_contexts(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.experiment.calls import Calls, Outcome, call_each
+from ragbench.generate.answer import read_answer
 from ragbench.generate.base import MissingPrediction, SamplingGenerator
-from ragbench.generate.python import read_answer
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 
 

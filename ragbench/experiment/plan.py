@@ -13,7 +13,7 @@ from ragbench.config.schema import DEFAULT_PASSAGES, Component, Control, Experim
 from ragbench.errors import DataError
 from ragbench.experiment.choices import Choices, narrow, sample
 from ragbench.experiment.components import PlannedJudge, build_app, build_generator
-from ragbench.experiment.controls import control_pairs
+from ragbench.experiment.controls import control_pairs, without_stored
 from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import Fills, choose_answer_scores, choose_measures
 from ragbench.experiment.fill_plan import PlannedFill, fit_measures, plan_fill
@@ -150,7 +150,8 @@ def make_plan(
     retrievers, pairs, others = narrow(retrievers, pairs, [*apps, *recorded], choices.only)
     apps = [name for name in apps if name in others]
     given = [name for name in recorded if name in others]
-    controls = control_pairs(config, collection, [generator for _, generator in pairs])
+    asked = [generator for _, generator in pairs]
+    controls = control_pairs(config, collection, asked, live.generators)
     if not retrievers and not apps and not given:
         raise DataError(
             "there is no system to evaluate",
@@ -184,8 +185,10 @@ def make_plan(
     built = build_retrievers(config, collection, retrievers, live)
     generators = {
         name: build_generator(name, config.generators.get(name), live.generators.get(name))
-        for name in dict.fromkeys(generator for _, generator in pairs)
+        for name in dict.fromkeys(asked)
     }
+    controls, uncontrolled = without_stored(controls, generators)
+    warnings += uncontrolled
     for noun, components in (("retriever", built), ("generator", generators)):
         for name, component in components.items():
             warnings += check_coverage(f"{noun} '{name}'", component, collection.queries, queries)

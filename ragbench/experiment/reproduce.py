@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ragbench.config import load_config
+from ragbench.config.schema import ExperimentConfig
 from ragbench.data.run_folder import (
     read_per_query,
     resolve_run_folder,
 )
-from ragbench.data.summary_file import read_manifest
-from ragbench.errors import DataError
+from ragbench.data.summary_file import read_manifest, read_summary
+from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.result import Experiment
@@ -55,7 +59,7 @@ def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
             file=folder,
             allowed="a run whose components are all in its config",
         )
-    config = load_config(folder / "config.yaml")
+    config = _load_config(folder)
     kept = dict(manifest.get("choices", {}))
     choices = Choices(**{**kept, "only": tuple(kept.get("only", ())), "retry_failed": False})
     with tempfile.TemporaryDirectory(prefix="ragbench-") as stages:
@@ -69,6 +73,21 @@ def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
         [*_surroundings(manifest, new)],
         [*_numbers(folder, again.path, manifest, new)],
     )
+
+
+def _load_config(folder: Path) -> ExperimentConfig:
+    """The config of a run folder, whose paths start from where the folder was written."""
+    file = folder / "config.yaml"
+    try:
+        return load_config(file)
+    except ConfigError:
+        # a folder that was moved by itself, as CI keeps it: where this working directory writes
+        output = yaml.safe_load(file.read_text(encoding="utf-8")).get("output", "")
+        summary = read_summary(folder)
+        home = Path(str(output)) / summary["name"] / summary["run_id"]
+        with contextlib.suppress(ConfigError):
+            return load_config(file, base_dir=home)
+        raise
 
 
 def _surroundings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

@@ -271,7 +271,7 @@ class Stages(Items):
                     stage.advance(1)
 
                 asked = [plan.queries[row] for row in order]
-                ask_app(plan.apps[name], asked, self._calls("app", name), take)
+                ask_app(plan.apps[name], asked, self._calls("app", name), take, plan.corpus)
 
         key = self._component_key("app", name, stage=STAGE_VERSIONS["generate"])
         shelf = self.shelves.shelf("generate", name, key)

@@ -20,6 +20,7 @@ from ragbench.experiment.plan import Plan
 from ragbench.experiment.results import Results
 from ragbench.experiment.sampled import answers_facts, failed_answers
 from ragbench.experiment.spending import budget_warning
+from ragbench.llm.failures import shortened
 from ragbench.secrets import redact
 from ragbench.types import Cause, Prediction
 
@@ -58,8 +59,11 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
             f"incomplete: more than {limit:.3g} of the items of a score failed; means are over the "
             "others, see unscored.jsonl"
         )
+        warnings += _first_failures(results.systems)
     if not any([*(score.n for score in of_systems), *(pair["n"] for pair in of_pairs)]):
-        warnings.append("nothing was scored: no measure, metric or rubric applies to any query")
+        failed = any(score.failed for score in of_systems) or any(p["failed"] for p in of_pairs)
+        why = "every item failed" if failed else "no measure, metric or rubric applies to any query"
+        warnings.append(f"nothing was scored: {why}")
     collection = plan.collection
     return {
         "schema": SUMMARY_SCHEMA,
@@ -111,6 +115,20 @@ def _answers_of(results: Results) -> Iterator[tuple[Mapping[str, int], int]]:
         for columns in scores.values():
             scored = sum(int((column.causes == Cause.SCORED).sum()) for column in columns)
             yield failed_answers(columns), scored
+
+
+def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
+    """Why the first failed item of each system did; a pair repeats what its retriever says."""
+    found = []
+    for system in systems:
+        details = (
+            column.details[row]
+            for column in system.columns.values()
+            for row in sorted(column.details)
+            if column.details[row] and Cause(int(column.causes[row])).failed
+        )
+        found.append(shortened(next(details, "")))
+    return [f"the first to fail: {text}" for text in dict.fromkeys(found) if text]
 
 
 def _failed_share(causes: Mapping[str, int], n: int) -> float:

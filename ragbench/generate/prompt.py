@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).with_name("prompts")
 _NAMES = ("question", "passages")
+_FIELDS = ("number", "id", "title", "text")
+_ALLOWED_NAMES = f"{{{{ question }}}}, {{{{ passages }}}}, each with {', '.join(_FIELDS)}"
 _KEYS = ("system", "user")
 _ALLOWED_FILE = "system: text, user: a template with {{ question }}"
 
@@ -124,13 +126,16 @@ def _compiled(user: str, path: Path) -> Template:
     try:
         used = meta.find_undeclared_variables(environment.parse(user))
         template = environment.from_string(user)
-        template.render(question="", passages=[dict.fromkeys(("number", "id", "title", "text"))])
+        template.render(question="", passages=[dict.fromkeys(_FIELDS, "")])
     except TemplateError as error:
         line = getattr(error, "lineno", None)
         unknown = next((name for name in sorted(used) if name not in _NAMES), None)
         close = None if unknown is None else nearest(unknown, _NAMES)
-        raise DataError(str(error), file=path, line=line, nearest=close) from None
+        found = str(error).rstrip(".")
+        raise DataError(
+            found, file=path, line=line, allowed=_ALLOWED_NAMES, nearest=close
+        ) from None
     if "question" not in used:
         found = "the template does not ask the question"
-        raise DataError(found, file=path, allowed="{{ question }}, {{ passages }}")
+        raise DataError(found, file=path, allowed=_ALLOWED_NAMES)
     return template

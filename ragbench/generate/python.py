@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragbench.errors import AdapterError
 from ragbench.generate.base import Generator, QueryGenerator
-from ragbench.registry import adapt, shown
+from ragbench.registry import adapt
 from ragbench.types import Document, Prediction
 
 
@@ -39,17 +38,3 @@ def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Generat
         arguments="(question, contexts)",
     )
     return made
-
-
-def read_answer(answer: Any) -> Prediction:
-    """Turn what a generator returned into a `Prediction`.
-
-    Raises:
-        AdapterError: It is neither text nor a `Prediction` with text.
-    """
-    prediction = Prediction(answer) if isinstance(answer, str) else answer
-    if isinstance(prediction, Prediction) and isinstance(prediction.answer, str):
-        return prediction
-    raise AdapterError(
-        f"found {shown(answer)} instead of an answer, allowed: text, ragbench.Prediction"
-    )

@@ -87,7 +87,7 @@ class Sender:
         elif self._limits.timeout is not None and spent_s >= self._limits.timeout:
             why = f"; no time left of {self._limits.timeout:g} s"
         elif len(attempts) > self._limits.retries:
-            why = f"; tried {len(attempts)} times"
+            why = f"; tried {len(attempts)} times" if len(attempts) > 1 else ""
         elif asked_s > self._limits.longest_wait:
             why = f"; it asks to wait {asked_s:g} s, longer than {self._limits.longest_wait:g} s"
         else:

@@ -20,6 +20,7 @@ def adapt(
     methods: tuple[str, ...],
     wrap: Callable[[Callable[..., Any]], Any],
     arguments: str,
+    of_method: str = "",
 ) -> Any:
     """Make a component of what the user named or passed.
 
@@ -33,6 +34,7 @@ def adapt(
         methods: A component has at least one of these.
         wrap: Turns a plain function into a component.
         arguments: What such a function takes, for the message: `(question, top_k)`.
+        of_method: What the first of the methods takes, where that is something else.
 
     Raises:
         AdapterError: It can be none of these, or its constructor fails.
@@ -46,7 +48,9 @@ def adapt(
     if callable(made):
         bound = made is target and options
         return wrap(functools.partial(made, **_known(made, options, owner)) if bound else made)
-    allowed = f"a class or object with {methods[0]}{arguments}, or a function {arguments}"
+    allowed = (
+        f"a class or object with {methods[0]}{of_method or arguments}, or a function {arguments}"
+    )
     raise AdapterError(f"{owner}: found {type(made).__name__}, allowed: {allowed}")
 
 

@@ -41,5 +41,6 @@ def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker
         methods=("rerank",),
         wrap=CallableReranker,
         arguments="(question, hits)",
+        of_method="(queries, hits, top_k)",
     )
     return made

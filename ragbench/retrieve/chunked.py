@@ -45,11 +45,12 @@ class Chunked:
         if hasattr(retriever, "unit"):
             retriever.unit = "chunks"
         self._chunks: dict[str, tuple[Document, str]] = {}
+        self._lost_text: list[str] = []
 
     @property
     def notes(self) -> list[str]:
-        """What the retriever itself says of its hits."""
-        return list(getattr(self.retriever, "notes", ()))
+        """How much text a splitter left out, where it did, and what the retriever itself notes."""
+        return [*self._lost_text, *getattr(self.retriever, "notes", ())]
 
     @property
     def cache_folder(self) -> Path | None:
@@ -69,6 +70,7 @@ class Chunked:
             for chunk in self._chunker.chunks_of(document)
         ]
         self._chunks = {chunk.id: (chunk, document) for chunk, document in chunks}
+        self._lost_text = self._lost(corpus)
         self.retriever.index([chunk for chunk, _ in chunks])
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
@@ -88,6 +90,19 @@ class Chunked:
                     hungry.append(position)
             waiting = hungry
         return [found[position] for position in range(len(queries))]
+
+    def _lost(self, corpus: Sequence[Document]) -> list[str]:
+        """What chunks certainly lack, white space aside; overlaps may hide some of it."""
+        kept = dict.fromkeys((document.id for document in corpus), 0)
+        for chunk, document in self._chunks.values():
+            kept[document] += len("".join(chunk.text.split()))
+        missing = [len("".join(document.text.split())) - kept[document.id] for document in corpus]
+        lost = [count for count in missing if count > 0]
+        if not lost:
+            return []
+        return [
+            f"chunks lack text of {len(lost)} of {len(corpus)} documents, {sum(lost)} characters"
+        ]
 
     def _described(self, hit: ScoredDocument) -> ScoredDocument:
         """The hit with its text and its document; an id that is no chunk's stays as it is."""

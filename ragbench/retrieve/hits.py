@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ragbench.data.corpus import encode_spaces
-from ragbench.data.jsonl import id_problem
+from ragbench.adapters.hits import HitReader, checked_id, is_id
 from ragbench.errors import AdapterError
 from ragbench.registry import shown
 from ragbench.types import Document, Retrieved, ScoredDocument
 
-_SHAPES = "ids, (id, score) pairs, documents, or mappings with 'id'"
+_SHAPES = "ids, documents, mappings with 'id', or pairs of one and a score"
 
 
 def read_hits(answer: Any, top_k: int) -> Retrieved:
     """Turn a retriever's answer to one query into `Retrieved`, of at most `top_k` documents.
 
-    Accepts a list (or any iterable but text) of ids, (id, score) pairs, `Document` and
-    `ScoredDocument` objects or mappings with `id` and, where known, `score`, `text`, `title`,
-    `metadata`; also `Retrieved` and a mapping {id: score}, which is sorted by score.
+    Accepts a list (or any iterable but text) of ids, `Document` and `ScoredDocument` objects,
+    documents of LangChain, mappings with `id` and, where known, `score`, `text`, `title`,
+    `metadata`, and pairs of one of these and a score; also `Retrieved` and a mapping {id: score},
+    which is sorted by score.
 
     Raises:
         AdapterError: It is something else; says which hit, what it is, and what is allowed.
@@ -30,7 +30,8 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     if isinstance(answer, Retrieved):
         queries, answer = list(answer.queries), answer.documents
     if isinstance(answer, Mapping):
-        answer = sorted(answer.items(), key=lambda pair: -float(pair[1]))
+        pairs = [_read_hit(pair, number) for number, pair in enumerate(answer.items(), start=1)]
+        answer = sorted(pairs, key=lambda hit: -(hit.score or 0.0))
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
         raise AdapterError(f"found {shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
     hits = [_read_hit(hit, position) for position, hit in enumerate(answer, start=1)]
@@ -59,35 +60,34 @@ def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocume
 
 
 def _read_hit(hit: Any, position: int) -> ScoredDocument:
+    """One hit, which is a document or a document and its score."""
+    if isinstance(hit, (tuple, list)) and len(hit) == 2:
+        return _checked(replace(_read_document(hit[0], position), score=hit[1]), position)
+    return _checked(_read_document(hit, position), position)
+
+
+def _read_document(hit: Any, position: int) -> ScoredDocument:
     if isinstance(hit, ScoredDocument):
-        found = hit
-    elif isinstance(hit, Document):
-        found = ScoredDocument(hit.id, None, hit.text, hit.title, hit.metadata)
-    elif isinstance(hit, (str, int)) and not isinstance(hit, bool):
-        found = ScoredDocument(str(hit))
-    elif isinstance(hit, Mapping) and "id" in hit:
-        found = ScoredDocument(
-            str(hit["id"]),
-            hit.get("score"),
-            hit.get("text"),
-            hit.get("title"),
-            hit.get("metadata") or {},
+        return hit
+    if isinstance(hit, Document):
+        return ScoredDocument(hit.id, None, hit.text, hit.title, hit.metadata)
+    if is_id(hit):
+        return ScoredDocument(str(hit))
+    if isinstance(hit, Mapping) and "id" in hit:
+        known = (hit.get(key) for key in ("score", "text", "title", "metadata"))
+        score, text, title, metadata = known
+        return ScoredDocument(hit["id"], score, text, title, metadata or {})
+    if hasattr(hit, "page_content"):  # a document of LangChain, out of a function of the user's
+        own_id, metadata = getattr(hit, "id", None), getattr(hit, "metadata", None)
+        return HitReader(None).read(
+            own_id=own_id, text=hit.page_content, metadata=metadata, score=None
         )
-    elif isinstance(hit, (tuple, list)) and len(hit) == 2:
-        found = ScoredDocument(str(hit[0]), hit[1])
-    else:
-        raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_SHAPES}")
-    return _checked(found, position)
+    raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_SHAPES}")
 
 
 def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
-    """The hit with a plain float score."""
-    if not isinstance(hit.id, str):
-        raise AdapterError(f"hit {position} has the id {hit.id!r}, allowed: text")
-    # run files are split at white space; ids of a folder of documents are written so, too
-    identifier = encode_spaces(hit.id)
-    if why := id_problem(identifier):
-        raise AdapterError(f"hit {position}: the id {hit.id!r} {why}")
+    """The hit with an id that a run file can hold, and a plain float score."""
+    identifier = checked_id(hit.id, f"hit {position}")
     if hit.score is None:
         return replace(hit, id=identifier)
     try:

@@ -47,6 +47,7 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Retriev
         methods=("retrieve", "combine", *_FOREIGN),
         wrap=CallableRetriever,
         arguments="(question, top_k)",
+        of_method="(queries, top_k)",
     )
     if callable(getattr(made, "retrieve", None)) and not _takes_one_question(made):
         return made

@@ -153,7 +153,11 @@ class Chunker:
             raise AdapterError(f"{owner}: {found}, allowed: an object with split_text")
 
         def cut(text: str) -> list[Chunk]:
-            pieces = list(splitter.split_text(text))
+            try:
+                made = splitter.split_text(text)
+            except Exception as error:  # code of the user's may raise anything
+                raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
+            pieces = list(made) if isinstance(made, (list, tuple)) else [made]
             if wrong := [piece for piece in pieces if not isinstance(piece, str)]:
                 found = f"split_text returned {shown(wrong[0])}"
                 raise AdapterError(f"{owner}: {found}, allowed: a list of texts")

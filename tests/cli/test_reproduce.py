@@ -41,6 +41,18 @@ def test_live_objects_are_refused(quickstart, repository):
     assert "the run had live objects: mine" in problems
 
 
+def test_a_run_folder_that_was_moved_by_itself(quickstart, tmp_path):
+    """Its paths start from where it was written, which CI does not keep."""
+    quickstart("run", "CONFIG", "--quiet")
+    moved = tmp_path / "artifacts" / "main" / "run"
+    shutil.copytree(Path("runs/quickstart/latest").resolve(), moved)
+
+    code, text, problems = quickstart("reproduce", str(moved), "--quiet")
+
+    assert code == 0, problems
+    assert "reproduced: every score" in text
+
+
 def test_no_run(quickstart):
     code, _, problems = quickstart("reproduce", "nothing")
 

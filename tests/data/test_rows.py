@@ -60,6 +60,8 @@ def test_a_cell_longer_than_the_csv_module_allows(write):
         ('a,b\n"x"y,2\n', "a.csv:2: bad CSV: ',' expected after '\"'"),
         ("a,b\n", "a.csv: the file has no rows below its header"),
         ("", "a.csv: the file is empty"),
+        ("a;b\n1;2\n", "a.csv:1: one column, named 'a;b'; allowed: columns between commas"),
+        ("a\tb\n1\t2\n", "a.csv:1: one column, named 'a\\tb'; allowed: columns between commas"),
         (b"a,b\n1,\xe9\n", "a.csv:2: bad UTF-8: 0xe9 at byte 3 of the line"),
     ],
 )

@@ -77,6 +77,45 @@ def test_an_app_that_does_not_say_what_it_retrieved_has_one_side(config):
     assert scores["faithfulness"]["n"] == 0
 
 
+def test_an_app_may_return_a_mapping(config):
+    def search(question):
+        answer = perfect(question)
+        contexts = [{"id": d.id, "text": d.text} for d in answer.contexts]
+        return {"answer": answer.answer, "contexts": contexts}
+
+    scores = system(run_experiment(config, apps={"prod": search}), "prod")["scores"]
+
+    assert scores["ndcg@10"]["mean"] > 0.9
+    assert scores["rouge1"]["mean"] == 1.0
+
+
+def test_passages_that_are_ids_have_the_text_of_the_corpus(config):
+    """An answer was judged by empty passages, and had faithfulness 0 without a word."""
+
+    def search(question):
+        answer = perfect(question)
+        return {"answer": answer.answer, "contexts": [{"id": d.id} for d in answer.contexts]}
+
+    found = run_experiment(config, apps={"prod": search, "told": perfect})
+
+    by_id, told = (system(found, name)["scores"]["faithfulness"] for name in ("prod", "told"))
+    assert by_id["mean"] == told["mean"] > 0
+
+
+def test_what_is_no_answer_is_said_with_the_result(config):
+    """Passages that are none made an internal error; the cause stood in unscored.jsonl alone."""
+    alone = {key: value for key, value in config.items() if key not in ("retrievers", "generators")}
+    wrong = Prediction("Io", [3])
+
+    experiment = run_experiment(alone, apps={"prod": lambda question: wrong})
+
+    assert experiment.exit_code == 3
+    assert system(experiment, "prod")["scores"]["rouge1"]["failed"] == {"malformed": 4}
+    first, *rest = experiment.summary["warnings"][1:]
+    assert first.startswith("the first to fail: app 'prod': passage 1 is 3, allowed: texts, docu")
+    assert rest == ["nothing was scored: every item failed"]
+
+
 def test_a_failed_call_fails_on_both_sides(config):
     def flaky(question):
         if question == QUERIES["q2"]:
@@ -148,6 +187,27 @@ def test_one_name_for_a_retriever_and_a_generator(config, tmp_path):
     experiment = run_experiment(config)
 
     assert system(experiment, "saved/saved")["scores"]["rouge1"]["mean"] == 0.25
+
+
+def test_controls_need_a_generator(config):
+    """They were left out without a word."""
+    config = {**config, "controls": ["no_context"], "generators": {}}
+
+    with pytest.raises(DataError, match=r"controls: there is no generator .*an app retrieves"):
+        run_experiment(config, apps={"prod": perfect})
+
+
+def test_stored_answers_have_no_controls(config, tmp_path):
+    """They do not depend on the passages: `no_context` would say what the model knows."""
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(json.dumps({"query_id": q, "answer": "Io"}) + "\n" for q in QUERIES))
+    stored = {"saved": {"type": "predictions", "path": str(path)}, **config["generators"]}
+
+    experiment = run_experiment({**config, "controls": ["no_context"], "generators": stored})
+
+    controls = [s["name"] for s in experiment.summary["systems"] if s.get("role") == "control"]
+    assert controls == ["no_context/extractive"]
+    assert any("'saved' has no controls" in text for text in experiment.summary["warnings"])
 
 
 def test_controls_by_hand(config, data):

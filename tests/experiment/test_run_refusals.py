@@ -30,6 +30,18 @@ def test_a_retriever_that_fails_for_one_query_fails_that_query(config):
     assert "retriever 'flaky': ConnectionError: index is down" in unscored
 
 
+def build_nothing():
+    """A factory that forgets to return."""
+
+
+def test_a_factory_that_fails_is_named_with_its_entry(config):
+    """Two entries of one type were told apart by nothing."""
+    entry = {"type": "langchain", "factory": f"{__name__}:build_nothing"}
+
+    with pytest.raises(rb.AdapterError, match=r"retrievers\.theirs: .*build_nothing returned None"):
+        rb.run_experiment({**config, "retrievers": {"theirs": entry}, "generators": {}})
+
+
 def test_max_failed_decides_what_is_complete(config):
     def flaky(question, top_k):
         return None if "ocean" in question else ["d1"]

@@ -45,6 +45,8 @@ def test_the_hash_moves_with_every_word(tmp_path):
         ("a.yaml", "user: '{{ question }}'\nsystem: 3", DataError, "'system' is not text"),
         ("a.j2", "x\n{{ question", DataError, r"a\.j2:2: unexpected end"),
         ("a.j2", "{{ qestion }}", DataError, "'qestion' is undefined; did you mean 'question'"),
+        ("a.j2", "{{ question }} {{ context }}", DataError, "'context' is .*allowed: .* passages"),
+        ("a.j2", "{{ question }} {{ passages[0].txt }}", DataError, "'txt'; allowed: .*, text"),
         ("a.j2", "{{ passages[0].text }}", DataError, "does not ask the question"),
         ("a.j2", "{{ question.__class__.mro() }}", DataError, "unsafe"),
     ],

@@ -12,10 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Reply:
     """One answer: its bytes, and what is wrong with the way it is sent."""
 
-    def __init__(self, body, status=200, headers=None, *, wait_s=0.0, cut=False, drip=False):
+    def __init__(
+        self, body, status=200, headers=None, *, wait_s=0.0, cut=False, drip=False, missing=0
+    ):
         self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.status, self.headers = status, headers or {}
         self.wait_s, self.cut, self.drip = wait_s, cut, drip
+        self.missing = missing  # bytes that are announced and never sent
 
 
 class SearchServer:
@@ -64,9 +67,10 @@ class SearchServer:
         handler.send_response(reply.status)
         for name, value in reply.headers.items():
             handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(reply.body)))
+        handler.send_header("Content-Length", str(len(reply.body) + reply.missing))
         handler.end_headers()
         handler.wfile.write(reply.body)
+        handler.close_connection = handler.close_connection or reply.missing > 0
 
     def __enter__(self):
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)

@@ -46,6 +46,35 @@ def test_top_k_counts_documents():
     assert len(search(texts, "io", 3, size=1)) == 13
 
 
+class Start:
+    """A text splitter that forgets all but the first three characters."""
+
+    def __init__(self, chunk_size, chunk_overlap):
+        pass
+
+    def split_text(self, text):
+        return [text[:3]] if text else []
+
+
+def test_text_that_a_splitter_loses_is_counted():
+    """'io is hot' has 7 characters that are no space, of which 'io ' keeps 2."""
+    chunking = Chunking(by="langchain", size=3, factory=f"{__name__}:Start")
+    chunked = with_chunks(bm25(), chunking)
+
+    chunked.index([Document("d1", "io is hot"), Document("d2", "io"), Document("d3", "")])
+
+    assert chunked.notes == ["chunks lack text of 1 of 3 documents, 5 characters"]
+
+
+@given(st.lists(TEXTS, min_size=1), st.sampled_from(["words", "sentences", "tokens"]))
+def test_nothing_is_lost_by_counting(texts, by):
+    chunked = with_chunks(bm25(), Chunking(by=by, size=3, overlap=1))
+
+    chunked.index([Document(f"d{n}", text) for n, text in enumerate(texts)])
+
+    assert chunked.notes == []
+
+
 @settings(max_examples=50)
 @given(
     st.dictionaries(st.sampled_from("abcdef"), TEXTS, min_size=1),

@@ -1,11 +1,16 @@
 """All shapes in which people return hits, and what is said of anything else."""
 
+from uuid import UUID
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.documents import Document as LangchainDocument
 
 from ragbench.errors import AdapterError
 from ragbench.retrieve.hits import read_hits
+from ragbench.retrieve.python import as_retriever
 from ragbench.types import Document, Retrieved, ScoredDocument
 
 EXPECTED = [ScoredDocument("a", 2.0), ScoredDocument("b", 1.0)]
@@ -19,6 +24,7 @@ EXPECTED = [ScoredDocument("a", 2.0), ScoredDocument("b", 1.0)]
         pytest.param([["a", 2], ["b", 1]], id="lists of two"),
         pytest.param([{"id": "a", "score": 2}, {"id": "b", "score": 1.0}], id="mappings"),
         pytest.param({"b": 1, "a": 2}, id="a mapping, sorted by score"),
+        pytest.param([(ScoredDocument("a", 9.0), 2), ({"id": "b"}, 1)], id="documents with scores"),
         pytest.param(iter([("a", 2), ("b", 1)]), id="an iterator"),
         pytest.param(Retrieved([("a", 2), ("b", 1)]), id="Retrieved"),
     ],
@@ -34,6 +40,31 @@ def test_ids_and_documents_need_no_score():
         ("a", None, None, None),
         ("b", None, "text", "title"),
     ]
+
+
+def test_documents_of_langchain_out_of_a_function():
+    """What `store.similarity_search` and `similarity_search_with_score` return."""
+    found = [LangchainDocument("Io erupts.", id="a", metadata={"title": "Io"})]
+
+    [hit] = read_hits(found, 5).documents
+    [scored] = read_hits([(found[0], 0.25)], 5).documents
+    [bare] = read_hits([LangchainDocument("Io erupts.")], 5).documents
+
+    assert (hit.id, hit.score, hit.text, hit.title) == ("a", None, "Io erupts.", "Io")
+    assert (scored.id, scored.score, scored.text) == ("a", 0.25, "Io erupts.")
+    assert bare.id.startswith("text-"), "no id: a hash of the text, which nobody has judged"
+
+
+@pytest.mark.parametrize("identifier", [7, np.int64(7), UUID(int=7)])
+def test_ids_of_databases_are_written_as_text(identifier):
+    hits = read_hits([identifier, (identifier, 1), {"id": identifier}], 5).documents
+
+    assert [hit.id for hit in hits] == [str(identifier)] * 3
+
+
+def test_an_object_that_is_no_retriever_is_told_what_one_has():
+    with pytest.raises(AdapterError, match=r"with retrieve\(queries, top_k\), or a function \(que"):
+        as_retriever(3, {}, "retriever 'mine'")
 
 
 def test_white_space_in_an_id_is_written_as_in_a_url():
@@ -67,6 +98,11 @@ def test_cuts_at_top_k(ids, top_k):
         (["half \ud83d"], "holds half of a character"),
         ([{"score": 1}], "hit 1 is {'score': 1}"),
         ([True], "hit 1 is True"),
+        ([{"id": None}], "hit 1 has the id None, allowed: text"),
+        ([(None, 1)], "hit 1 is None"),
+        ([(["a"], 1)], "hit 1 is ['a'], allowed: ids"),
+        ({"a": "high"}, "hit 1 has the score 'high', allowed: a number"),
+        ({"a": float("nan")}, "hit 1 has the score NaN"),
     ],
 )
 def test_refuses(answer, message):

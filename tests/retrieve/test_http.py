@@ -115,6 +115,7 @@ BAD = [
     (Reply({"error": "busy"}, 503), Cause.SERVER_ERROR, "answered 503: .*; tried 3 times"),
     (Reply(b"", 302, {"Location": "/other"}), Cause.SERVER_ERROR, "302: .*not followed"),
     (Reply(b"", cut=True), Cause.SERVER_ERROR, "the connection failed: .*; tried 3 times"),
+    (Reply(GOOD, missing=9), Cause.SERVER_ERROR, "IncompleteRead.*9 more expected.*3 times"),
     (Reply(GOOD, wait_s=5), Cause.TIMEOUT, "did not answer within 2 s"),
     (Reply(b"", drip=True), Cause.TIMEOUT, "did not answer within 2 s"),
 ]

@@ -123,6 +123,20 @@ class Silent(Splitter):
         return [None]
 
 
+class Empty(Splitter):
+    """Forgets to return anything."""
+
+    def split_text(self, text):
+        return None
+
+
+class Failing(Splitter):
+    """Raises."""
+
+    def split_text(self, text):
+        raise ValueError("no model")
+
+
 def Plain(chunk_size, chunk_overlap):
     """Returns no splitter."""
     return chunk_size
@@ -147,6 +161,10 @@ def test_a_splitter_that_is_none_is_an_error():
         langchain("Plain")
     with pytest.raises(AdapterError, match=r"split_text returned None, allowed: a list of texts"):
         langchain("Silent")
+    with pytest.raises(AdapterError, match=r"factory .*Empty: split_text returned None, allowed:"):
+        langchain("Empty")
+    with pytest.raises(AdapterError, match=r"factory .*Failing: ValueError: no model"):
+        langchain("Failing")
     with pytest.raises(DataError, match="has no 'Spliter'"):
         langchain("Spliter")
 

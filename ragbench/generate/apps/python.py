@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ragbench.generate.answer import read_answer
 from ragbench.generate.apps.base import App
 from ragbench.generate.apps.langchain import LangchainApp
-from ragbench.generate.python import read_answer
 from ragbench.registry import adapt
 from ragbench.types import Prediction
 
@@ -28,7 +28,7 @@ class CallableApp:
         """Ask the function.
 
         Raises:
-            AdapterError: It returns neither text nor a `Prediction`.
+            AdapterError: It returns no answer; see `ragbench.generate.answer.read_answer`.
         """
         return read_answer(self._function(question))
 
