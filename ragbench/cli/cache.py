@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,8 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
 
     gone = [each for each in stored_in(folder) if replies or each.kind != "replies"]
     if gone and not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"nobody is there to ask about {len(gone)} files; use --yes")
         click.confirm(f"Remove {len(gone)} files from {folder}?", abort=True, err=True)
     _removed(gone, remove(gone))
 

@@ -153,6 +153,7 @@ class ChatFailure(ModelError):
         retry_after_s: How long the server asks to wait; None where it does not say.
         fatal: Whether every other call must fail as well: a wrong key, an empty account.
         status: The HTTP status, where there was one.
+        unconnected: Whether there was no connection, or one that was cut.
         param: The parameter that the server refuses, where it names one.
         attempts: The tries that failed before the last one.
         replies: Replies that came and could not be used, last one last.
@@ -168,6 +169,7 @@ class ChatFailure(ModelError):
         retry_after_s: float | None = None,
         fatal: bool = False,
         status: int | None = None,
+        unconnected: bool = False,
         param: str | None = None,
         attempts: tuple[Attempt, ...] = (),
         replies: tuple[ChatReply, ...] = (),
@@ -175,6 +177,7 @@ class ChatFailure(ModelError):
         self.cause, self.detail = cause, detail
         self.retryable, self.throttled, self.fatal = retryable, throttled, fatal
         self.retry_after_s, self.status, self.param = retry_after_s, status, param
+        self.unconnected = unconnected
         self.attempts, self.replies = attempts, replies
         super().__init__(f"{cause.word}: {detail}")
 

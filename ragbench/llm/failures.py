@@ -62,7 +62,7 @@ def failure_of_body(error: object, message: str) -> ChatFailure:
 def failure_of_connection(message: str) -> ChatFailure:
     """Return the failure of a connection that was refused or cut; it may hold next time."""
     detail = f"the connection failed: {shortened(message)}"
-    return ChatFailure(Cause.SERVER_ERROR, detail, retryable=True)
+    return ChatFailure(Cause.SERVER_ERROR, detail, retryable=True, unconnected=True)
 
 
 def failure_of_exception(error: BaseException) -> ChatFailure:

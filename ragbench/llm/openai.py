@@ -153,7 +153,8 @@ class OpenAIChat:
             detail = f"no connection within {_CONNECT_S:g} s"
             return ChatFailure(Cause.TIMEOUT, detail, retryable=True)
         cause = error.__cause__ or error
-        words = f"{type(cause).__name__}: {cause}".rstrip(": ")
+        where = self.identity["base_url"]
+        words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
         return self._without_secrets(failure_of_connection(words))
 
     def _without_secrets(self, failure: ChatFailure) -> ChatFailure:

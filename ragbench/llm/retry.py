@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from ragbench.llm.base import Attempt, ChatFailure, ChatModel, ChatReply, ChatRequest
@@ -28,11 +28,14 @@ class Sender:
         self._backoff = Backoff(limits.seed)
         self._hopeless: ChatFailure | None = None
         self._answered, self._refusals = False, 0
+        self._nobody_there = False
 
     async def send(self, request: ChatRequest, keep: Keep) -> ChatReply:
         """Return the reply as it was kept, with the tries that failed before it.
 
         A call counts as under way until its reply is kept: no more than the limit can be lost.
+        Where no connection has ever held, one item after its last try speaks for the others: they
+        are tried once, until one succeeds.
 
         Raises:
             ChatFailure: No try succeeded; with its cause and all tries.
@@ -82,14 +85,23 @@ class Sender:
         """
         why = ""
         asked_s = failure.retry_after_s or 0.0
+        unheard = not self._answered and failure.unconnected
         if not failure.retryable:
             pass
+        elif unheard and self._nobody_there:
+            few = len(attempts) <= self._limits.retries
+            why = f"; {_times(attempts)}" + (": nobody has been there yet" if few else "")
         elif self._limits.timeout is not None and spent_s >= self._limits.timeout:
             why = f"; no time left of {self._limits.timeout:g} s"
         elif len(attempts) > self._limits.retries:
-            why = f"; tried {len(attempts)} times" if len(attempts) > 1 else ""
+            why = f"; {_times(attempts)}" if len(attempts) > 1 else ""
+            self._nobody_there = unheard
         elif asked_s > self._limits.longest_wait:
             why = f"; it asks to wait {asked_s:g} s, longer than {self._limits.longest_wait:g} s"
         else:
             return self._backoff.seconds(failure, len(attempts))
         raise failure.but(detail=failure.detail + why, attempts=tuple(attempts))
+
+
+def _times(attempts: Sequence[Attempt]) -> str:
+    return "tried once" if len(attempts) == 1 else f"tried {len(attempts)} times"

@@ -88,6 +88,16 @@ def test_verify_finds_damage_of_each_kind(cache, quickstart):
     assert text.endswith("3 damaged items\n")
 
 
+def test_clear_removes_nothing_where_nobody_can_be_asked(cache, quickstart):
+    before = files(cache)
+
+    code, _, said = quickstart("cache", "clear")
+
+    assert code == 2
+    assert f"nobody is there to ask about {len(before) - 1} files; use --yes" in said
+    assert files(cache) == before
+
+
 def test_clear_keeps_replies_unless_asked(cache, quickstart):
     assert quickstart("cache", "clear", "--yes")[0] == 0
     assert files(cache) == {REPLIES}

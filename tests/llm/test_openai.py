@@ -7,7 +7,7 @@ import pytest
 
 from ragbench.errors import OptionError
 from ragbench.llm import ChatFailure, ChatReply, Limits, OpenAIChat, Usage
-from ragbench.testing import FAULTS, Answer
+from ragbench.testing import FAULTS, Answer, ChatServer
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, asking
 
@@ -250,11 +250,32 @@ def test_nobody_there(retries, end):
 
     with (
         engine_before("http://127.0.0.1:9/v1", limits=Limits(retries=retries, timeout=5)) as engine,
-        pytest.raises(ChatFailure, match=f"the connection failed: .*{end}$") as caught,
+        pytest.raises(ChatFailure, match=f"failed: http://127.0.0.1:9/v1: .*{end}$") as caught,
     ):
         engine.ask(asking())
 
     assert caught.value.cause is Cause.SERVER_ERROR
+
+
+def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(monkeypatch):
+    """A wrong address must not cost every item all its tries; a server that starts is found."""
+    from tests.llm.conftest import engine_before
+
+    monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.01)
+    with ChatServer(GOOD) as server:
+        url, port = server.url, int(server.url.split(":")[2].split("/")[0])
+    limits = Limits(concurrency=2, retries=3, timeout=20)
+    with engine_before(url, limits=limits) as engine:
+        outcomes = list(engine.ask_many(asking(str(i)) for i in range(300)))
+        tries = [len(failure.attempts) for failure in outcomes]
+        assert max(tries) == 4
+        assert tries[100:] == [1] * 200, "those that were not under way"
+        assert "; tried once: nobody has been there yet" in outcomes[-1].detail
+
+        with ChatServer([GOOD, FAULTS["cut"](GOOD), GOOD], port=port) as server:
+            assert engine.ask(asking("a")).text == GOOD
+            assert engine.ask(asking("b")).text == GOOD, "tried again, as ever"
+            assert server.counters.requests == 3
 
 
 SECRET = "sk-planted-0123456789abcdef"
