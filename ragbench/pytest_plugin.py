@@ -202,6 +202,8 @@ class ExperimentFile(pytest.File):
             )
         except RagbenchError as error:
             raise self.CollectError(str(error)) from error
+        if found.idle:
+            self.warn(pytest.PytestCollectionWarning(found.idle))
         for file, costs in found.baselines.items():
             yield BaselineItem.from_parent(
                 self, name=f"write {file.name}", file=file, costs=costs, found=found

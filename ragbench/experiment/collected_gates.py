@@ -25,6 +25,8 @@ class Collected:
     """What the run changes in the file: which baselines it is compared with."""
     baselines: Mapping[Path, bool] = field(default_factory=dict)
     """Files that the run has to write instead of being compared with them -> whether with costs."""
+    idle: str = ""
+    """What was asked for and comes to nothing, in words; empty where nothing is."""
 
 
 def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collected:
@@ -50,7 +52,13 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         given = str(Path(baseline).absolute())
         overrides = {f"gates.{index}.against": given for index in written}
     config = load_config(path, overrides=overrides)
-    return Collected([(gate.text, gate.place.line) for gate in config.gates], overrides, files)
+    idle = ""
+    if not config.gates and not files:
+        idle = f"{path.name} has no gates, so that there is nothing to test"
+    elif not written and (update or baseline is not None):
+        idle = f"no gate of {path.name} is against a baseline file"
+    gates = [(gate.text, gate.place.line) for gate in config.gates]
+    return Collected(gates, overrides, files, idle)
 
 
 def outcome_of(

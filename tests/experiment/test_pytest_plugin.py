@@ -124,6 +124,27 @@ def test_a_baseline_is_written_then_compared_with(session, experiment, tmp_path)
     assert elsewhere == 0, "the option takes the place of the file that is gone"
 
 
+@pytest.mark.parametrize(
+    ("gates", "options", "code", "said"),
+    [
+        ([], [], 5, "moons.ragbench.yaml has no gates, so that there is nothing to test"),
+        (
+            [{"measure": "recall@10", "min": 0.0}],
+            ["--ragbench-update"],
+            0,
+            "no gate of moons.ragbench.yaml is against a baseline file",
+        ),
+    ],
+)
+def test_what_comes_to_nothing_is_said(session, experiment, gates, options, code, said):
+    experiment(*gates)
+
+    ended, output = session("-Wdefault", *options)
+
+    assert ended == code
+    assert said in output
+
+
 TESTS = """
 import pytest
 import ragbench
