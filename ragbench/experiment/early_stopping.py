@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,9 @@ def stops_early(judge: PlannedJudge) -> bool:
     return judge.block is not None and judge.block.stop_when is not None and bool(judge.rubrics)
 
 
-def judge_in_looks(plan: Plan, scores: Scores, answers: Sequence[Answers], name: str) -> EarlyJudge:
+def judge_in_looks(
+    plan: Plan, scores: Scores, answers: Sequence[Answers], name: str, aside: Collection[str] = ()
+) -> EarlyJudge:
     """Let a judge look at growing random samples of the queries, the same for all systems.
 
     After each look its scores are compared, and held against their gates, as the run will print
@@ -94,6 +96,7 @@ def judge_in_looks(plan: Plan, scores: Scores, answers: Sequence[Answers], name:
         scores: Judges, and stores verdicts.
         answers: Of every system.
         name: The judge's name.
+        aside: Systems that nothing is asked about, such as controls; judged as far as the others.
 
     References:
         Lan and DeMets (1983), Discrete sequential boundaries for clinical trials.
@@ -117,7 +120,11 @@ def judge_in_looks(plan: Plan, scores: Scores, answers: Sequence[Answers], name:
             each.name: scores.collected(each, items[each.name], judge, found[each.name], look)
             for each in answers
         }
-        systems = [_scores_of(plan, each, name, judged[each.name]) for each in answers]
+        systems = [
+            _scores_of(plan, each, name, judged[each.name])
+            for each in answers
+            if each.name not in aside
+        ]
         if number == len(samples) or is_decided(plan, systems):
             break
     left = [row for _, rows in samples[number:] for row in rows]

@@ -11,23 +11,23 @@ from typing import Any
 
 from ragbench.comparison.paired import compare_systems
 from ragbench.comparison.slices import compare_slices
-from ragbench.comparison.systems import Kind, Role, SystemScores
+from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config import load_config
-from ragbench.config.schema import BudgetLimits, Control, ExperimentConfig
+from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.data.run_folder import check_output
+from ragbench.experiment.answering import Answerer, Answering
 from ragbench.experiment.apps import retrieved_by
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.controls import (
-    control_contexts,
     control_notes,
     describe_controls,
 )
 from ragbench.experiment.deltas import delta_notes, describe_deltas
 from ragbench.experiment.early_stopping import judge_in_looks, stops_early
 from ragbench.experiment.fill import fill_judgements
-from ragbench.experiment.generation import Answers, given_answers, passages_of
+from ragbench.experiment.generation import Answers
 from ragbench.experiment.judging import (
     connected,
     totals_of,
@@ -43,7 +43,7 @@ from ragbench.experiment.progress import Progress, Silent
 from ragbench.experiment.ranking_scores import Gold, ScoredRanking
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.results import Results
-from ragbench.experiment.retrieval import Ranked, ranked
+from ragbench.experiment.retrieval import ranked
 from ragbench.experiment.sampled import (
     mean_over_samples,
     sample_notes,
@@ -62,7 +62,7 @@ from ragbench.llm import Budget
 from ragbench.retrieve.base import Combining
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.columns import Judged
-from ragbench.types import Prediction, Retrieved
+from ragbench.types import Retrieved
 
 
 def run_experiment(
@@ -163,6 +163,7 @@ class _Runner:
     def __init__(self, stages: Stages, choices: Choices) -> None:
         self.plan, self.stages, self.results = stages.plan, stages, Results()
         self.scores = Scores(stages, replay=choices.judge_replay)
+        self.answering = Answering(stages)
         self.top_k = self.plan.config.metrics.retrieval.top_k
 
     def run(self) -> Results:
@@ -171,22 +172,16 @@ class _Runner:
                 self._pay_for(rows)
         for name in self.plan.systems:
             self._rank(name, self.stages.retrieved(name, self.top_k))
-        answered = {name: self.stages.answered(name) for name in self.plan.apps}
-        for name, outcomes in answered.items():
-            if (found := retrieved_by(outcomes)) is not None:
-                self._rank(name, found)
+        for app in self.answering.apps():
+            found = retrieved_by(self.answering.answers_of(app).outcomes)
+            if found is not None:
+                self._rank(app.name, found)
         gold = self._gold()
-        self._judge_in_looks(answered)
+        self._judge_in_looks()
         for name in self.plan.systems:
-            self._run_retriever(name, self.results.rankings[name], gold)
-        for control, generator in self.plan.controls:
-            answers = self._controlled(control, generator)
-            self._score_answers(answers, control, generator, role="control")
-        for name, outcomes in answered.items():
-            self._run_app(Answers(name, outcomes), gold)
-        for name in self.plan.given:
-            given = self.plan.collection.given[name]
-            self._score_answers(given_answers(name, self.plan.queries, given), None, None)
+            self._run_retriever(name, gold)
+        for answerer in self.answering.others():
+            self._run_answerer(answerer, gold)
         self.results.notes += sample_notes(self.results.answers.values())
         judge_preferences(self.plan, self.results, self.stages.timed)
         self.results.comparisons = self._compare()
@@ -196,18 +191,8 @@ class _Runner:
 
     def _pay_for(self, rows: Sequence[int]) -> None:
         """Answer and judge some of the queries, for every system."""
-        plan = self.plan
-        for retriever, generator in plan.pairs:
-            outcomes = self.stages.retrieved(retriever, plan.config.metrics.retrieval.top_k)
-            answers = self._answers(retriever, outcomes, generator, rows)
-            self._judge_rows(answers, rows)
-        for control, generator in plan.controls:
-            self._judge_rows(self._controlled(control, generator, rows), rows)
-        for name in plan.apps:
-            self._judge_rows(Answers(name, self.stages.answered(name, rows)), rows)
-        for name in plan.given:
-            given = plan.collection.given[name]
-            self._judge_rows(given_answers(name, plan.queries, given), rows)
+        for answerer in self.answering.everyone():
+            self._judge_rows(self.answering.answers_of(answerer, rows), rows)
 
     def _judge_rows(self, answers: Answers, rows: Sequence[int]) -> None:
         items = judged_items(answers, self.plan.queries, self.plan.collection.answers)
@@ -216,24 +201,16 @@ class _Runner:
                 title = f"judge {answers.name} ({name})"
                 self.scores.verdicts(title, items, name, judge, answers.rows(rows))
 
-    def _judge_in_looks(self, apps: Mapping[str, list[Outcome[Prediction]]]) -> None:
+    def _judge_in_looks(self) -> None:
         """Let the judges that may stop early look at all systems side by side."""
         early = [name for name, judge in self.plan.judges.items() if stops_early(judge)]
         if not early:
             return
-        for retriever, generator in self.plan.pairs:
-            outcomes = self.results.rankings[retriever].outcomes
-            answers = self._answers(retriever, outcomes, generator)
-            self.results.answers[answers.name] = answers
-        for name, answered in apps.items():
-            self.results.answers[name] = Answers(name, answered)
-        for name in self.plan.given:
-            given = self.plan.collection.given[name]
-            self.results.answers[name] = given_answers(name, self.plan.queries, given)
+        everyone = self.answering.everyone()
+        answers = [self.answering.answers_of(each) for each in everyone]
+        controls = {each.name for each in everyone if each.role == "control"}
         for name in early:
-            found = judge_in_looks(
-                self.plan, self.scores, list(self.results.answers.values()), name
-            )
+            found = judge_in_looks(self.plan, self.scores, answers, name, controls)
             self.results.early[name] = found
             self.results.notes.append(found.note(name))
 
@@ -266,66 +243,26 @@ class _Runner:
         self.results.warnings += filled.warnings
         return replace(gold, qrels=filled.qrels, source=filled.source)
 
-    def _run_retriever(self, name: str, ranking: Ranked, gold: Gold) -> None:
+    def _run_retriever(self, name: str, gold: Gold) -> None:
         """The scores of one retriever, and all its pairs."""
-        plan = self.plan
-        scored = self.scores.of_ranking(ranking, gold)
+        scored = self.scores.of_ranking(self.results.rankings[name], gold)
         self.results.warnings += scored.warnings
         kinds: dict[str, Kind] = dict.fromkeys(scored.columns, "retrieval")
         self.results.systems.append(
             SystemScores(name, name, None, scored.columns, kinds, scored.counts)
         )
-        for retriever, generator in plan.pairs:
-            if retriever == name:
-                self._run_pair(ranking, generator)
+        for pair in self.answering.pairs_of(name):
+            self._run_answerer(pair, gold)
 
-    def _run_pair(self, ranking: Ranked, generator: str) -> None:
-        known = self.results.answers.get(f"{ranking.name}/{generator}")
-        answers = known or self._answers(ranking.name, ranking.outcomes, generator)
-        self._score_answers(answers, ranking.name, generator)
-
-    def _answers(
-        self,
-        retriever: str,
-        outcomes: Sequence[Outcome[Retrieved]],
-        generator: str,
-        rows: Sequence[int] | None = None,
-    ) -> Answers:
-        contexts = passages_of(outcomes, self.plan.corpus, self.plan.passages(generator))
-        system = f"{retriever}/{generator}"
-        return self.stages.generated(system, generator, contexts, outcomes, rows)
-
-    def _controlled(
-        self, control: Control, generator: str, rows: Sequence[int] | None = None
-    ) -> Answers:
-        """One generator over passages that no retriever found."""
-        plan, size = self.plan, self.plan.passages(generator)
-        baseline = plan.baseline if plan.baseline in plan.systems else plan.systems[0]
-        found = passages_of(self.stages.retrieved(baseline, self.top_k), plan.corpus, size)
-        order = self.stages.in_random_order(range(len(plan.queries)))
-        contexts, outcomes = control_contexts(
-            control, plan.queries, found, order, plan.qrels, plan.corpus, size
-        )
-        system = f"{control}/{generator}"
-        return self.stages.generated(system, generator, contexts, outcomes, rows)
-
-    def _run_app(self, answers: Answers, gold: Gold) -> None:
-        """A whole app: its ranking and its answers are one system."""
-        ranking = self.results.rankings.get(answers.name)
+    def _run_answerer(self, answerer: Answerer, gold: Gold) -> None:
+        """The scores of one that answers; a whole app's ranking and answers are one system."""
+        ranking = self.results.rankings.get(answerer.name) if answerer.role == "app" else None
         scored = ScoredRanking() if ranking is None else self.scores.of_ranking(ranking, gold)
         self.results.warnings += scored.warnings
-        self._score_answers(answers, None, None, scored, "app")
+        self._score_answers(answerer, self.answering.answers_of(answerer), scored)
 
-    def _score_answers(
-        self,
-        answers: Answers,
-        retriever: str | None,
-        generator: str | None,
-        ranking: ScoredRanking | None = None,
-        role: Role = "system",
-    ) -> None:
-        plan, ranked_too = self.plan, ranking or ScoredRanking()
-        columns = dict(ranked_too.columns)
+    def _score_answers(self, answerer: Answerer, answers: Answers, ranking: ScoredRanking) -> None:
+        plan, columns = self.plan, dict(ranking.columns)
         kinds: dict[str, Kind] = dict.fromkeys(columns, "retrieval")
         samples: dict[str, list[ScoreColumn]] = {}
         for found in self.scores.of_answers(answers):
@@ -350,7 +287,13 @@ class _Runner:
             self.results.warnings += sample_warnings(answers)
         self.results.systems.append(
             SystemScores(
-                answers.name, retriever, generator, columns, kinds, ranked_too.counts, role
+                answerer.name,
+                answerer.retriever,
+                answerer.generator,
+                columns,
+                kinds,
+                ranking.counts,
+                answerer.role,
             )
         )
 

@@ -96,6 +96,23 @@ def test_a_clear_difference_stops_at_the_first_look_that_can_tell(tmp_path, serv
     assert experiment.exit_code == 0
 
 
+def test_controls_are_judged_as_far_as_the_systems(tmp_path, server):
+    """They decide nothing, and hold nothing up: two are as good as `second` is bad."""
+    made = config(tmp_path, server, stop_when="decided")
+    run = run_experiment(
+        {**made, "controls": ["no_context", "shuffled_context"]},
+        retrievers={"none": lambda question, top_k: []},
+        generators={"good": lambda question, contexts: f"good answer to {question}"},
+    )
+
+    assert run.summary["early_stopping"]["openai"]["judged"] == 40
+    answered = [s for s in run.summary["systems"] if "answer_relevancy" in s["scores"]]
+    assert [s["name"] for s in answered] == [
+        *("none/good", "no_context/good", "shuffled_context/good", "first", "second")
+    ]
+    assert {s["scores"]["answer_relevancy"]["n"] for s in answered} == {40}
+
+
 def test_what_is_not_judged_is_the_same_for_all_systems_and_says_why(tmp_path, server):
     experiment = run_experiment(config(tmp_path, server, stop_when="decided"))
 
