@@ -2,6 +2,7 @@
 
 import itertools
 import zipfile
+from contextlib import contextmanager
 
 import nltk.data
 import pytest
@@ -23,11 +24,15 @@ class Reader(WordNetCorpusReader):
         return None
 
 
+@contextmanager
 def read_with_nltk(folder, monkeypatch):
     # nltk reads below its own folders alone
     monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, str(folder)])
     with pytest.warns(UserWarning, match="multilingual"):
-        return Reader(str(folder), None)
+        reader = Reader(str(folder), None)
+    yield reader
+    for stream in reader._data_file_map.values():  # which nltk leaves open
+        stream.close()
 
 
 def synonyms_in_nltk(reader, word):
@@ -47,12 +52,13 @@ def nowhere(monkeypatch, tmp_path):
 
 
 def test_synonyms_are_those_of_nltk(tmp_path, monkeypatch):
-    ours, theirs = WordNet(write_wordnet(tmp_path)), read_with_nltk(tmp_path, monkeypatch)
+    ours = WordNet(write_wordnet(tmp_path))
     known = {name for names in SENSES.values() for sense in names for name in sense}
     known |= {form for forms in IRREGULAR.values() for form in forms} | {"nothing", "", "é"}
     known |= {*PLURALS, "berries"}
-    for word, ending in itertools.product(sorted(known), ENDINGS):
-        assert ours.synonyms(word + ending) == synonyms_in_nltk(theirs, word + ending)
+    with read_with_nltk(tmp_path, monkeypatch) as theirs:
+        for word, ending in itertools.product(sorted(known), ENDINGS):
+            assert ours.synonyms(word + ending) == synonyms_in_nltk(theirs, word + ending)
 
 
 def test_the_database_of_this_machine_reads_as_in_nltk(monkeypatch, tmp_path):
@@ -66,12 +72,12 @@ def test_the_database_of_this_machine_reads_as_in_nltk(monkeypatch, tmp_path):
     for name in module._FILES:
         (folder / name).write_bytes(module._read(place, name))
     (folder / "lexnames").write_text("".join(f"{n:02d}\tname\t1\n" for n in range(45)))
-    theirs = read_with_nltk(folder, monkeypatch)
     words = [*list(ours._index["noun"])[::60], *list(ours._index["verb"])[::20]]
     words += [word + ending for word in words for ending in ("s", "ed", "er", "ing")]
     assert len(words) > 10_000
-    for word in words:
-        assert ours.synonyms(word) == synonyms_in_nltk(theirs, word)
+    with read_with_nltk(folder, monkeypatch) as theirs:
+        for word in words:
+            assert ours.synonyms(word) == synonyms_in_nltk(theirs, word)
 
 
 @pytest.mark.parametrize(

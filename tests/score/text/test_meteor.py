@@ -32,7 +32,8 @@ weights = st.fixed_dictionaries(
 
 @pytest.fixture
 def reader(small_wordnet, monkeypatch):
-    return read_with_nltk(small_wordnet, monkeypatch)
+    with read_with_nltk(small_wordnet, monkeypatch) as reader:
+        yield reader
 
 
 @given(
