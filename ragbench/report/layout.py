@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 from ragbench.report.base import Cost, Gate, Layout, Section
@@ -21,12 +21,13 @@ _GATES_FIRST = {"undecided": 0, "fail": 1}
 _INCOMPLETE = "the run is incomplete"
 
 
-def lay_out(summary: Json, comparisons: Json) -> Layout:
+def lay_out(summary: Json, comparisons: Json, *, narrow: bool = False) -> Layout:
     """Decide what stands on a page.
 
     Args:
         summary: The content of summary.json. Only `name` and `systems` have to be there.
         comparisons: The content of comparisons.json; an empty mapping leaves out what it says.
+        narrow: Leave out the differences of all measures but the first of each section.
 
     Returns:
         Sections in the order retrieval, generation, one for each judge; in them systems and
@@ -35,6 +36,8 @@ def lay_out(summary: Json, comparisons: Json) -> Layout:
     families = {family["measure"]: family for family in comparisons.get("measures") or ()}
     groups = _group(summary["systems"], families)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
+    if narrow:
+        sections = [_narrowed(section) for section in sections]
     dataset = summary.get("dataset") or {}
     gates = [_gate(gate) for gate in summary.get("gates") or ()]
     # the run itself says why; a summary of somebody else's may not
@@ -61,6 +64,13 @@ def lay_out(summary: Json, comparisons: Json) -> Layout:
         warnings=_lines(incomplete, summary.get("warnings")),
         costs=tuple(_costs(summary["systems"])),
         signatures=tuple(_signatures(summary["systems"])),
+    )
+
+
+def _narrowed(section: Section) -> Section:
+    first, *others = section.measures
+    return replace(
+        section, measures=(first, *(replace(measure, differences=()) for measure in others))
     )
 
 

@@ -80,8 +80,14 @@ def _of_differences(sections: Sequence[Section], comparisons: Json) -> list[tupl
     return [
         (", ".join(heads), text),
         ("p", p_meaning(comparisons)),
-        *interval_and_p(comparisons),
+        *interval_and_p({"measures": _shown(sections, comparisons)}),
     ]
+
+
+def _shown(sections: Sequence[Section], comparisons: Json) -> list[Json]:
+    """The families whose differences are on the page."""
+    names = {m.name for s in sections for m in s.measures if m.differences}
+    return [family for family in comparisons.get("measures") or () if family["measure"] in names]
 
 
 def interval_and_p(comparisons: Json) -> list[tuple[str, str]]:

@@ -57,7 +57,7 @@ def render_terminal(
     Returns:
         Lines that end in a line feed. The first names the experiment, the data and the baseline.
     """
-    page = lay_out(summary, comparisons)
+    page = lay_out(summary, comparisons, narrow=True)
     lines = [_style(f"{page.name}: {page.subject}", "title", color), *page.headlines]
     if page.gates:
         lines += ["", *(_gate_lines(page, color))]
@@ -107,9 +107,9 @@ def _tables(section: Section, width: int, color: bool) -> list[str]:
 
     names = _Column(("system", *section.systems), ("title", *[""] * len(section.systems)))
     blocks: list[list[_Column]] = [[names]]
-    for index, measure in enumerate(section.measures):
+    for measure in section.measures:
         columns = [_scores(measure)]
-        if index == 0 and section.against:
+        if measure.differences and section.against:
             columns += _differences(measure, section.against)
         needed = sum(max(map(cell_len, c.cells)) for c in [*blocks[-1], *columns])
         needed += len(_GAP) * (len(blocks[-1]) + len(columns) - 1)
