@@ -21,20 +21,9 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import Answer
 from tests.experiment.moons import QUERIES
+from tests.experiment.test_preferences import OWN
 from tests.experiment.test_samples import SAID, SAMPLES, answer_in_turn, asking, rows_of, system_of
 
-OWN = '''
-from ragbench.types import Verdict
-
-class Longest:
-    """Prefers the longer answer."""
-
-    label, model, served, options = "length", "length/1", None, {}
-
-    def judge(self, item, rubric):
-        a, b = len(item.answer), len(item.other)
-        return Verdict(0.5 if a == b else float(a > b), reasoning="by length")
-'''
 RUN = [sys.executable, "-m", "ragbench", "run", "exp.yaml"]
 
 
