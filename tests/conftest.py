@@ -10,6 +10,8 @@ from hypothesis import settings
 
 # How long an example takes says how busy the machine is; a test never asserts a time.
 settings.register_profile("untimed", deadline=None)
+# A few examples of each property for `make fast`; CI runs all of them.
+settings.register_profile("fast", deadline=None, max_examples=10)
 if settings.get_current_profile_name() == "default":
     settings.load_profile("untimed")
 
