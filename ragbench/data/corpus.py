@@ -11,7 +11,7 @@ from ragbench.data.lines import plain_suffix, text_lines
 from ragbench.errors import DataError
 from ragbench.types import Document
 
-_FIELDS = frozenset({"_id", "title", "text", "metadata"})
+_DOCUMENT_FIELDS = frozenset({"_id", "title", "text", "metadata"})
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _FOLDER_SUFFIXES = (".txt", ".md")
@@ -46,7 +46,9 @@ def _document(entry: Entry) -> Document:
     title = entry.values.get("title")
     if title is not None and not isinstance(title, str):
         raise entry.error(f"'title' is {kind(title)}", allowed="text or null")
-    return Document(entry.id("_id"), entry.text("text"), title or "", read_metadata(entry, _FIELDS))
+    return Document(
+        entry.id("_id"), entry.text("text"), title or "", read_metadata(entry, _DOCUMENT_FIELDS)
+    )
 
 
 def read_metadata(entry: Entry, fields: frozenset[str]) -> dict[str, object]:

@@ -16,7 +16,7 @@ from ragbench.types import Query
 TopicField = Literal["title", "description", "narrative"]
 """The parts of a TREC topic that can be the query."""
 
-_FIELDS = frozenset({"_id", "text", "metadata"})
+_QUERY_FIELDS = frozenset({"_id", "text", "metadata"})
 _TAG = re.compile(r"<(/?top|num|title|desc|narr|/num|/title|/desc|/narr)>", re.IGNORECASE)
 _FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
 # the tags of the TREC topics repeat their names in words: `<desc> Description:`
@@ -36,7 +36,7 @@ def read_queries(path: Path) -> list[Query]:
         check_unique(name, "_id", entry, seen)
         if not text.strip():
             raise entry.error(f"query '{name}' has an empty text")
-        queries.append(Query(name, text, read_metadata(entry, _FIELDS)))
+        queries.append(Query(name, text, read_metadata(entry, _QUERY_FIELDS)))
     return queries
 
 

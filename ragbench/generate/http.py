@@ -61,7 +61,7 @@ class HttpGenerator(HttpService):
         """Post a question.
 
         Raises:
-            ChatFailure: The server does not answer, or not with JSON.
+            CallFailure: The server does not answer, or not with JSON.
             AdapterError: The JSON has no answer where the path says.
         """
         return self._ask({"question": question, **passage_values(contexts)})

@@ -109,7 +109,7 @@ class LangchainGenerator(ChatGenerator):
         """Ask the chain or the model.
 
         Raises:
-            ChatFailure: The model has no answer.
+            CallFailure: The model has no answer.
             AdapterError: What the chain returns is none.
         """
         return self._answered(question, contexts, 0)

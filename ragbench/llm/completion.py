@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragbench.llm.base import ChatFailure, ChatReply, TokenLogprob, Usage
+from ragbench.llm.base import CallFailure, ChatReply, TokenLogprob, Usage
 from ragbench.llm.failures import failure_of_body, shortened
 from ragbench.types import Cause
 
@@ -15,7 +15,7 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
     """Return the reply in the body of a completion.
 
     Raises:
-        ChatFailure: The body is no JSON (retryable: a proxy answered, or it was cut), is an error
+        CallFailure: The body is no JSON (retryable: a proxy answered, or it was cut), is an error
             with status 200, or holds no choice.
 
     Example:
@@ -32,7 +32,7 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
         detail = f"the completion holds no choice: {shortened(json.dumps(completion))}"
-        raise ChatFailure(Cause.UNREADABLE, detail, retryable=True)
+        raise CallFailure(Cause.UNREADABLE, detail, retryable=True)
     refusal = message.get("refusal")
     return ChatReply(
         text=read_text(message.get("content")),
@@ -49,7 +49,7 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
     """Return the body of the completion that a stream of chunks amounts to, as JSON.
 
     Raises:
-        ChatFailure: The stream ended before the model did (retryable).
+        CallFailure: The stream ended before the model did (retryable).
     """
     whole: dict[str, Any] = {"choices": []}
     texts, refusals = [], []
@@ -67,7 +67,7 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
     if whole["choices"]:
         if finish_reason is None:
             detail = "the stream ended before the reply did"
-            raise ChatFailure(Cause.SERVER_ERROR, detail, retryable=True)
+            raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
         message = {"content": "".join(texts), "refusal": "".join(refusals) or None}
         joined = {"message": message, "finish_reason": finish_reason}
         whole["choices"] = [{**joined, "logprobs": {"content": logprobs} if logprobs else None}]
@@ -85,7 +85,7 @@ def _parsed(body: str) -> Mapping[str, Any]:
     if isinstance(value, dict):
         return value
     detail = f"the server answered 200 with what is no completion: {shortened(body)!r}"
-    raise ChatFailure(Cause.SERVER_ERROR, detail, retryable=True)
+    raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
 
 
 def read_text(content: Any) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ragbench.errors import OptionError
-from ragbench.llm.base import ChatFailure
+from ragbench.llm.base import CallFailure
 from ragbench.llm.pace import HEADROOM, Pace
 
 _FIRST_BACKOFF_S = 0.5
@@ -68,7 +68,7 @@ class Backoff:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def seconds(self, failure: ChatFailure, tried: int) -> float:
+    def seconds(self, failure: CallFailure, tried: int) -> float:
         """Return the seconds to wait after the n-th try (from 1)."""
         asked_s = failure.retry_after_s
         doubled = tried - 1 if asked_s is None else tried - 2
@@ -122,7 +122,7 @@ class AdaptiveLimit:
                 queue.remove(place)
             raise
 
-    def leave(self, failure: ChatFailure | None, took_s: float) -> None:
+    def leave(self, failure: CallFailure | None, took_s: float) -> None:
         """Give a place back, and learn from what came of the call."""
         now = self._clock()
         complaint = failure is not None and failure.throttled

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.llm.base import ChatFailure, ChatRequest
+from ragbench.llm.base import CallFailure, ChatRequest
 
 _FORMATS = ("json_schema", "json_object", "text")
 _REFUSED = frozenset({400, 404, 415, 422, 500, 501})
@@ -65,7 +65,7 @@ class Fallbacks:
             body |= request.extra
         return Wording(body, model, wanted)
 
-    def learn(self, wording: Wording, failure: ChatFailure) -> bool:
+    def learn(self, wording: Wording, failure: CallFailure) -> bool:
         """Return whether the refused request can be worded otherwise, and do so from now on."""
         if failure.status not in _REFUSED:
             return False

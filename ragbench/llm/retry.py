@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from ragbench.llm.base import Attempt, ChatFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.limits import AdaptiveLimit, Backoff, Limits
 from ragbench.types import Cause
 
@@ -26,7 +26,7 @@ class Sender:
         self._model, self._limits, self._clock = model, limits, clock
         self.limit = AdaptiveLimit(limits.concurrency, clock)
         self._backoff = Backoff(limits.seed)
-        self._hopeless: ChatFailure | None = None
+        self._hopeless: CallFailure | None = None
         self._answered, self._refusals = False, 0
         self._nobody_there = False
 
@@ -38,7 +38,7 @@ class Sender:
         are tried once, until one succeeds.
 
         Raises:
-            ChatFailure: No try succeeded; with its cause and all tries.
+            CallFailure: No try succeeded; with its cause and all tries.
         """
         attempts: list[Attempt] = []
         spent_s = 0.0
@@ -47,7 +47,7 @@ class Sender:
             await self.limit.enter(again=bool(attempts))
             start = self._clock()
             # unless told otherwise: cancelled, and nothing was learnt about the server
-            outcome: ChatReply | ChatFailure = ChatFailure(Cause.ERROR, "cancelled")
+            outcome: ChatReply | CallFailure = CallFailure(Cause.ERROR, "cancelled")
             took_s = 0.0
             try:
                 outcome = await self._try(request, left_s)
@@ -57,31 +57,31 @@ class Sender:
                     tried = replace(outcome, latency_ms=took_s * 1000, attempts=tuple(attempts))
                     return await keep(tried)
             finally:
-                failure = outcome if isinstance(outcome, ChatFailure) else None
+                failure = outcome if isinstance(outcome, CallFailure) else None
                 self.limit.leave(failure, took_s)
             spent_s += took_s
             attempts.append(Attempt(outcome.cause.word, outcome.detail, took_s * 1000))
             await asyncio.sleep(self._wait(outcome, attempts, spent_s))
 
-    async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | ChatFailure:
+    async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
         if self._hopeless is not None:
             return self._hopeless
         try:
             return await asyncio.wait_for(self._model.complete(request), left_s)
-        except ChatFailure as failure:
+        except CallFailure as failure:
             # a key that has worked may be refused once by mistake, not again and again
             self._refusals = self._refusals + 1 if failure.fatal else 0
             if failure.fatal and (not self._answered or self._refusals >= _REFUSALS):
                 self._hopeless = failure
             return failure
         except (TimeoutError, asyncio.TimeoutError):
-            return ChatFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")
+            return CallFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")
 
-    def _wait(self, failure: ChatFailure, attempts: list[Attempt], spent_s: float) -> float:
+    def _wait(self, failure: CallFailure, attempts: list[Attempt], spent_s: float) -> float:
         """Seconds until the next try.
 
         Raises:
-            ChatFailure: There is none.
+            CallFailure: There is none.
         """
         why = ""
         asked_s = failure.retry_after_s or 0.0

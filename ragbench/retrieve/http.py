@@ -66,7 +66,7 @@ class HttpRetriever:
         """Post each question.
 
         Raises:
-            ChatFailure: The server does not answer, or not with JSON.
+            CallFailure: The server does not answer, or not with JSON.
             AdapterError: The JSON has no hits where the paths say.
         """
         return [self._ask(query, top_k) for query in queries]

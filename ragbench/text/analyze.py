@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragbench.text.languages import NAMES, language_name
-from ragbench.text.stem import stemmer as load_stemmer
+from ragbench.text.stem import load_stemmer
 from ragbench.text.stopwords import built_in, load
 from ragbench.text.tokenize import words
 

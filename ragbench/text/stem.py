@@ -12,7 +12,7 @@ from ragbench.text.languages import language_name
 from ragbench.text.memory import Memory
 
 
-def stemmer(name: str, language: str = "en") -> Callable[[str], str]:
+def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
     """Return a function that reduces a word to its stem.
 
     Args:
@@ -23,8 +23,8 @@ def stemmer(name: str, language: str = "en") -> Callable[[str], str]:
         OptionError: No such stemmer, or no snowball stemmer for this language.
 
     Example:
-        >>> stem = stemmer("porter")
-        >>> stem("retrieval"), stem("retrieved"), stemmer("none")("retrieved")
+        >>> stem = load_stemmer("porter")
+        >>> stem("retrieval"), stem("retrieved"), load_stemmer("none")("retrieved")
         ('retriev', 'retriev', 'retrieved')
     """
     builder = _BUILDERS.get(name)
