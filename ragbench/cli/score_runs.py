@@ -134,7 +134,7 @@ def read_measures(
 
 
 def _judgements(qrels: str) -> Qrels:
-    from ragbench.data.trec_files import read_qrels
+    from ragbench.data.trec.trec_files import read_qrels
 
     return read_qrels(qrels)
 

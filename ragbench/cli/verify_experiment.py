@@ -73,7 +73,7 @@ def _verify_answers(
 ) -> int:
     from ragbench.cli.verify_texts import verify_texts
     from ragbench.comparison.evaluate import Evaluation
-    from ragbench.data.pairs import Pairs
+    from ragbench.data.files.pairs import Pairs
 
     ids = list(samples[0])
     gold = [list(collection.answers.get(query, ())) for query in ids]

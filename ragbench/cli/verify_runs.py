@@ -9,11 +9,11 @@ import click
 
 from ragbench.cli.verification import Check, report_checks
 from ragbench.comparison.evaluate_files import evaluate_run_file
-from ragbench.data.trec_files import read_run
+from ragbench.data.trec.trec_files import read_run
 from ragbench.report.scores.trec_eval import trec_eval_parts
 from ragbench.score.retrieval.trec_eval_names import FAMILIES
 from ragbench.types import Qrels
-from ragbench.types.cells import id_bytes
+from ragbench.types.checks import id_bytes
 
 if TYPE_CHECKING:
     from ragbench.report.scores.base import Scored

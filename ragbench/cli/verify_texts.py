@@ -11,7 +11,7 @@ from ragbench.score.text.notation import parse_metric
 
 if TYPE_CHECKING:
     from ragbench.comparison.evaluate import Evaluation
-    from ragbench.data.pairs import Pairs
+    from ragbench.data.files.pairs import Pairs
     from ragbench.score.base import ScoreColumn
     from ragbench.score.text.base import Metric
 

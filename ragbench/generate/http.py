@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
-from ragbench.adapters.template import PASSAGE_PLACES, passage_values
+from ragbench.adapters.templates import PASSAGE_PLACES, passage_values
 from ragbench.generate.http_answer import (
     AnswerPath,
     AnswerPaths,

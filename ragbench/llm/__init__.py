@@ -44,17 +44,15 @@ from ragbench.llm.base import (
     Usage,
 )
 from ragbench.llm.budget import Budget
-from ragbench.llm.connected import Connected
+from ragbench.llm.connected import Connected, Server
 from ragbench.llm.engine import ChatEngine
-from ragbench.llm.estimate import Estimate, estimate
+from ragbench.llm.json_reply import Unreadable
 from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import DamagedReply, Replies
-from ragbench.llm.server import Server
 from ragbench.llm.structured import StructuredReply, ask_structured
-from ragbench.llm.unreadable import Unreadable
-from ragbench.llm.usage import Price, Prices, Totals
+from ragbench.llm.usage import Estimate, Price, Prices, Totals, estimate
 
 __all__ = [
     "Attempt",

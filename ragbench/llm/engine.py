@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.budget import Budget, Reservation
+from ragbench.llm.calls import Sender, as_completed, in_order
 from ragbench.llm.limits import Limits
-from ragbench.llm.loop_thread import LoopThread
 from ragbench.llm.replies import Replies, request_key
-from ragbench.llm.retry import Sender
+from ragbench.llm.threads import LoopThread
 from ragbench.llm.usage import Prices, Totals, upper_bound
-from ragbench.llm.window import as_completed, in_order
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")

@@ -7,10 +7,9 @@ from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, Usage
-from ragbench.llm.completion import read_count, read_logprobs, read_text
+from ragbench.llm.completions import in_words, read_count, read_logprobs, read_text
 from ragbench.llm.failures import failure_of_exception
-from ragbench.llm.in_thread import in_thread
-from ragbench.llm.response_format import in_words
+from ragbench.llm.threads import in_thread
 from ragbench.secrets import redact
 from ragbench.types import Cause
 

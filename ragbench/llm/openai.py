@@ -10,14 +10,13 @@ from urllib.parse import urlsplit
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
-from ragbench.llm.completion import join_chunks, read_completion
+from ragbench.llm.completions import Fallbacks, Wording, join_chunks, read_completion
 from ragbench.llm.failures import (
     failure_of_body,
     failure_of_connection,
     failure_of_exception,
 )
-from ragbench.llm.in_thread import in_thread
-from ragbench.llm.response_format import Fallbacks, Wording
+from ragbench.llm.threads import in_thread
 from ragbench.secrets import redact
 from ragbench.types import Cause
 

@@ -8,9 +8,7 @@ from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, Message
-from ragbench.llm.reading import read_json
-from ragbench.llm.schema import check_schema
-from ragbench.llm.unreadable import Unreadable
+from ragbench.llm.json_reply import Unreadable, check_schema, read_json
 from ragbench.types import Cause
 
 Ask = Callable[[ChatRequest], Awaitable[ChatReply]]

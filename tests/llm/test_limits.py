@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, Limits
-from ragbench.llm.limits import AdaptiveLimit
-from ragbench.llm.pace import Pace
-from ragbench.llm.window import as_completed, in_order
+from ragbench.llm.calls import as_completed, in_order
+from ragbench.llm.limits import AdaptiveLimit, Pace
 from ragbench.types import Cause
 from tests.llm.virtual_time import LimitedServer, ask_all
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, Unreadable, ask_structured
-from ragbench.llm.reading import read_json
-from ragbench.llm.schema import check_schema, conform
+from ragbench.llm.json_reply import check_schema, conform, read_json
 from ragbench.testing import Answer
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, asking

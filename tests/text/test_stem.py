@@ -8,7 +8,7 @@ from nltk.stem.porter import PorterStemmer
 from nltk.stem.snowball import SnowballStemmer
 
 from ragbench.errors import OptionError
-from ragbench.text.stem import load_stemmer
+from ragbench.text.analyze import load_stemmer
 
 WORDS = [
     "generously",

@@ -22,7 +22,7 @@ from ragbench.score.text.base import (
 from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.scripts import note_not_english
 from ragbench.score.text.tokenizers import Tokenize, Tokenizer, tokenizer
-from ragbench.text.stem import load_stemmer
+from ragbench.text.analyze import load_stemmer
 from ragbench.text.wordnet import WordNet, find_wordnet, holds_wordnet, load_wordnet
 
 Alpha = Annotated[float, Option("Weight of recall against precision, 1 is recall.", ge=0, le=1)]
