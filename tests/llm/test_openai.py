@@ -46,7 +46,7 @@ def test_a_reply_with_all_its_parts(serve, stream):
 
 
 def server_tokens(text):
-    from ragbench.testing.chat_wire import usage
+    from ragbench.testing.chat_answers import usage
 
     return usage({}, Answer(text))["completion_tokens"]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.testing import FAULTS, Answer, ChatServer, Faults
-from ragbench.testing.chat_wire import chunks, completion
+from ragbench.testing.chat_answers import chunks, completion
 
 MESSAGES = [{"role": "user", "content": "Is the sky blue?"}]
 

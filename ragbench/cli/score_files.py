@@ -1,14 +1,16 @@
-"""`ragbench score QRELS RUN...`: evaluates run files and prints them in the format asked for."""
+"""What `ragbench score` does: scores of run files, and of predictions beside references."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.cli.score_output import Output, write_notes, write_result, write_scores
+from ragbench.cli.output import Output, write_notes, write_result, write_scores
 from ragbench.errors import OptionError
 from ragbench.report.scores.base import Scored
 from ragbench.report.scores.trec_eval import FACTS
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ragbench.score.retrieval.base import RankedGrades
     from ragbench.score.retrieval.notation import Measure
     from ragbench.types import Qrels
+
 
 _OFFICIAL = "official"
 _OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
@@ -80,7 +83,7 @@ def score_runs(
         write_scores(systems, output, notes, {"qrels": qrels})
     if not verify:
         return 0
-    from ragbench.cli.verify_runs import verify_runs
+    from ragbench.cli.verification import verify_runs
 
     return verify_runs(judged, systems, parsed, level, chosen)
 
@@ -209,3 +212,65 @@ def _notes(scored: Scored, rules: Rules) -> Iterator[str]:
     for key, text in told.items():
         if counts[key]:
             yield f"{scored.name}: {text}: {counts[key]}"
+
+
+DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu")
+"""What is computed where no metric is named."""
+
+
+def score_predictions(
+    predictions: str,
+    references: Sequence[str],
+    output: Output,
+    *,
+    measures: Sequence[str] = DEFAULT_METRICS,
+    verify: bool = False,
+) -> int:
+    """Score predictions and print them; the keywords are the options of the command.
+
+    Returns:
+        The exit code: 1 where `verify` found a difference that is more than rounding.
+
+    Raises:
+        OptionError: No such metric.
+        DataError: What is wrong with a file, and where; files that cannot be paired.
+    """
+    from ragbench.comparison.evaluate import evaluate_texts
+    from ragbench.data.files.pairs import read_pairs
+    from ragbench.report.progress import Progress
+    from ragbench.score.text.columns import TextScorer
+    from ragbench.score.text.notes import text_notes
+
+    metrics = list(dict.fromkeys(measures))
+    pairs = read_pairs(predictions, references)
+    # a bar for people who wait; without a terminal, silence
+    bars = Progress(quiet=not sys.stderr.isatty())
+    steps = TextScorer(metrics).steps(len(pairs.ids))
+    with bars.stage(f"score {predictions}", steps, "scores") as stage:
+        evaluation = evaluate_texts(
+            pairs.predictions,
+            pairs.references,
+            metrics,
+            progress=lambda done, _: stage.advance(done - stage.done),
+        )
+    scored = Scored(
+        Path(predictions).name, predictions, replace(evaluation, query_ids=tuple(pairs.ids))
+    )
+    notes = [
+        *_pair_notes(evaluation.counts),
+        *text_notes(pairs.predictions, pairs.references, metrics),
+    ]
+    write_scores([scored], output, notes, {"references": list(references)})
+    if not verify:
+        return 0
+    from ragbench.cli.verification import verify_texts
+
+    return verify_texts([pairs], evaluation)
+
+
+def _pair_notes(counts: Mapping[str, int]) -> Iterator[str]:
+    """Say what is left out of the means."""
+    if counts["without_prediction"]:
+        yield f"references without a prediction, left out: {counts['without_prediction']}"
+    if counts["without_reference"]:
+        yield f"predictions without a reference, left out: {counts['without_reference']}"
