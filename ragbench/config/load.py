@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from ragbench.config import syntax
+from ragbench.config.syntax import explain
 from ragbench.config.problems import KeyPath, Place, Report
 from ragbench.config.scalars import ScalarError, resolve
 from ragbench.config.tree import MAX_DEPTH, Entry, Item, has_lone_surrogate
@@ -90,7 +90,7 @@ class _Reader:
         try:
             return self._document()
         except yaml.MarkedYAMLError as error:
-            syntax.explain(error, self.lines, self._place_at, self.root, self.report)
+            explain(error, self.lines, self._place_at, self.root, self.report)
         except RecursionError:
             self.report.add(self._place_at(0, 0, 1), self.root, "too deeply nested to be read")
         except _StopReadingError:
