@@ -11,7 +11,6 @@ from typing import Any
 
 from ragbench.config.check_tree import TreeCheck
 from ragbench.config.interpolate import interpolate
-from ragbench.config.load import decode, read_yaml
 from ragbench.config.overrides import Overrides, apply_overrides
 from ragbench.config.problems import Place, Report
 from ragbench.config.schema import (
@@ -20,6 +19,7 @@ from ragbench.config.schema import (
 )
 from ragbench.config.scoring_blocks import RetrievalMetrics
 from ragbench.config.tree import Item, PythonReader, variants
+from ragbench.config.yaml_reader import decode, read_yaml
 from ragbench.errors import OptionError
 
 MAX_VARIANTS = 100

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from ragbench.config.load import UNREADABLE
 from ragbench.config.problems import NOT_BUILT, Place, Report
 from ragbench.config.tree import Item
+from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.registry import DeclaredOption, Option, describe_allowed, nearest
 
 _RANGE = {

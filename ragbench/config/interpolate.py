@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ragbench.config.load import UNREADABLE
 from ragbench.config.problems import Report
-from ragbench.config.scalars import Scalar, ScalarError, resolve
-from ragbench.config.tree import Entry, Item, has_lone_surrogate
+from ragbench.config.tree import Entry, Item, Scalar, ScalarError, has_lone_surrogate, resolve
+from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.registry import nearest
 
 _REFERENCE = re.compile(

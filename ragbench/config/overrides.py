@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragbench.config.load import read_value
 from ragbench.config.problems import KeyPath, Place, Report, dotted
 from ragbench.config.tree import Item, PythonReader
+from ragbench.config.yaml_reader import read_value
 from ragbench.registry import nearest
 
 Overrides = Mapping[str, Any] | Iterable[str]

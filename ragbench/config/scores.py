@@ -11,13 +11,13 @@ from ragbench.config.blocks import check_block
 from ragbench.config.check import INVALID, check_options, check_value
 from ragbench.config.fill import Around, check_fill
 from ragbench.config.judges import check_judges
-from ragbench.config.load import UNREADABLE
 from ragbench.config.matching import check_match
 from ragbench.config.problems import NOT_BUILT, Place, Report
 from ragbench.config.references import Context
 from ragbench.config.schema import Metrics, NamedMetric
 from ragbench.config.scoring_blocks import RetrievalMetrics
 from ragbench.config.tree import Item
+from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.errors import NotBuiltYet, OptionError, RagbenchError
 from ragbench.registry import DeclaredOption, Option, declared_options
 

@@ -15,10 +15,10 @@ from ragbench.config.gate_block import Gate
 from ragbench.config.gates import GateContext
 from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.known_scores import Kind, KnownScore, KnownScores
-from ragbench.config.load import read_value
 from ragbench.config.problems import KeyPath, Place, Report
 from ragbench.config.references import Context
 from ragbench.config.tree import Item, PythonReader
+from ragbench.config.yaml_reader import read_value
 from ragbench.data.baseline_check import Checked
 from ragbench.data.run_folder import read_json, resolve_run_folder
 from ragbench.errors import DataError, OptionError

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config import load_config
-from ragbench.config.load import decode, read_yaml
 from ragbench.config.problems import Report
 from ragbench.config.tree import Item
+from ragbench.config.yaml_reader import decode, read_yaml
 from ragbench.experiment.assertions import worst_lines
 from ragbench.experiment.result import Experiment
 
