@@ -25,7 +25,7 @@ from ragbench.types.checks import id_bytes
 
 if TYPE_CHECKING:
     from ragbench.comparison.evaluate import Evaluation
-    from ragbench.config import ExperimentConfig
+    from ragbench.config.schema import ExperimentConfig
     from ragbench.data.files.pairs import Pairs
     from ragbench.experiment.result import Experiment
     from ragbench.report.scores.base import Scored

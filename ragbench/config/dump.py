@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ragbench.config.chunking import CHUNK
-from ragbench.config.components import options_of
+from ragbench.config.components import CHUNK, options_of
 from ragbench.config.schema import ExperimentConfig
 from ragbench.config.tree import Quoted, ScalarError, resolve
 from ragbench.registry import declared_options

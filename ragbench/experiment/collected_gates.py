@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.config.problems import Report
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import decode, read_yaml

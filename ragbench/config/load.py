@@ -1,23 +1,29 @@
-"""The checks of a whole config, block by block, and what they make of it."""
+"""From a YAML file or a mapping to a checked `ExperimentConfig`, or every problem at once."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.blocks import check_block
-from ragbench.config.check import check_options
-from ragbench.config.components import Checked, check_component, retriever_family
-from ragbench.config.datasets import check_dataset_options
+from ragbench.config.components import (
+    Checked,
+    check_component,
+    check_dataset_options,
+    retriever_family,
+)
 from ragbench.config.gate_block import Gate
 from ragbench.config.gates import GateContext, check_gates, pairs_of
 from ragbench.config.judges import check_clusters
 from ragbench.config.known_scores import known_scores
-from ragbench.config.problems import Report
-from ragbench.config.references import Context, report_cycles
-from ragbench.config.resolve import resolve_options
+from ragbench.config.metrics import check_metrics, check_statistics
+from ragbench.config.options import check_block, check_options
+from ragbench.config.problems import Place, Report
+from ragbench.config.references import Context, report_cycles, resolve_options
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
@@ -25,14 +31,112 @@ from ragbench.config.schema import (
     Executor,
     ExperimentConfig,
     Metrics,
+    RetrievalMetrics,
+    Statistics,
     Top,
 )
-from ragbench.config.scores import check_metrics
-from ragbench.config.scoring_blocks import Statistics
-from ragbench.config.statistics import check_statistics
 from ragbench.config.sweep import Expanded, expand_sweeps
-from ragbench.config.tree import Item
+from ragbench.config.tree import Item, PythonReader, variants
+from ragbench.config.variables import Overrides, apply_overrides, interpolate
+from ragbench.config.yaml_reader import decode, read_yaml
+from ragbench.errors import OptionError
 from ragbench.registry import Family, declared_options
+
+MAX_VARIANTS = 100
+"""Values of repeated keys that are checked; each repetition itself is always reported."""
+
+_MADE_WHEN_SET = (
+    *((block,) for block in BLOCKS if block != "gates"),
+    *(("metrics", block) for block in ("retrieval", "judge")),
+    *(("metrics", "retrieval", block) for block in RetrievalMetrics.blocks),
+)
+
+
+def load_config(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    overrides: Overrides = (),
+    base_dir: str | os.PathLike[str] | None = None,
+    live_retrievers: Collection[str] = (),
+    live_generators: Collection[str] = (),
+    live_apps: Collection[str] = (),
+) -> ExperimentConfig:
+    """Read and check a config as a whole.
+
+    Args:
+        source: The YAML file, or its content as a mapping.
+        overrides: `dotted.key=value` texts, as `--set` takes them, or a mapping from dotted
+            keys to values.
+        base_dir: The folder that paths are relative to; default: that of the file, or the
+            working directory for a mapping.
+        live_retrievers: Names of retrievers that the caller adds as objects; references may use
+            them.
+        live_generators: Names of generators that the caller adds; gates may name their pairs.
+        live_apps: Names of whole apps that the caller adds.
+
+    Raises:
+        ConfigError: Everything that is wrong, in file order.
+    """
+    report = Report()
+    path: Path | None
+    read: Item | None
+    if isinstance(source, Mapping):
+        path, read = None, PythonReader(report).read(source)
+    else:
+        if not isinstance(source, (str, Path)):
+            raise OptionError("load_config", "source", source, "a path, a mapping")
+        path = Path(source)
+        read = _read_file(path, report)
+    base = Path(base_dir) if base_dir is not None else path.parent if path else Path()
+    config = None
+    if read is not None and _is_mapping(read, report):
+        tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
+        tree = interpolate(tree, os.environ, report)
+        live = (live_retrievers, live_generators, live_apps)
+        config = _check_variants(tree, report, path, base, live)
+    if config is None or report:
+        raise report.error(os.fspath(path) if path else "the config")
+    return replace(config, environment=dict(report.environment))
+
+
+def _read_file(path: Path, report: Report) -> Item | None:
+    file = os.fspath(path)
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        reason = "no such file" if isinstance(error, FileNotFoundError) else reason
+        reason = "a folder, not a file" if path.is_dir() else reason
+        report.add(Place(file), (), reason, "a YAML file")
+        return None
+    text = decode(data, file, report)
+    return None if text is None else read_yaml(text, file, report)
+
+
+def _is_mapping(tree: Item, report: Report) -> bool:
+    if not isinstance(tree.value, dict):
+        is_empty = tree.value is None and not tree.written
+        found = "the file is empty" if is_empty else f"found {tree.shown()}"
+        report.add(tree.place, (), found, "a mapping with the key 'dataset'")
+    return isinstance(tree.value, dict)
+
+
+def _check_variants(
+    tree: Item,
+    report: Report,
+    path: Path | None,
+    base: Path,
+    live: tuple[Collection[str], Collection[str], Collection[str]],
+) -> ExperimentConfig | None:
+    """Check the tree, and again with the other value of each repeated key."""
+    config = None
+    for replaced, variant in itertools.islice(variants(tree), MAX_VARIANTS):
+        own = Report()
+        built = TreeCheck(variant, own, path, base, live).build()
+        report.include(own.under(replaced))
+        config = config if replaced else built
+    return config
+
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 # what expand_sweeps makes; a saved config has these names
@@ -60,8 +164,7 @@ class TreeCheck:
     def build(self) -> ExperimentConfig | None:
         """Check everything; None where anything is wrong."""
         from ragbench.data import LOADERS
-        from ragbench.generate import GENERATORS
-        from ragbench.generate.apps import APPS
+        from ragbench.generate import APPS, GENERATORS
 
         declared = declared_options(Top)
         top = check_options(self.tree, declared, self.report, others=BLOCKS, planned=Top.planned)
