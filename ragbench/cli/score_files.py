@@ -137,7 +137,7 @@ def read_measures(
 
 
 def _judgements(qrels: str) -> Qrels:
-    from ragbench.data.trec_files import read_qrels
+    from ragbench.data.trec.trec_files import read_qrels
 
     return read_qrels(qrels)
 
@@ -236,7 +236,7 @@ def score_predictions(
         DataError: What is wrong with a file, and where; files that cannot be paired.
     """
     from ragbench.comparison.evaluate import evaluate_texts
-    from ragbench.data.pairs import read_pairs
+    from ragbench.data.files.pairs import read_pairs
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
     from ragbench.score.text.notes import text_notes

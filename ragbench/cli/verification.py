@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from ragbench.comparison.evaluate_files import evaluate_run_file
-from ragbench.data.trec_files import read_run
+from ragbench.data.trec.trec_files import read_run
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK
 from ragbench.report.digits import counted
 from ragbench.report.scores.trec_eval import trec_eval_parts
 from ragbench.score.retrieval.trec_eval_names import FAMILIES
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Qrels
-from ragbench.types.cells import id_bytes
+from ragbench.types.checks import id_bytes
 
 if TYPE_CHECKING:
     from ragbench.comparison.evaluate import Evaluation
     from ragbench.config import ExperimentConfig
-    from ragbench.data.pairs import Pairs
+    from ragbench.data.files.pairs import Pairs
     from ragbench.experiment.result import Experiment
     from ragbench.report.scores.base import Scored
     from ragbench.score.base import ScoreColumn
@@ -138,7 +138,7 @@ def _verify_answers(
     collection: Collection,
 ) -> int:
     from ragbench.comparison.evaluate import Evaluation
-    from ragbench.data.pairs import Pairs
+    from ragbench.data.files.pairs import Pairs
 
     ids = list(samples[0])
     gold = [list(collection.answers.get(query, ())) for query in ids]

@@ -12,8 +12,8 @@ from ragbench.errors import OptionError
 
 def check_dataset_options(dataset: Item, report: Report) -> None:
     """Check the mappings as the loaders will, so that their mistakes get places too."""
-    from ragbench.data.columns import check_mapping
-    from ragbench.data.split import parse_split
+    from ragbench.data.files.columns import check_mapping
+    from ragbench.data.loaders.base import parse_split
 
     checks: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
         "columns": check_mapping,

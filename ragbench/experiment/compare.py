@@ -15,7 +15,7 @@ from ragbench.comparison.moved import moved_most
 from ragbench.comparison.paired import Families, Method
 from ragbench.comparison.read_scored import DEFAULT_MEASURES, Source, needs_qrels, read_scored
 from ragbench.comparison.scored import ScoredSystems
-from ragbench.data.trec_files import read_qrels
+from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, OptionError
 from ragbench.experiment.common_clusters import common_clusters
 from ragbench.gates.fail_if import FailIf, decide_all, undecided, why_skipped

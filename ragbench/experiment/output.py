@@ -21,7 +21,7 @@ from ragbench.data.run_folder import (
     to_jsonl,
     write_run_folder,
 )
-from ragbench.data.trec_files import format_run
+from ragbench.data.trec.trec_files import format_run
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.costs import format_costs, with_costs

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragbench.adapters.either import Either
 from ragbench.adapters.hits import HitReader
-from ragbench.adapters.json_path import JsonPath
-from ragbench.adapters.template import fill
+from ragbench.adapters.sync_or_async import Either
+from ragbench.adapters.templates import JsonPath, fill
 from ragbench.errors import AdapterError
 from ragbench.generate.listener import Heard, callbacks_of
-from ragbench.llm.completion import read_text
+from ragbench.llm.completions import read_text
 from ragbench.registry import shown
 from ragbench.types import Prediction, Usage
 

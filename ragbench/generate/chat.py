@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from ragbench.generate.passages import fit
 from ragbench.generate.prompt import Prompt
 from ragbench.llm import (
-    ChatFailure,
+    CallFailure,
     ChatModel,
     ChatRequest,
     Connected,
@@ -99,7 +99,7 @@ class ChatGenerator(Connected):
         these; its latency is that of the reply, also where that was stored.
 
         Raises:
-            ChatFailure: There is no answer; with its cause, `refused` where the model refuses.
+            CallFailure: There is no answer; with its cause, `refused` where the model refuses.
         """
         return self._answered(question, contexts, 0)
 
@@ -114,7 +114,7 @@ class ChatGenerator(Connected):
         reply = self.engine.ask(replace(self._asking(question, passages), sample=sample))
         if reply.refused:
             said = reply.refusal or f"finish reason {reply.finish_reason}"
-            raise ChatFailure(Cause.REFUSED, said, replies=(reply,))
+            raise CallFailure(Cause.REFUSED, said, replies=(reply,))
         usage = Usage(reply.usage.input_tokens, reply.usage.output_tokens, reply.cost_usd)
         return Prediction(reply.text.strip(), passages, usage, latency_ms=reply.latency_ms)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
-from ragbench.adapters.template import PASSAGE_PLACES, passage_values
+from ragbench.adapters.templates import PASSAGE_PLACES, passage_values
 from ragbench.generate.http_answer import (
     AnswerPath,
     AnswerPaths,
@@ -61,7 +61,7 @@ class HttpGenerator(HttpService):
         """Post a question.
 
         Raises:
-            ChatFailure: The server does not answer, or not with JSON.
+            CallFailure: The server does not answer, or not with JSON.
             AdapterError: The JSON has no answer where the path says.
         """
         return self._ask({"question": question, **passage_values(contexts)})

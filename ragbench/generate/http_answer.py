@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from ragbench.adapters.hits import HitReader
 from ragbench.adapters.http import Endpoint
-from ragbench.adapters.json_path import JsonPath, Place
-from ragbench.adapters.template import check_template, fill
+from ragbench.adapters.templates import JsonPath, Place, check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
 from ragbench.types import Document, Prediction, Usage

@@ -12,7 +12,7 @@ from ragbench.generate.chat import ContextTokens, PromptOption, Stop, System
 from ragbench.generate.local_model import LocalModel
 from ragbench.generate.passages import fit
 from ragbench.generate.prompt import load_prompt
-from ragbench.llm import ChatFailure, Message
+from ragbench.llm import CallFailure, Message
 from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, Usage
@@ -82,7 +82,7 @@ class HuggingfaceGenerator:
         """Answer from the passages that fit.
 
         Raises:
-            ChatFailure: The question alone is longer than what the model can read.
+            CallFailure: The question alone is longer than what the model can read.
         """
         return self._answered(question, contexts, 0)
 
@@ -115,7 +115,7 @@ class HuggingfaceGenerator:
             passages = passages[:-1]  # tokens at the seams of passages were not counted
         if len(tokens) > room:
             detail = f"the question takes {len(tokens)} tokens, the model has room for {room}"
-            raise ChatFailure(Cause.ERROR, detail)
+            raise CallFailure(Cause.ERROR, detail)
         options = {**self._options, "seed": self._options["seed"] + sample}
         text, n_new = self._model.continued(tokens, stop=self._stop, **options)
         return Prediction(text, passages, Usage(len(tokens), n_new, 0.0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from ragbench.adapters.live import Factory, FactoryArgs, live_object
-from ragbench.adapters.template import PASSAGE_PLACES, check_template, passage_values
+from ragbench.adapters.factory import Factory, FactoryArgs, live_object
+from ragbench.adapters.templates import PASSAGE_PLACES, check_template, passage_values
 from ragbench.errors import OptionError
 from ragbench.generate.chain import Chain
 from ragbench.generate.chat import ChatGenerator, ContextTokens, PromptOption, Stop, System
@@ -109,7 +109,7 @@ class LangchainGenerator(ChatGenerator):
         """Ask the chain or the model.
 
         Raises:
-            ChatFailure: The model has no answer.
+            CallFailure: The model has no answer.
             AdapterError: What the chain returns is none.
         """
         return self._answered(question, contexts, 0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ragbench.config import load_config
-from ragbench.data.beir import Beir
+from ragbench.data.loaders.beir import Beir
 from ragbench.errors import ConfigError
 from ragbench.retrieve.bm25 import BM25
 from tests.config.conftest import VALID

@@ -69,7 +69,7 @@ class HttpApp(HttpService):
         """Post a question.
 
         Raises:
-            ChatFailure: The server does not answer, or not with JSON.
+            CallFailure: The server does not answer, or not with JSON.
             AdapterError: The JSON has no answer where the paths say.
         """
         return self._ask({"question": question})

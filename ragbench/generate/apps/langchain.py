@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from ragbench.adapters.factory import Factory, FactoryArgs, live_object
 from ragbench.adapters.hits import IdField
-from ragbench.adapters.live import Factory, FactoryArgs, live_object
-from ragbench.adapters.template import check_template
+from ragbench.adapters.templates import check_template
 from ragbench.generate.chain import Chain
 from ragbench.registry import Option
 from ragbench.types import Prediction
