@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.fail_if import FailIf
 from ragbench.comparison.paired import SCHEMA, Method
 from ragbench.comparison.read_scored import HasRunFolder, Source, read_scored
 from ragbench.comparison.scored import ScoredSystems
@@ -25,6 +24,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.experiment.common_clusters import source_clusters
 from ragbench.experiment.gate_files import check_references, read_gate_files
 from ragbench.experiment.gates import GatedRun, decide_gates
+from ragbench.gates.fail_if import FailIf
 
 GateLike = Mapping[str, Any] | str
 """A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""
