@@ -28,7 +28,7 @@ from ragbench.types import Qrels
 from ragbench.types.checks import id_bytes
 
 if TYPE_CHECKING:
-    from ragbench.config import ExperimentConfig
+    from ragbench.config.schema import ExperimentConfig
     from ragbench.experiment.result import Experiment
     from ragbench.score.text.base import Metric
     from ragbench.types import Collection
