@@ -10,8 +10,7 @@ from typing import Any
 
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.apply import judge_all
-from ragbench.score.judge.base import AskingJudge, Item, Judge
-from ragbench.score.judge.rubric import Rubric
+from ragbench.score.judge.base import AskingJudge, Item, Judge, Rubric
 from ragbench.signature import Signature, fingerprint
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.scores import Cause, Verdict
