@@ -182,7 +182,7 @@ def score_run_file(
 
 def _relevance(ranked: RankedGrades, length: int) -> dict[str, str]:
     """Query -> the grades at the top of its ranking, as text."""
-    from ragbench.score.retrieval.relevance_strings import relevance_strings
+    from ragbench.score.retrieval.trec_eval import relevance_strings
 
     return dict(zip(ranked.query_ids, relevance_strings(ranked, length), strict=True))
 

@@ -11,7 +11,7 @@ from ragbench.cli.verification import Check, report_checks
 from ragbench.comparison.evaluate_files import evaluate_run_file
 from ragbench.data.trec_files import read_run
 from ragbench.report.scores.trec_eval import trec_eval_parts
-from ragbench.score.retrieval.trec_eval_names import FAMILIES
+from ragbench.score.retrieval.trec_eval import FAMILIES
 from ragbench.types import Qrels
 from ragbench.types.cells import id_bytes
 

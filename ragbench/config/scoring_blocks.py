@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal, get_args
 
 from ragbench.registry import Option
-from ragbench.score.retrieval.match_texts import DEFAULT_OVERLAP
+from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
 from ragbench.score.retrieval.ranking import Ties, TrecEval
 from ragbench.score.retrieval.score_run import Missing, NoRelevant
 

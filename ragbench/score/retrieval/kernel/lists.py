@@ -9,7 +9,7 @@ from struct import pack_into
 
 import numpy as np
 
-from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.kernel.judgements import Judgements
 from ragbench.types import FloatArray, IntArray, Run
 from ragbench.types.byte_ids import ByteIds, spans
 from ragbench.types.cells import all_text, check_ids, is_plain
