@@ -35,7 +35,7 @@ def score_predictions(
     from ragbench.data.pairs import read_pairs
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
-    from ragbench.score.text.notes import text_notes
+    from ragbench.score.text.notation import text_notes
 
     metrics = list(dict.fromkeys(measures))
     pairs = read_pairs(predictions, references)

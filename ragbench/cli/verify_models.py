@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragbench.score.text.bert_scorer import BERTScorer
+from ragbench.score.text.bertscore import BERTScorer
 from ragbench.score.text.bertscore_model import choose_layer, find_baseline
 
 if TYPE_CHECKING:

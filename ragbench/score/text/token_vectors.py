@@ -1,14 +1,14 @@
-"""Texts as vectors of their tokens, each computed once; references stay for the next system."""
+"""Texts as vectors of their tokens, each computed once, and how two texts match greedily."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.embed.tokens import TokenEncoder, Tokens
-from ragbench.score.text.base import Row
+from ragbench.score.text.base import BertScore, Row
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
@@ -122,3 +122,48 @@ class TokenWeights:
         import numpy as np
 
         return np.array([self._weight_of.get(number, self._default) for number in tokens.ids])
+
+
+NOTHING = BertScore(0.0, 0.0, 0.0)
+"""What a text without tokens scores."""
+
+
+class WeightedTokens(NamedTuple):
+    """The tokens of a text, as matching needs them."""
+
+    vectors: Vectors
+    """A row of length 1 for each token."""
+    weights: FloatArray
+    """How much each token counts; all zero where none does."""
+
+
+def match(prediction: WeightedTokens, reference: WeightedTokens) -> BertScore:
+    """Match the tokens of two texts greedily.
+
+    Each token takes the largest cosine with any token of the other text; precision is the
+    weighted mean of these over the prediction, recall that over the reference. Tokens of weight 0
+    are matched by others. Nothing is padded and no cosine is clamped, so that a pair has one score
+    whatever it is computed with. A text whose tokens all weigh nothing scores 0.
+
+    Example:
+        One of two tokens has its like in the reference, the other is at right angles to it.
+
+        >>> import numpy as np
+        >>> two, one = np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)[:1]
+        >>> match(WeightedTokens(two, np.ones(2)), WeightedTokens(one, np.ones(1)))[:2]
+        (0.5, 1.0)
+
+    References:
+        Zhang et al. (2020), BERTScore: Evaluating Text Generation with BERT, section 3.
+    """
+    cosines = prediction.vectors @ reference.vectors.T
+    precision = _mean(cosines.max(axis=1), prediction.weights)
+    recall = _mean(cosines.max(axis=0), reference.weights)
+    total = precision + recall
+    return BertScore(precision, recall, 2 * precision * recall / total if total > 0 else 0.0)
+
+
+def _mean(cosines: Vectors, weights: FloatArray) -> float:
+    """The weighted mean, within -1..1 in spite of rounding."""
+    total = float(weights.sum())
+    return min(max(float(cosines @ weights) / total, -1.0), 1.0) if total else 0.0

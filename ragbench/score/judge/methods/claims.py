@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ragbench.score.judge.base import Item, Rubric, not_applicable
 from ragbench.score.judge.citations import cited_sentences
 from ragbench.score.judge.grounding import FORMULAS, Grounding, Ruling, Side, apply_formula
-from ragbench.score.judge.hearing import Trail
-from ragbench.score.judge.prompt import claims_prompt, verdicts_prompt
+from ragbench.score.judge.methods.prompt import claims_prompt, verdicts_prompt
+from ragbench.score.judge.methods.session import ReplyLog
 from ragbench.types.scores import Cause, Verdict
 
 _WHY_NOT = {
@@ -48,17 +48,17 @@ _Pair = tuple[str, str]
 """Whose claims, and the source that they are checked against."""
 
 
-async def check_claims(trail: Trail, item: Item, rubric: Rubric) -> Verdict:
+async def check_claims(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     """Compute a number of `FORMULAS` from a model's verdicts on claims.
 
     Two rounds of requests: all splits, then all verdicts. Rubrics with shared verdicts send equal
-    requests, which the hearing sends once. Of several references, the one that gives the best
+    requests, which the session sends once. Of several references, the one that gives the best
     number counts.
     """
     sides = FORMULAS[rubric.formula or ""].sides
     texts = _texts(item)
-    claims = await _split(trail, item, _claimants(sides, texts))
-    checked = await _check(trail, item, rubric, claims, _pairs(sides, claims, texts))
+    claims = await _split(log, item, _claimants(sides, texts))
+    checked = await _check(log, item, rubric, claims, _pairs(sides, claims, texts))
     references = [name for name in texts if name.startswith("reference")]
     compares = any("reference" in side for side in sides)
     verdicts = [
@@ -105,16 +105,16 @@ def _kinds(side: Side) -> _Pair:
     return whose, "passage" if against == "passages" else against
 
 
-async def _split(trail: Trail, item: Item, texts: _Texts) -> dict[str, _Claims]:
+async def _split(log: ReplyLog, item: Item, texts: _Texts) -> dict[str, _Claims]:
     """The claims of each text; a text without sentences has none, and nobody is asked."""
     sentences = {name: cited_sentences(text) for name, text in texts.items()}
     asked = {name: found for name, found in sentences.items() if found}
     prompts = [
-        claims_prompt([s.text for s in found], item.question, few_shot=trail.few_shot)
+        claims_prompt([s.text for s in found], item.question, few_shot=log.few_shot)
         for found in asked.values()
     ]
     claims = {name: _Claims() for name in texts}
-    replies = await trail.ask_all(prompts)
+    replies = await log.ask_all(prompts)
     for (name, found), reply in zip(asked.items(), replies, strict=True):
         said = [
             (n, str(claim))
@@ -131,7 +131,7 @@ async def _split(trail: Trail, item: Item, texts: _Texts) -> dict[str, _Claims]:
 
 
 async def _check(
-    trail: Trail,
+    log: ReplyLog,
     item: Item,
     rubric: Rubric,
     claims: Mapping[str, _Claims],
@@ -146,11 +146,11 @@ async def _check(
             pairs[pair],
             item.question,
             steps=rubric.own_steps,
-            few_shot=trail.few_shot,
+            few_shot=log.few_shot,
         )
         for pair in asked
     ]
-    for pair, reply in zip(asked, await trail.ask_all(prompts), strict=True):
+    for pair, reply in zip(asked, await log.ask_all(prompts), strict=True):
         found = [reply.value[f"claim_{n}"] for n in range(1, len(claims[pair[0]].texts) + 1)]
         checked[pair] = _Checked(
             tuple(each["verdict"] for each in found), tuple(str(each["reason"]) for each in found)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 from ragbench.score.judge.base import NEEDS, Item, Rubric
-from ragbench.score.judge.prompt_text import (
+from ragbench.score.judge.grounding import FORMULAS, Ruling
+from ragbench.score.judge.methods.templates import (
     Material,
     prompt_fingerprint,
     shown_example,
@@ -20,15 +21,7 @@ from ragbench.score.judge.prompt_text import (
     user_text,
     worked,
 )
-from ragbench.score.judge.reply_schema import (
-    IMPORTANCES,
-    OUTCOMES,
-    RULINGS,
-    SUPPORTS,
-    record,
-    verdicts,
-    word,
-)
+from ragbench.text.sentences import sentences
 
 __all__ = [
     "Prompt",
@@ -270,3 +263,109 @@ def _numbered(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
 
 def _numbers(texts: Sequence[str]) -> range:
     return range(1, len(texts) + 1)
+
+
+RULINGS: tuple[str, ...] = get_args(Ruling)
+"""What a source says of a claim."""
+OUTCOMES = ("A", "B", "tie")
+"""How two answers compare."""
+IMPORTANCES = ("vital", "okay")
+"""How much a nugget matters."""
+SUPPORTS = ("support", "partial_support", "not_support")
+"""How far an answer has a nugget."""
+
+
+def word(allowed: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of one word of several."""
+    return {"type": "string", "enum": [*allowed]}
+
+
+def verdicts(label: str, count: int, allowed: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of one verdict for each number: none can be left out or given twice."""
+    verdict = record({"reason": {"type": "string"}, "verdict": word(allowed)})
+    return record({f"{label}_{number}": verdict for number in range(1, count + 1)})
+
+
+def record(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with these keys, in this order, and no other."""
+    return {
+        "type": "object",
+        "properties": {**properties},
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+
+
+_STAND_IN = Item(
+    question="When was the harbour bridge opened?",
+    answer="It was opened on 3 May 1932.",
+    contexts=["The harbour bridge was opened to traffic on 3 May 1932."],
+    references=["The harbour bridge was opened in 1932."],
+    queries=["harbour bridge opening date"],
+    guidelines=["Answer in one sentence."],
+    other="In the year 1923.",
+)
+
+
+class Preview(NamedTuple):
+    """One prompt and what it is for."""
+
+    purpose: str
+    """What is asked, in a few words."""
+    prompt: Prompt
+    """What is sent."""
+
+
+def preview(rubric: Rubric, *, few_shot: bool = True) -> list[Preview]:
+    """Return the prompts that a rubric sends for its first example, in order.
+
+    Claims and nuggets come from a model's reply in a real run; here sentences stand in for them.
+    A prompt that is sent once per passage is shown for the first.
+    """
+    item = example_item(rubric.examples[0]) if rubric.examples else _STAND_IN
+    if rubric.method == "rating":
+        passage = 0 if rubric.asks == "context" else None
+        prompt = rating_prompt(rubric, item, passage=passage, few_shot=few_shot)
+        return [Preview(f"rate {rubric.asks}", prompt)]
+    if rubric.method == "pairwise":
+        prompt = pairwise_prompt(rubric, item, few_shot=few_shot)
+        other = pairwise_prompt(rubric, item, swapped=True, few_shot=few_shot)
+        return [Preview("compare", prompt), Preview("compare, in the other order", other)]
+    if rubric.method == "nuggets":
+        return _nuggets(rubric, item, few_shot)
+    return _claims(rubric, item, few_shot)
+
+
+def _claims(rubric: Rubric, item: Item, few_shot: bool) -> list[Preview]:
+    texts = {
+        "answer": item.answer or "",
+        "reference": "\n".join(item.references),
+        "passages": (item.contexts or [""])[0],
+    }
+    sides = [side.split("_") for side in FORMULAS[rubric.formula or ""].sides]
+    found = []
+    for claimant in dict.fromkeys(side[0] for side in sides):
+        prompt = claims_prompt(sentences(texts[claimant]), item.question, few_shot=few_shot)
+        found.append(Preview(f"split the {claimant} into claims", prompt))
+    for claimant, source in sides:
+        prompt = verdicts_prompt(
+            sentences(texts[claimant]),
+            texts[source],
+            item.question,
+            steps=rubric.own_steps,
+            few_shot=few_shot,
+        )
+        against = "each passage" if source == "passages" else f"the {source}"
+        found.append(Preview(f"check the claims of the {claimant} against {against}", prompt))
+    return found
+
+
+def _nuggets(rubric: Rubric, item: Item, few_shot: bool) -> list[Preview]:
+    sources = item.references if "reference" in rubric.needs else item.contexts or []
+    steps = rubric.own_steps
+    making = nuggets_prompt(sources, item.question, steps=steps, few_shot=few_shot)
+    facts = [sentence for source in sources for sentence in sentences(source)]
+    assigning = assignment_prompt(
+        facts, item.answer or "", item.question, steps=steps, few_shot=few_shot
+    )
+    return [Preview("make nuggets", making), Preview("look for them in the answer", assigning)]

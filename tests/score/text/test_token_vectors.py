@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ragbench.score.text.greedy_matching import WeightedTokens, match
+from ragbench.score.text.token_vectors import WeightedTokens, match
 
 X, Y = (1.0, 0.0), (0.0, 1.0)
 BETWEEN = (math.sqrt(0.5), math.sqrt(0.5))

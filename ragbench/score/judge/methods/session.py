@@ -16,7 +16,7 @@ from ragbench.llm import (
     ask_structured,
 )
 from ragbench.llm.structured import Ask
-from ragbench.score.judge.prompt import Prompt
+from ragbench.score.judge.methods.prompt import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Asking:
         )
 
 
-class Hearing:
+class Session:
     """What one model says about one item, in one sample.
 
     Equal prompts are sent once: all rubrics over claims share the split and the verdicts. A
@@ -70,17 +70,17 @@ class Hearing:
         return self._asked[key]
 
 
-class Trail:
+class ReplyLog:
     """The replies that one verdict rests on, in the order in which they were asked for."""
 
-    def __init__(self, hearing: Hearing) -> None:
-        self.hearing = hearing
+    def __init__(self, session: Session) -> None:
+        self.session = session
         self.replies: list[ChatReply] = []
 
     @property
     def few_shot(self) -> bool:
         """Whether prompts show examples."""
-        return self.hearing.asking.few_shot
+        return self.session.asking.few_shot
 
     async def ask(self, prompt: Prompt, *, top_logprobs: int = 0) -> StructuredReply:
         """Return the reply to one prompt, as `ask_all` does."""
@@ -94,7 +94,7 @@ class Trail:
         Raises:
             ChatFailure: One of them failed; the first in order, once all have ended.
         """
-        tasks = [self.hearing.ask(prompt, top_logprobs) for prompt in prompts]
+        tasks = [self.session.ask(prompt, top_logprobs) for prompt in prompts]
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         known = {id(reply) for reply in self.replies}
         for outcome in outcomes:

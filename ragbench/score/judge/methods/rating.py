@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from ragbench.llm import ChatReply, StructuredReply, TokenLogprob
 from ragbench.score.judge.base import Item, Rubric
-from ragbench.score.judge.hearing import Trail
-from ragbench.score.judge.prompt import rating_prompt
+from ragbench.score.judge.methods.prompt import rating_prompt
+from ragbench.score.judge.methods.session import ReplyLog
 from ragbench.types.scores import Verdict
 
 _ALTERNATIVES = 10  # per token; OpenAI and vLLM return at most 20
@@ -18,15 +18,14 @@ _LEVEL = re.compile(r'"level"\s*:\s*"?(\d)')
 _PADDING = ' \t\r\n\u2581\u0120\u010a":,}'  # with what tokenisers write for a space or line
 
 
-async def rate(trail: Trail, item: Item, rubric: Rubric) -> Verdict:
+async def rate(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     """Rate an item; a rubric that asks of passages rates each, and the score is their mean."""
     of_passages = rubric.asks == "context"
     passages = range(len(item.contexts or ())) if of_passages else [None]
     prompts = [
-        rating_prompt(rubric, item, passage=passage, few_shot=trail.few_shot)
-        for passage in passages
+        rating_prompt(rubric, item, passage=passage, few_shot=log.few_shot) for passage in passages
     ]
-    replies = await trail.ask_all(prompts, top_logprobs=_ALTERNATIVES)
+    replies = await log.ask_all(prompts, top_logprobs=_ALTERNATIVES)
     found = [_level_of(reply, rubric) for reply in replies]
     level = math.fsum(level for level, _ in found) / len(found)
     reasons = [str(reply.value["reasoning"]) for reply in replies]
