@@ -26,13 +26,13 @@ from ragbench.experiment.retrieval import ranked
 from ragbench.experiment.score_stages import Scores
 from ragbench.experiment.scoring import judged_items
 from ragbench.experiment.session import token_in
-from ragbench.experiment.shelf import Shelves
 from ragbench.experiment.stages import PENDING, Stages
 from ragbench.files import cache_folder
 from ragbench.generate.chat import ChatGenerator
 from ragbench.llm import Estimate
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
+from ragbench.store.items import Shelves
 from ragbench.types import Document
 
 

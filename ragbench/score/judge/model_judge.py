@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragbench.errors import RagbenchError
 from ragbench.llm import (
-    ChatFailure,
+    CallFailure,
     ChatModel,
     ChatReply,
     Connected,
@@ -209,7 +209,7 @@ async def _vote(session: Session, item: Item, rubric: Rubric) -> _Vote:
     log = ReplyLog(session)
     try:
         verdict = await _METHODS[rubric.method](log, item, rubric)
-    except ChatFailure as failure:
+    except CallFailure as failure:
         verdict = _failed(failure.cause, failure.detail)
     except RagbenchError:
         raise

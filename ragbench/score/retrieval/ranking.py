@@ -16,7 +16,7 @@ from ragbench.score.retrieval.kernel.judgements import Judgements
 from ragbench.score.retrieval.kernel.lists import LineUp, line_up
 from ragbench.score.retrieval.kernel.positions import as_singles, find_tie_groups
 from ragbench.types import FloatArray, IntArray, Qrels, Run
-from ragbench.types.cells import LARGEST_GRADE
+from ragbench.types.checks import LARGEST_GRADE
 from ragbench.types.rows import borders
 
 Ties = Literal["docid", "stable", "average"]

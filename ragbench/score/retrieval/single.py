@@ -13,7 +13,7 @@ from typing import Literal
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.gain import check_base, check_exponent
-from ragbench.types.cells import LARGEST_GRADE, grade_row
+from ragbench.types.checks import LARGEST_GRADE, grade_row
 
 
 def hit_rate(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from ragbench.embed.base import Device
+from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
-from ragbench.embed.options import BatchTokens, ComputeDevice, Model
+from ragbench.embed.encoders import truncation_notes
 from ragbench.embed.tokens import TokenEncoder, check_layer
-from ragbench.embed.truncation import truncation_notes
 from ragbench.registry import Option
 from ragbench.score.text.base import Advance, BertScore, Column, Metric, Options, Row, metric
 from ragbench.score.text.bertscore_model import OWNER, choose_layer, find_baseline, read_baseline
@@ -24,10 +23,6 @@ from ragbench.score.text.token_vectors import (
     match,
 )
 from ragbench.signature import fingerprint
-
-if TYPE_CHECKING:
-    pass
-
 
 DEFAULT_MODEL = "roberta-large"
 """What bert-score takes for English."""

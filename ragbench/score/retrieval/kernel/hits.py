@@ -14,7 +14,7 @@ from ragbench.score.retrieval.kernel.lists import Listed, LookedUp
 from ragbench.score.retrieval.kernel.positions import SortedLists, TiedMembers, as_singles
 from ragbench.types import FloatArray, IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
-from ragbench.types.cells import id_bytes
+from ragbench.types.checks import id_bytes
 
 _FEWEST_BITS = 16  # of the filter that most rows do not pass: 64 KiB lie in the nearest cache
 _MOST_BITS = 24
