@@ -52,20 +52,21 @@ if TYPE_CHECKING:
         rbp as rbp,
         recall as recall,
     )
-    from ragbench.score.text.bert_scorer import BERTScorer as BERTScorer
-    from ragbench.score.text.bertscore import bertscore as bertscore
+    from ragbench.score.text.bertscore import BERTScorer as BERTScorer, bertscore as bertscore
     from ragbench.score.text.bleu import bleu as bleu
     from ragbench.score.text.chrf import chrf as chrf
-    from ragbench.score.text.contains import contains as contains
-    from ragbench.score.text.exact_match import exact_match as exact_match
     from ragbench.score.text.meteor import meteor as meteor
     from ragbench.score.text.rouge import rouge as rouge
     from ragbench.score.text.semantic_similarity import (
         SemanticSimilarity as SemanticSimilarity,
         semantic_similarity as semantic_similarity,
     )
+    from ragbench.score.text.squad import (
+        contains as contains,
+        exact_match as exact_match,
+        token_f1 as token_f1,
+    )
     from ragbench.score.text.ter import ter as ter
-    from ragbench.score.text.token_f1 import token_f1 as token_f1
     from ragbench.types import (
         Collection as Collection,
         Document as Document,
@@ -109,17 +110,14 @@ _HOMES = {
         "rbp",
         "recall",
     ),
-    "score.text.bert_scorer": ("BERTScorer",),
-    "score.text.bertscore": ("bertscore",),
+    "score.text.bertscore": ("BERTScorer", "bertscore"),
     "score.text.bleu": ("bleu",),
     "score.text.chrf": ("chrf",),
-    "score.text.contains": ("contains",),
-    "score.text.exact_match": ("exact_match",),
     "score.text.meteor": ("meteor",),
     "score.text.rouge": ("rouge",),
     "score.text.semantic_similarity": ("SemanticSimilarity", "semantic_similarity"),
+    "score.text.squad": ("contains", "exact_match", "token_f1"),
     "score.text.ter": ("ter",),
-    "score.text.token_f1": ("token_f1",),
     "types": (
         "Collection",
         "Document",
