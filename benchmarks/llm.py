@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ragbench.llm.base import ChatFailure, ChatRequest, Message
+from ragbench.llm.base import CallFailure, ChatRequest, Message
 from ragbench.llm.engine import ChatEngine
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
@@ -72,7 +72,7 @@ def ask_engine(url: str, n: int, store: Path) -> tuple[Counter[str], list[float]
         async def one(request: ChatRequest) -> str:
             try:
                 await ask_structured(engine.aask, request)
-            except ChatFailure as failure:
+            except CallFailure as failure:
                 return failure.cause.word
             return "scored"
 

@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ragbench.comparison.evaluate import Evaluation, evaluate_run, evaluate_texts
-    from ragbench.data.trec_files import read_qrels, read_run, write_run
+    from ragbench.data.trec.trec_files import read_qrels, read_run, write_run
     from ragbench.errors import (
         AdapterError,
         ConfigError,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "comparison.evaluate": ("Evaluation", "evaluate_run", "evaluate_texts"),
-    "data.trec_files": ("read_qrels", "read_run", "write_run"),
+    "data.trec.trec_files": ("read_qrels", "read_run", "write_run"),
     "errors": (
         "AdapterError",
         "ConfigError",

@@ -7,7 +7,7 @@
     |-- MissingExtra (ImportError)   a component whose optional package is not installed
     |-- AdapterError                 a user's own component that failed or broke its contract
     |-- ModelError                   a language model that brought nothing usable; in ragbench.llm:
-    |   |-- ChatFailure              a call without a reply that can be used, with its cause
+    |   |-- CallFailure              a call without a reply that can be used, with its cause
     |   `-- Unreadable (ValueError)   a reply that does not hold what was asked for
     |       `-- Broken               one that began as JSON and did not go on as such
     `-- NotBuiltYet                  a name that the design has and this version lacks

@@ -8,8 +8,8 @@ from numbers import Integral
 from typing import Annotated, Any
 from uuid import UUID
 
-from ragbench.data.corpus import encode_spaces
-from ragbench.data.jsonl import id_problem
+from ragbench.data.files.collection import encode_spaces
+from ragbench.data.files.jsonl import id_problem
 from ragbench.errors import AdapterError
 from ragbench.registry import Option, nearest, shown
 from ragbench.signature import fingerprint

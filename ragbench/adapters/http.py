@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ragbench.errors import OptionError
-from ragbench.llm.base import ChatFailure
+from ragbench.llm.base import CallFailure
 from ragbench.llm.failures import failure_of_connection, failure_of_status, shortened
 from ragbench.llm.limits import Backoff
 from ragbench.registry import Option
@@ -81,14 +81,14 @@ class Endpoint:
         """Return the reply to a body.
 
         Raises:
-            ChatFailure: There is none: `timeout`, `server_error`, or `malformed` if it is no JSON.
+            CallFailure: There is none: `timeout`, `server_error`, or `malformed` if it is no JSON.
         """
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         deadline = time.monotonic() + self._timeout
         for tried in range(1, self._retries + 2):
             try:
                 return self._read(self._once(content, deadline))
-            except ChatFailure as failure:
+            except CallFailure as failure:
                 wait_s = self._backoff.seconds(failure, tried) if failure.retryable else 0.0
                 late = time.monotonic() + wait_s >= deadline
                 if not failure.retryable or tried > self._retries or late:
@@ -123,9 +123,9 @@ class Endpoint:
             raise self._too_late()
         return self._checked(connection, response, text)
 
-    def _too_late(self) -> ChatFailure:
+    def _too_late(self) -> CallFailure:
         detail = f"{self.address} did not answer within {self._timeout:g} s"
-        return ChatFailure(Cause.TIMEOUT, detail)
+        return CallFailure(Cause.TIMEOUT, detail)
 
     def _checked(self, connection: http.client.HTTPConnection, response: Any, text: bytes) -> bytes:
         if len(text) > _LARGEST_REPLY or response.will_close:
@@ -134,7 +134,7 @@ class Endpoint:
             with self._lock:
                 self._idle.append(connection)
         if len(text) > _LARGEST_REPLY:
-            raise ChatFailure(Cause.MALFORMED, f"{self.address}: the reply is larger than 64 MiB")
+            raise CallFailure(Cause.MALFORMED, f"{self.address}: the reply is larger than 64 MiB")
         if 200 <= response.status < 300:
             return text
         headers = {name.lower(): value for name, value in response.getheaders()}
@@ -160,9 +160,9 @@ class Endpoint:
         except (ValueError, RecursionError):
             start = shortened(text[:200].decode("utf-8", "replace"))
             found = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"
-            raise ChatFailure(Cause.MALFORMED, f"{self.address}: {found}") from None
+            raise CallFailure(Cause.MALFORMED, f"{self.address}: {found}") from None
 
-    def _clean(self, failure: ChatFailure) -> ChatFailure:
+    def _clean(self, failure: CallFailure) -> CallFailure:
         return failure.but(detail=redact(failure.detail, self._secrets))
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from ragbench.calibration.draw import item_id
 from ragbench.calibration.scale import Scale
 from ragbench.calibration.verdicts import JudgedRun, JudgedScore, Key
-from ragbench.data.corpus import check_unique
-from ragbench.data.jsonl import Entry
-from ragbench.data.rows import read_rows
+from ragbench.data.files.collection import check_unique
+from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.rows import read_rows
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragbench.calibration.judged_rubrics import find_rubric, rubric_files
 from ragbench.data.baseline_check import Checked
-from ragbench.data.jsonl import Entry, read_jsonl
+from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.run_folder import file_name, resolve_run_folder
 from ragbench.data.summary_file import read_manifest, read_summary
 from ragbench.errors import DataError, OptionError

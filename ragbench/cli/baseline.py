@@ -29,7 +29,7 @@ def command(run: Path, output: Path, costs: bool) -> None:
     RUN is a run folder, or the folder of an experiment, whose newest run is taken. Commit the
     file: `ragbench compare FILE RUN` says what has changed since. Equal scores give equal bytes.
     """
-    from ragbench.cli.score_output import write_notes
+    from ragbench.cli.output import write_notes
     from ragbench.data.baseline import write_baseline
     from ragbench.data.run_scores import read_run_scores
     from ragbench.report.digits import counted

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.certifying import SAMPLE, certify_judge, probe_judge
-from ragbench.cli.label_sheet import draw_sheet
+from ragbench.cli.certificate import SAMPLE, certify_judge, draw_sheet, probe_judge
 
 if TYPE_CHECKING:
     from ragbench.calibration.asking import Probe

@@ -96,8 +96,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     alone: its systems are compared with its own baseline. What depends on other data, options or
     judges is refused, with what differs.
     """
-    from ragbench.cli.github import report_to_github
-    from ragbench.cli.score_output import write_result
+    from ragbench.cli.output import report_to_github, write_result
     from ragbench.experiment.compare import compare
     from ragbench.report.comparison.base import gate_line
 

@@ -73,8 +73,8 @@ def command(
     does only what changed, and one that was stopped goes on where it was. The run folder is
     written at the end, whole or not at all.
     """
-    from ragbench.cli.github import report_to_github
-    from ragbench.config import load_config
+    from ragbench.cli.output import report_to_github
+    from ragbench.config.load import load_config
     from ragbench.data.run_folder import to_json
     from ragbench.errors import AdapterError
     from ragbench.experiment.choices import Choices
@@ -124,7 +124,7 @@ def command(
     report_to_github(lambda: render_markdown(summary, comparisons), summary, config, os.environ)
     code = exit_code_of(experiment.summary, strict=strict)
     if checked.metrics.verify:
-        from ragbench.cli.verify_experiment import verify_experiment
+        from ragbench.cli.verification import verify_experiment
 
         code = code or verify_experiment(checked, experiment)
     ctx.exit(code)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from ragbench.comparison.evaluate import Evaluation
-from ragbench.data.lines import standard_input
-from ragbench.data.trec_files import read_qrels
-from ragbench.data.trec_stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
+from ragbench.data.files.lines import standard_input
+from ragbench.data.trec.stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
+from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import DataError
 from ragbench.score.retrieval.blocks import BlockRanker
 from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by

@@ -11,7 +11,7 @@ import numpy as np
 from ragbench.comparison.across import Row, pairs_of
 from ragbench.comparison.comparable import Met
 from ragbench.comparison.paired_scores import PairedScores
-from ragbench.data.trec_files import read_run
+from ragbench.data.trec.trec_files import read_run
 from ragbench.types import Run
 
 DEPTH = 5

@@ -6,11 +6,11 @@ LOADERS = Family(
     "loader",
     "ragbench.loaders",
     table={
-        "beir": "ragbench.data.beir:Beir",
-        "huggingface": "ragbench.data.huggingface:HuggingFace",
-        "ir_datasets": "ragbench.data.ir_datasets:IrDatasets",
-        "records": "ragbench.data.records:Records",
-        "trec": "ragbench.data.trec:Trec",
+        "beir": "ragbench.data.loaders.beir:Beir",
+        "huggingface": "ragbench.data.loaders.huggingface:HuggingFace",
+        "ir_datasets": "ragbench.data.loaders.ir_datasets:IrDatasets",
+        "records": "ragbench.data.loaders.records:Records",
+        "trec": "ragbench.data.loaders.trec:Trec",
     },
 )
 

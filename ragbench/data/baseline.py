@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.data.baseline_check import Checked
-from ragbench.data.jsonl import no_constant, unique_keys
+from ragbench.data.files.jsonl import no_constant, unique_keys
 from ragbench.data.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.stored_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError

@@ -7,7 +7,7 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.jsonl import kind
+from ragbench.data.files.jsonl import kind
 from ragbench.errors import DataError
 from ragbench.registry import nearest
 from ragbench.types import Cause

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ragbench.data.jsonl import ID_ALLOWED, id_problem
-from ragbench.data.lines import Source, read_lines, source_name
+from ragbench.data.files.jsonl import ID_ALLOWED, id_problem
+from ragbench.data.files.lines import Source, read_lines, source_name
 from ragbench.errors import DataError
 from ragbench.registry import nearest
-from ragbench.types.cells import LARGEST_GRADE
+from ragbench.types.checks import LARGEST_GRADE
 
 if TYPE_CHECKING:
     from ragbench.types import Qrels

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragbench.data.corpus import check_unique
-from ragbench.data.jsonl import Entry
-from ragbench.data.passages import Passages, read_text
-from ragbench.data.rows import is_csv, read_rows
+from ragbench.data.files.collection import check_unique
+from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.passages import Passages, read_text
+from ragbench.data.files.rows import is_csv, read_rows
 from ragbench.errors import DataError
 from ragbench.types import Document
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.jsonl import no_constant
+from ragbench.data.files.jsonl import no_constant
 from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, point_at
 from ragbench.registry import nearest

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.data.baseline_check import Checked
-from ragbench.data.jsonl import kind
+from ragbench.data.files.jsonl import kind
 from ragbench.data.run_folder import MANIFEST_SCHEMA, SUMMARY_SCHEMA, read_json
 
 

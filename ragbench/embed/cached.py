@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragbench.embed.base import Advance, Device, Embedder, tell_nobody
-from ragbench.embed.cache import FILE_NAME, EmbeddingCache, vector_key
 from ragbench.embed.similarity import normalize_rows
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
+from ragbench.store.vectors import FILE_NAME, EmbeddingCache, vector_key
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embed.base import Device
-from ragbench.embed.batches import bucketed
 from ragbench.embed.checkpoint import Checkpoint, choose_device
-from ragbench.embed.layers import token_limit
+from ragbench.embed.encoders import bucketed, token_limit
 from ragbench.errors import DataError, OptionError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embed.base import Advance, Device, as_unicode, tell_nobody
-from ragbench.embed.batches import bucketed
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.encoders import bucketed
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors

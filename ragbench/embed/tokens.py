@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embed.base import Device, as_unicode
-from ragbench.embed.batches import bucketed
 from ragbench.embed.checkpoint import Checkpoint, choose_device
-from ragbench.embed.layers import count_layers, keep_layers, token_limit
+from ragbench.embed.encoders import bucketed, count_layers, keep_layers, token_limit
 from ragbench.errors import OptionError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from ragbench.errors import AdapterError
-from ragbench.llm import ChatFailure
+from ragbench.llm import CallFailure
 from ragbench.types import Cause
 
 _LOOK_UP_S = 0.2
@@ -127,7 +127,7 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
         return Outcome(None, Cause.TIMEOUT, detail, _ms_since(start))
     except AdapterError as error:
         return Outcome(None, Cause.MALFORMED, f"{calls.owner}: {error}", _ms_since(start))
-    except ChatFailure as failure:  # a server's: its cause is known
+    except CallFailure as failure:  # a server's: its cause is known
         detail = f"{calls.owner}: {failure.detail}"
         return Outcome(None, failure.cause, detail, _ms_since(start))
     except KeyboardInterrupt:

@@ -26,7 +26,6 @@ from ragbench.experiment.retrieval import ranked
 from ragbench.experiment.score_stages import Scores
 from ragbench.experiment.scoring import judged_items
 from ragbench.experiment.session import token_in
-from ragbench.experiment.shelf import Shelves
 from ragbench.experiment.stages import PENDING, Stages
 from ragbench.files import cache_folder
 from ragbench.generate.chat import ChatGenerator
@@ -34,6 +33,7 @@ from ragbench.llm import Estimate
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge
 from ragbench.score.judge.rehearsal import rehearse
+from ragbench.store.items import Shelves
 from ragbench.types import Document
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.experiment.progress import Progress, Stage
-from ragbench.experiment.shelf import Shelf, Shelves
 from ragbench.llm import Replies
+from ragbench.store.items import Shelf, Shelves
 from ragbench.types import Cause
 
 Value = TypeVar("Value")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ragbench.config.schema import ExperimentConfig
-from ragbench.data.python import as_loader
+from ragbench.data.loaders.python import as_loader
 from ragbench.registry import PYTHON
 from ragbench.types import Collection
 

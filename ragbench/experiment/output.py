@@ -12,7 +12,7 @@ import numpy as np
 
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
-from ragbench.config import dump_config
+from ragbench.config.dump import dump_config
 from ragbench.data.query_metadata import QUERIES_FILE, format_query_metadata
 from ragbench.data.run_folder import (
     file_name,
@@ -21,7 +21,7 @@ from ragbench.data.run_folder import (
     to_jsonl,
     write_run_folder,
 )
-from ragbench.data.trec_files import format_run
+from ragbench.data.trec.trec_files import format_run
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.costs import format_costs, with_costs

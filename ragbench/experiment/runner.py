@@ -12,7 +12,7 @@ from typing import Any
 from ragbench.comparison.paired import compare_systems
 from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.systems import Kind, SystemScores
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.data.run_folder import check_output
 from ragbench.experiment.answering import Answerer, Answering
@@ -53,7 +53,6 @@ from ragbench.experiment.sampled import (
 from ragbench.experiment.score_stages import Scores, column_parts
 from ragbench.experiment.scoring import judged_items, notes_on_answers
 from ragbench.experiment.session import run_in
-from ragbench.experiment.shelf import Shelves
 from ragbench.experiment.spending import spending_of
 from ragbench.experiment.stages import Stages
 from ragbench.experiment.variance import add_variance
@@ -62,6 +61,7 @@ from ragbench.llm import Budget
 from ragbench.retrieve.base import Combining
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.columns import Judged
+from ragbench.store.items import Shelves
 from ragbench.types import Retrieved
 
 

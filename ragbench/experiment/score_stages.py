@@ -16,7 +16,6 @@ from ragbench.experiment.plan import Plan
 from ragbench.experiment.ranking_scores import Gold, ScoredRanking, score_ranking
 from ragbench.experiment.retrieval import Ranked
 from ragbench.experiment.scoring import judged_items, score_answers, with_failures_of
-from ragbench.experiment.shelf import Shelf
 from ragbench.experiment.stages import Stages
 from ragbench.experiment.stored import read_column, read_verdict, write_column, write_verdict
 from ragbench.llm import Budget
@@ -29,6 +28,7 @@ from ragbench.score.text.base import Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint, fingerprint_json, order_key
+from ragbench.store.items import Shelf
 from ragbench.types import Cause, Verdict
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragbench.embed.cache import FILE_NAME as EMBEDDINGS
-from ragbench.embed.cache import EmbeddingCache
 from ragbench.errors import DataError
 from ragbench.experiment.judging import REPLIES
-from ragbench.experiment.shelf import FORMAT, SUFFIX, read_lines
 from ragbench.llm import Replies
+from ragbench.store.items import FORMAT, SUFFIX, read_lines
+from ragbench.store.vectors import FILE_NAME as EMBEDDINGS
+from ragbench.store.vectors import EmbeddingCache
 
 _DATABASES = {REPLIES: ("replies", "replies of models"), EMBEDDINGS: ("embed", "vectors of texts")}
 """File name -> its kind, and what it is about."""

@@ -10,7 +10,7 @@ What a judge types::
 
 - `engine.ask`, `ask_many`, `each`, `run` are the synchronous doors, `aask`, `aask_many`, `aeach`,
   `arun` the asynchronous ones. All of them work from any thread and inside a running loop.
-- A call that brings nothing raises `ChatFailure` with a `Cause`: `refused`, `unreadable`,
+- A call that brings nothing raises `CallFailure` with a `Cause`: `refused`, `unreadable`,
   `timeout`, `over_budget`, `server_error`, and for models of the user's own `error` and
   `malformed`. `failure.replies` are the replies that came all the same, `failure.attempts` the
   tries. `each` stops at what its function raises: the function turns failures into verdicts.
@@ -35,7 +35,7 @@ Example:
 
 from ragbench.llm.base import (
     Attempt,
-    ChatFailure,
+    CallFailure,
     ChatModel,
     ChatReply,
     ChatRequest,
@@ -44,23 +44,21 @@ from ragbench.llm.base import (
     Usage,
 )
 from ragbench.llm.budget import Budget
-from ragbench.llm.connected import Connected
+from ragbench.llm.connected import Connected, Server
 from ragbench.llm.engine import ChatEngine
-from ragbench.llm.estimate import Estimate, estimate
+from ragbench.llm.json_reply import Unreadable
 from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import DamagedReply, Replies
-from ragbench.llm.server import Server
 from ragbench.llm.structured import StructuredReply, ask_structured
-from ragbench.llm.unreadable import Unreadable
-from ragbench.llm.usage import Price, Prices, Totals
+from ragbench.llm.usage import Estimate, Price, Prices, Totals, estimate
 
 __all__ = [
     "Attempt",
     "Budget",
     "ChatEngine",
-    "ChatFailure",
+    "CallFailure",
     "ChatModel",
     "ChatReply",
     "ChatRequest",

@@ -142,7 +142,7 @@ class ChatReply:
         return cls(**{**kept, **parts, "stored": True})
 
 
-class ChatFailure(ModelError):
+class CallFailure(ModelError):
     """One call that brought no usable reply; its cause goes into the counts.
 
     Attributes:
@@ -181,11 +181,11 @@ class ChatFailure(ModelError):
         self.attempts, self.replies = attempts, replies
         super().__init__(f"{cause.word}: {detail}")
 
-    def but(self, **changes: Any) -> ChatFailure:
+    def but(self, **changes: Any) -> CallFailure:
         """Return the failure with other attributes."""
         kept = {key: value for key, value in vars(self).items() if key not in ("cause", "detail")}
         cause, detail = changes.pop("cause", self.cause), changes.pop("detail", self.detail)
-        return ChatFailure(cause, detail, **(kept | changes))
+        return CallFailure(cause, detail, **(kept | changes))
 
 
 class ChatModel(Protocol):
@@ -198,7 +198,7 @@ class ChatModel(Protocol):
         """Return the reply to a request.
 
         Raises:
-            ChatFailure: There is none, or none that can be used.
+            CallFailure: There is none, or none that can be used.
         """
         ...
 

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 
 from ragbench.errors import OptionError
-from ragbench.llm.base import ChatFailure, Usage
+from ragbench.llm.base import CallFailure, Usage
 from ragbench.types import Cause
 
 
@@ -69,13 +69,13 @@ class Budget:
         """Hold what a call may use, waiting for others if need be.
 
         Raises:
-            ChatFailure: `over_budget`: it does not fit, and nothing more will be given back.
+            CallFailure: `over_budget`: it does not fit, and nothing more will be given back.
         """
         while True:
             with self._lock:
                 if self.refused or self.time_is_up:
                     self.refused += 1
-                    raise ChatFailure(Cause.OVER_BUDGET, self._full(wanted))
+                    raise CallFailure(Cause.OVER_BUDGET, self._full(wanted))
                 if self._fits(wanted):
                     self._held_usd += wanted.usd
                     self._held_tokens += wanted.tokens
@@ -83,7 +83,7 @@ class Budget:
                     return wanted
                 if not self._under_way:
                     self.refused += 1
-                    raise ChatFailure(Cause.OVER_BUDGET, self._full(wanted))
+                    raise CallFailure(Cause.OVER_BUDGET, self._full(wanted))
                 loop = asyncio.get_running_loop()
                 change: asyncio.Future[None] = loop.create_future()
                 self._waiting.append((loop, change))

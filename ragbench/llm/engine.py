@@ -16,14 +16,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ragbench.errors import OptionError
-from ragbench.llm.base import ChatFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.budget import Budget, Reservation
+from ragbench.llm.calls import Sender, as_completed, in_order
 from ragbench.llm.limits import Limits
-from ragbench.llm.loop_thread import LoopThread
 from ragbench.llm.replies import Replies, request_key
-from ragbench.llm.retry import Sender
+from ragbench.llm.threads import LoopThread
 from ragbench.llm.usage import Prices, Totals, upper_bound
-from ragbench.llm.window import as_completed, in_order
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -79,7 +78,7 @@ class ChatEngine:
         """Return the reply to a request.
 
         Raises:
-            ChatFailure: There is none; with its cause.
+            CallFailure: There is none; with its cause.
             DataError: The store cannot be used, or a replay lacks the reply.
         """
         return self._door.run(self._ask(request))
@@ -88,11 +87,11 @@ class ChatEngine:
         """Return the reply to a request, as `ask` does."""
         return await self._door.arun(self._ask(request))
 
-    def ask_many(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | ChatFailure]:
+    def ask_many(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | CallFailure]:
         """Yield what came of every request, in their order; a failure stops no other one."""
         return self._door.iterate(self._outcomes(requests))
 
-    def aask_many(self, requests: Iterable[ChatRequest]) -> AsyncIterator[ChatReply | ChatFailure]:
+    def aask_many(self, requests: Iterable[ChatRequest]) -> AsyncIterator[ChatReply | CallFailure]:
         """Yield what came of every request, as `ask_many` does."""
         return self._door.aiterate(self._outcomes(requests))
 
@@ -149,13 +148,13 @@ class ChatEngine:
 
     def _outcomes(
         self, requests: Iterable[ChatRequest]
-    ) -> AsyncGenerator[ChatReply | ChatFailure, None]:
+    ) -> AsyncGenerator[ChatReply | CallFailure, None]:
         return in_order(self._outcome, requests, size=self._size, ahead=_AHEAD)
 
-    async def _outcome(self, request: ChatRequest) -> ChatReply | ChatFailure:
+    async def _outcome(self, request: ChatRequest) -> ChatReply | CallFailure:
         try:
             return await self._ask(request)
-        except ChatFailure as failure:
+        except CallFailure as failure:
             return failure
 
     async def _ask(self, request: ChatRequest) -> ChatReply:
@@ -196,7 +195,7 @@ class ChatEngine:
 
         try:
             return await self._sender.send(request, keep)
-        except ChatFailure:
+        except CallFailure:
             self.totals.failed += 1
             raise
         finally:

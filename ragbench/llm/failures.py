@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ragbench.llm.base import ChatFailure
+from ragbench.llm.base import CallFailure
 from ragbench.types import Cause
 
 THROTTLED = frozenset({429, 503, 529})
@@ -25,7 +25,7 @@ def failure_of_status(
     headers: Mapping[str, str],
     code: str | None = None,
     param: str | None = None,
-) -> ChatFailure:
+) -> CallFailure:
     """Return the failure that an HTTP error stands for.
 
     Example:
@@ -38,9 +38,9 @@ def failure_of_status(
     out_of_money = code in _QUOTA or any(word in message for word in _QUOTA)
     if status == 429 and out_of_money:
         detail = f"the account has no quota left: {shortened(message)}"
-        return ChatFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
+        return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
     throttled = status in THROTTLED
-    return ChatFailure(
+    return CallFailure(
         Cause.SERVER_ERROR,
         f"the server answered {status}: {shortened(message)}",
         retryable=throttled or status in _RETRYABLE or (status >= 500 and status != 501),
@@ -52,20 +52,20 @@ def failure_of_status(
     )
 
 
-def failure_of_body(error: object, message: str) -> ChatFailure:
+def failure_of_body(error: object, message: str) -> CallFailure:
     """Return the failure of an error that came with status 200, or in the middle of a stream."""
     code = error.get("code") if isinstance(error, Mapping) else None
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
     return failure_of_status(status, message, headers={})
 
 
-def failure_of_connection(message: str) -> ChatFailure:
+def failure_of_connection(message: str) -> CallFailure:
     """Return the failure of a connection that was refused or cut; it may hold next time."""
     detail = f"the connection failed: {shortened(message)}"
-    return ChatFailure(Cause.SERVER_ERROR, detail, retryable=True, unconnected=True)
+    return CallFailure(Cause.SERVER_ERROR, detail, retryable=True, unconnected=True)
 
 
-def failure_of_exception(error: BaseException) -> ChatFailure:
+def failure_of_exception(error: BaseException) -> CallFailure:
     """Return the failure that any client's exception stands for, by what it carries.
 
     Clients of all vendors put the HTTP status on the exception or on its response; those that do
@@ -80,10 +80,10 @@ def failure_of_exception(error: BaseException) -> ChatFailure:
         return failure_of_status(status, message, headers=headers, code=code, param=param)
     name = type(error).__name__
     if isinstance(error, TimeoutError) or "Timeout" in name:
-        return ChatFailure(Cause.TIMEOUT, f"{name}: {shortened(message)}", retryable=True)
+        return CallFailure(Cause.TIMEOUT, f"{name}: {shortened(message)}", retryable=True)
     if isinstance(error, ConnectionError) or "Connect" in name or "Protocol" in name:
         return failure_of_connection(message)
-    return ChatFailure(Cause.ERROR, f"{name}: {shortened(message)}")
+    return CallFailure(Cause.ERROR, f"{name}: {shortened(message)}")
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:

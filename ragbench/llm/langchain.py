@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragbench.errors import OptionError
-from ragbench.llm.base import ChatFailure, ChatReply, ChatRequest, Usage
-from ragbench.llm.completion import read_count, read_logprobs, read_text
+from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, Usage
+from ragbench.llm.completions import in_words, read_count, read_logprobs, read_text
 from ragbench.llm.failures import failure_of_exception
-from ragbench.llm.in_thread import in_thread
-from ragbench.llm.response_format import in_words
+from ragbench.llm.threads import in_thread
 from ragbench.secrets import redact
 from ragbench.types import Cause
 
@@ -74,7 +73,7 @@ class LangchainChat:
         content = getattr(message, "content", None)
         if content is None:
             detail = f"the model returned a {type(message).__name__}, expected a message"
-            raise ChatFailure(Cause.MALFORMED, detail)
+            raise CallFailure(Cause.MALFORMED, detail)
         told = getattr(message, "response_metadata", None) or {}
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")

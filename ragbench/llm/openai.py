@@ -9,15 +9,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ragbench.errors import MissingExtra, OptionError
-from ragbench.llm.base import ChatFailure, ChatReply, ChatRequest
-from ragbench.llm.completion import join_chunks, read_completion
+from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
+from ragbench.llm.completions import Fallbacks, Wording, join_chunks, read_completion
 from ragbench.llm.failures import (
     failure_of_body,
     failure_of_connection,
     failure_of_exception,
 )
-from ragbench.llm.in_thread import in_thread
-from ragbench.llm.response_format import Fallbacks, Wording
+from ragbench.llm.threads import in_thread
 from ragbench.secrets import redact
 from ragbench.types import Cause
 
@@ -89,7 +88,7 @@ class OpenAIChat:
             wording = self._fallbacks.wording(request)
             try:
                 return await self._ask(wording)
-            except ChatFailure as failure:
+            except CallFailure as failure:
                 if not self._fallbacks.learn(wording, failure):
                     raise
 
@@ -146,18 +145,18 @@ class OpenAIChat:
             await stream.close()
         return self._clean(join_chunks(chunks))
 
-    def _connection_failure(self, error: BaseException) -> ChatFailure:
+    def _connection_failure(self, error: BaseException) -> CallFailure:
         import openai
 
         if isinstance(error, openai.APITimeoutError):
             detail = f"no connection within {_CONNECT_S:g} s"
-            return ChatFailure(Cause.TIMEOUT, detail, retryable=True)
+            return CallFailure(Cause.TIMEOUT, detail, retryable=True)
         cause = error.__cause__ or error
         where = self.identity["base_url"]
         words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
         return self._without_secrets(failure_of_connection(words))
 
-    def _without_secrets(self, failure: ChatFailure) -> ChatFailure:
+    def _without_secrets(self, failure: CallFailure) -> CallFailure:
         return failure.but(detail=self._clean(failure.detail))
 
     def _clean(self, text: str) -> str:

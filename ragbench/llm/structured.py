@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench.errors import OptionError
-from ragbench.llm.base import ChatFailure, ChatReply, ChatRequest, Message
-from ragbench.llm.reading import read_json
-from ragbench.llm.schema import check_schema
-from ragbench.llm.unreadable import Unreadable
+from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, Message
+from ragbench.llm.json_reply import Unreadable, check_schema, read_json
 from ragbench.types import Cause
 
 Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
@@ -43,7 +41,7 @@ async def ask_structured(ask: Ask, request: ChatRequest, *, reasks: int = 1) -> 
         reasks: How often an unreadable reply is asked again.
 
     Raises:
-        ChatFailure: `refused`, `unreadable` after the last try, or what `ask` raises; with all
+        CallFailure: `refused`, `unreadable` after the last try, or what `ask` raises; with all
             the replies that came.
         OptionError: The request has no schema, or one with keywords that are not checked.
     """
@@ -55,18 +53,18 @@ async def ask_structured(ask: Ask, request: ChatRequest, *, reasks: int = 1) -> 
     while True:
         try:
             reply = await ask(asked)
-        except ChatFailure as failure:
+        except CallFailure as failure:
             raise failure.but(replies=(*replies, *failure.replies)) from None
         replies.append(reply)
         if reply.refused:
             said = reply.refusal or "the reply was held back by a content filter"
-            raise ChatFailure(Cause.REFUSED, said, replies=tuple(replies))
+            raise CallFailure(Cause.REFUSED, said, replies=tuple(replies))
         try:
             return StructuredReply(read_json(reply.text, request.schema), tuple(replies))
         except Unreadable as error:
             problem = _problem(error, reply)
         if len(replies) > reasks:
-            raise ChatFailure(Cause.UNREADABLE, problem, replies=tuple(replies))
+            raise CallFailure(Cause.UNREADABLE, problem, replies=tuple(replies))
         asked = request.followed_by(
             Message("assistant", reply.text),
             Message("user", f"This could not be read: {problem}. Answer again, with JSON alone."),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from ragbench.embed.base import BatchTokens, ComputeDevice, Model
 from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.options import BatchTokens, ComputeDevice, Model
-from ragbench.embed.pairs import PairScorer, shared_pair_scorer
-from ragbench.embed.truncation import truncation_notes
+from ragbench.embed.cross_encoder import PairScorer, shared_pair_scorer
+from ragbench.embed.encoders import truncation_notes
 from ragbench.rerank.base import hit_texts
 from ragbench.types import Query, ScoredDocument
 

@@ -56,7 +56,7 @@ class HttpReranker:
         """Post each question with its hits.
 
         Raises:
-            ChatFailure: The server does not answer, or not with JSON.
+            CallFailure: The server does not answer, or not with JSON.
             AdapterError: The JSON is not a score for each of the best passages, or a hit has no
                 text to be scored by.
         """

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
-from ragbench.embed.cached import CachedEmbedder, open_embedder
-from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.options import (
+from ragbench.embed.base import (
     BatchTokens,
     ComputeDevice,
     DocumentPrompt,
@@ -19,6 +17,8 @@ from ragbench.embed.options import (
     Model,
     QueryPrompt,
 )
+from ragbench.embed.cached import CachedEmbedder, open_embedder
+from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL
 from ragbench.embed.similarity import dot_products
 from ragbench.errors import AdapterError, OptionError

@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ragbench.embed.base import Advance, tell_nobody
-from ragbench.embed.cached import CachedEmbedder, open_embedder
-from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.options import (
+from ragbench.embed.base import (
+    Advance,
     BatchTokens,
     ComputeDevice,
     DocumentPrompt,
     KeepVectors,
     Model,
     QueryPrompt,
+    tell_nobody,
 )
+from ragbench.embed.cached import CachedEmbedder, open_embedder
+from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL
-from ragbench.embed.truncation import count_longer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option
 from ragbench.retrieve.faiss_index import DEFAULT_PROBES, InvertedFile, check_faiss

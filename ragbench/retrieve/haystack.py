@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from ragbench.adapters.either import Either
+from ragbench.adapters.factory import Factory, FactoryArgs, live_object
 from ragbench.adapters.hits import IdField
-from ragbench.adapters.live import Factory, FactoryArgs, live_object
-from ragbench.adapters.template import check_template, fill
+from ragbench.adapters.sync_or_async import Either
+from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
 from ragbench.retrieve.foreign import ForeignRetriever

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
-from ragbench.adapters.json_path import JsonPath, Place
-from ragbench.adapters.template import check_template, fill
+from ragbench.adapters.templates import JsonPath, Place, check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
 from ragbench.types import Query, Retrieved, ScoredDocument
@@ -66,7 +65,7 @@ class HttpRetriever:
         """Post each question.
 
         Raises:
-            ChatFailure: The server does not answer, or not with JSON.
+            CallFailure: The server does not answer, or not with JSON.
             AdapterError: The JSON has no hits where the paths say.
         """
         return [self._ask(query, top_k) for query in queries]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from ragbench.adapters.either import Either
+from ragbench.adapters.factory import Factory, FactoryArgs, live_object
 from ragbench.adapters.hits import IdField
-from ragbench.adapters.live import Factory, FactoryArgs, live_object
+from ragbench.adapters.sync_or_async import Either
 from ragbench.errors import AdapterError
 from ragbench.registry import Option, shown
 from ragbench.retrieve.foreign import ForeignRetriever

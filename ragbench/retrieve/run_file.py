@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from ragbench.data.trec_files import read_run
+from ragbench.data.trec.trec_files import read_run
 from ragbench.registry import Option
 from ragbench.types import Query, Run, ScoredDocument
 

@@ -1,1 +1,1 @@
-"""placeholder."""
+"""Words, sentences, stems and pieces of texts, alike for retrievers, judges and measures."""

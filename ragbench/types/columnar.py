@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ragbench.errors import DataError
 from ragbench.types import frames
-from ragbench.types.byte_ids import ByteIds, HashArray
-from ragbench.types.cells import (
+from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, as_bytes
+from ragbench.types.checks import (
     check_ids,
     falling_scores,
     grade_row,
     id_bytes,
+    plain,
     read_hit,
 )
-from ragbench.types.qrels_digest import qrels_digest
-from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested
-from ragbench.types.score_column import score_column
-from ragbench.types.subtopics import (
-    Subtopics,
-    best_grades,
-    check_subtopics,
-    has_subtopics,
-    subtopics_digest,
-)
-from ragbench.types.text_ids import as_bytes
+from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,3 +241,91 @@ class Qrels:
     def subtopics_fingerprint(self) -> str | None:
         """The fingerprint of the subtopics, which `fingerprint` leaves out; None without any."""
         return None if self.subtopics is None else subtopics_digest(self.subtopics)
+
+
+Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Query -> document -> subtopic -> grade; what has no subtopic covers nothing."""
+
+
+def has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
+    """Tell {query: {document: {subtopic: grade}}} from {query: {document: grade}}.
+
+    The first judgement tells: to look at all would cost every caller a pass.
+    """
+    judged = next((row for row in qrels.values() if row), None)
+    return isinstance(judged, Mapping) and isinstance(next(iter(judged.values())), Mapping)
+
+
+def check_subtopics(qrels: Mapping[str, Mapping[str, Any]]) -> Subtopics:
+    """Return judgements with text subtopics and integer grades.
+
+    Raises:
+        DataError: A document with a grade of its own, a subtopic that is neither text nor an
+            integer, or a grade that is no integer; names query and document.
+    """
+    return {
+        query: {document: _checked(topics, query, document) for document, topics in judged.items()}
+        for query, judged in qrels.items()
+    }
+
+
+def _checked(topics: Any, query: str, document: str) -> dict[str, int]:
+    if not isinstance(topics, Mapping):
+        raise DataError(
+            f"found {plain(topics)!r} where others have subtopics",
+            record=f"qrels: query '{query}', document '{document}'",
+            allowed="{subtopic: grade}",
+        )
+    for topic in topics:
+        if not isinstance(topic, (str, int)) or isinstance(topic, bool):
+            raise DataError(
+                f"subtopic {topic!r} is neither text nor an integer",
+                record=f"qrels: query '{query}', document '{document}'",
+            )
+    return dict(zip(map(str, topics), grade_row(topics, query), strict=True))
+
+
+def best_grades(subtopics: Subtopics) -> dict[str, dict[str, int]]:
+    """Return query -> document -> its best grade, 0 where it has no subtopic.
+
+    Example:
+        >>> best_grades({"q": {"d1": {"a": 1, "b": 3}, "d2": {}}})
+        {'q': {'d1': 3, 'd2': 0}}
+    """
+    return {
+        query: {document: max(topics.values(), default=0) for document, topics in judged.items()}
+        for query, judged in subtopics.items()
+    }
+
+
+def subtopics_digest(subtopics: Subtopics) -> str:
+    """Return 12 hexadecimal digits of the content, whatever the order of the rows."""
+    text = json.dumps(subtopics, sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:12]
+
+
+def qrels_digest(
+    query_ids: Sequence[str],
+    starts: NDArray[np.int64],
+    hashes: HashArray,
+    grades: NDArray[np.int64],
+) -> str:
+    """Return 12 hexadecimal digits: a SHA-256 over sorted 64-bit hashes of queries and rows.
+
+    Sorting hashes instead of ids makes it a few milliseconds per 100,000 judgements.
+
+    Args:
+        query_ids: The queries, those without judgements included.
+        starts: Shape (n queries + 1,): where each query's rows start.
+        hashes: Row -> hash of its document's id.
+        grades: Row -> grade.
+    """
+    queries = ByteIds.of(query_ids).hashes()
+    rows = (hashes ^ np.repeat(queries, np.diff(starts)) * GOLDEN) * GOLDEN
+    rows ^= rows >> np.uint64(32)
+    rows = (rows + grades.astype(np.uint64)) * GOLDEN
+    digest = hashlib.sha256()
+    for column in (queries, rows):
+        digest.update(len(column).to_bytes(8, "little"))
+        digest.update(np.sort(column).astype("<u8", copy=False).tobytes())
+    return digest.hexdigest()[:12]

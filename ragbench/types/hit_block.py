@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.types.byte_ids import ByteIds
+from ragbench.types.byte_ids import ByteIds, HashArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,3 +40,82 @@ class HitBlock:
             ByteIds(documents.data, documents.starts[rows], documents.lengths[rows]),
             self.scores[rows],
         )
+
+
+_FEWEST_SLOT_BITS, _MOST_SLOT_BITS = 17, 24
+_MOST_ROUNDS = 32  # of looking for repeated keys; one or two are usual
+
+IntArray = NDArray[np.int64]
+
+
+class Repeats:
+    """Looks for repeated keys in one table after another; the table is made once."""
+
+    def __init__(self) -> None:
+        self._slots = np.empty(1 << _FEWEST_SLOT_BITS, np.int32)
+
+    def suspects(self, keys: HashArray) -> IntArray:
+        """Return all rows that share their key with another; none is by far the usual case.
+
+        Linear; n log n where a key is there twice.
+        """
+        bits = min(len(keys).bit_length() + 2, _MOST_SLOT_BITS)
+        if len(self._slots) < 1 << bits:
+            self._slots = np.empty(1 << bits, np.int32)
+        if not may_repeat(keys, self._slots):
+            return np.zeros(0, np.int64)
+        rows = np.argsort(keys)
+        twice = keys[rows[1:]] == keys[rows[:-1]]
+        shared = np.concatenate((twice, [False])) | np.concatenate(([False], twice))
+        return np.sort(rows[shared])
+
+
+def may_repeat(keys: HashArray, slots: NDArray[np.int32]) -> bool:
+    """Whether a key is there twice; now and then also where none is.
+
+    Every row is written into the slot of its key, and the last one stays. The few others share
+    a slot by chance, or because they share the key: either with the one that stayed, or with one
+    that lost the slot too, which the next round over the losers finds.
+
+    Args:
+        keys: The keys, as many different ones in their upper bits as in the lower.
+        slots: As many as a power of two, with anything in them.
+    """
+    shift = np.uint64(65 - len(slots).bit_length())
+    for _ in range(_MOST_ROUNDS):
+        if not len(keys):
+            return False
+        numbers = np.arange(len(keys), dtype=np.int32)
+        slot = (keys >> shift).view(np.int64)
+        slots[slot] = numbers
+        winner = slots[slot]
+        losers = np.flatnonzero(winner != numbers)
+        if (keys[losers] == keys[winner[losers]]).any():
+            return True
+        keys = keys[losers]
+    return True  # perhaps: so many ids share a slot that sorting is quicker
+
+
+def without_repeats(
+    block: HitBlock, query: IntArray, suspects: IntArray
+) -> tuple[HitBlock, IntArray]:
+    """Keep each document of a query once, where it came first, at its best score.
+
+    Args:
+        block: The hits.
+        query: Row -> number of its query.
+        suspects: The rows that may share query and document with another, ascending.
+
+    Returns:
+        The block, and which of its rows were kept.
+    """
+    scores, keep = block.scores.copy(), np.ones(len(block), bool)
+    first: dict[tuple[int, bytes], int] = {}
+    for row, number in zip(suspects.tolist(), query[suspects].tolist(), strict=True):
+        before = first.setdefault((number, block.documents[row]), row)
+        if before != row:
+            keep[row] = False
+            scores[before] = max(scores[row], scores[before])
+    kept = np.flatnonzero(keep)
+    starts = np.concatenate(([0], np.cumsum(keep)))[block.starts]
+    return HitBlock(block.query_ids, starts, block.documents.take(kept), scores[kept]), kept

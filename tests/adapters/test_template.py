@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.adapters.template import check_template, fill, passage_values
+from ragbench.adapters.templates import check_template, fill, passage_values
 from ragbench.errors import OptionError
 from ragbench.types import Document
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragbench.embed.cache import FILE_NAME, EmbeddingCache, vector_key
 from ragbench.experiment.judging import REPLIES
 from ragbench.llm import ChatReply, Replies
+from ragbench.store.vectors import FILE_NAME, EmbeddingCache, vector_key
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import yaml
 from click.testing import CliRunner
 
 from ragbench.cli import group
-from ragbench.cli.verify_experiment import verify_experiment
-from ragbench.config import load_config
+from ragbench.cli.verification import verify_experiment
+from ragbench.config.load import load_config
 from ragbench.experiment.result import load_experiment
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ragbench.comparison.evaluate import evaluate_run
 from ragbench.comparison.evaluate_files import evaluate_run_file
-from ragbench.data import trec_stream
-from ragbench.data.trec_files import format_run, read_qrels, read_run
+from ragbench.data.trec import stream as trec_stream
+from ragbench.data.trec.trec_files import format_run, read_qrels, read_run
 from ragbench.errors import DataError, OptionError
 from ragbench.score.retrieval.score_run import score_run
 from ragbench.types import Qrels

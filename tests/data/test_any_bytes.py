@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.beir import Beir
+from ragbench.data.files.collection import read_topics
+from ragbench.data.loaders.beir import Beir
+from ragbench.data.loaders.records import Records
+from ragbench.data.loaders.trec import read_trec_corpus
 from ragbench.data.predictions import read_predictions
-from ragbench.data.records import Records
-from ragbench.data.topics import read_topics
-from ragbench.data.trec_corpus import read_trec_corpus
-from ragbench.data.trec_files import read_qrels, read_run
+from ragbench.data.trec.trec_files import read_qrels, read_run
 from ragbench.errors import DataError
 
 # pieces of the formats in any order, so that files get past their first line

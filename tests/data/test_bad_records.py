@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.data.records import Records
+from ragbench.data.loaders.records import Records
 
 
 @pytest.mark.parametrize(

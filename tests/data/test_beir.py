@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from ragbench.data.beir import Beir
+from ragbench.data.loaders.beir import Beir
 from ragbench.errors import OptionError
 from ragbench.registry import declared_options
 from ragbench.types import Document, Query

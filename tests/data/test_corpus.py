@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.corpus import empty_note, encode_spaces, read_corpus, read_documents
+from ragbench.data.files.collection import empty_note, encode_spaces, read_corpus, read_documents
 from ragbench.types import Document
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

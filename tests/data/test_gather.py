@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.data import trec_stream
-from ragbench.data.gather import gathered
-from ragbench.data.lines import read_lines, source_name
-from ragbench.data.run_lines import hit_fields, hit_score, no_rankings
-from ragbench.data.trec_files import read_run
-from ragbench.data.trec_stream import open_run_stream
+from ragbench.data.files.lines import read_lines, source_name
+from ragbench.data.trec import stream as trec_stream
+from ragbench.data.trec.run_text import hit_fields, hit_score, no_rankings
+from ragbench.data.trec.stream import open_run_stream
+from ragbench.data.trec.trec_files import gathered, read_run
 from ragbench.errors import DataError
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Run

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from ragbench.data.huggingface import HuggingFace
-from ragbench.data.records import Records
+from ragbench.data.loaders.huggingface import HuggingFace
+from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError, MissingExtra, OptionError
 
 # all columns of rungalileo/ragbench, as its feature list names them

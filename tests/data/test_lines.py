@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.lines import find_file, plain_suffix, read_lines, text_lines
+from ragbench.data.files.lines import find_file, plain_suffix, read_lines, text_lines
 
 
 @given(st.lists(st.binary().map(lambda raw: raw.translate(None, b"\0\n")), min_size=1))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.data.python import as_collection, as_loader
+from ragbench.data.loaders.python import as_collection, as_loader
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.types import Answered, Collection, Document, Qrels, Query
 

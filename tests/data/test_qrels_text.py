@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.data import qrels_text
 from ragbench.data.judgements import read_judgements
-from ragbench.data.qrels_text import read_regular_qrels
-from ragbench.data.trec_files import read_qrels
+from ragbench.data.trec import qrels_text
+from ragbench.data.trec.qrels_text import read_regular_qrels
+from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import DataError
 
 rows = st.lists(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.records import Records
+from ragbench.data.loaders.records import Records
 from ragbench.types import Answered, Document, Query
 
 # NUL is refused in CSV; questions must not be blank

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.split import (
+from ragbench.data.loaders.base import (
     RandomSplit,
     draw_test_set,
     keep_queries,

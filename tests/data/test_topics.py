@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.data.topics import read_queries, read_topics
+from ragbench.data.files.collection import read_queries, read_topics
 from ragbench.types import Query
 
 # the form of the TREC ad hoc topics, with made-up content; the second closes its tags

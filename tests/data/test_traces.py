@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from ragbench.config import load_config
-from ragbench.data.column_paths import with_paths
-from ragbench.data.jsonl import Entry
-from ragbench.data.records import Records
+from ragbench.config.load import load_config
+from ragbench.data.files.columns import with_paths
+from ragbench.data.files.jsonl import Entry
+from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ragbench.data.trec import Trec
-from ragbench.data.trec_corpus import read_trec_corpus
+from ragbench.data.loaders.trec import Trec, read_trec_corpus
 from ragbench.types import Document, Query
 
 CORPUS = b"""<DOC>

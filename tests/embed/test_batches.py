@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.embed.batches import bucketed
+from ragbench.embed.encoders import bucketed
 
 lengths = st.lists(st.integers(0, 30), max_size=30)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.layers import count_layers, keep_layers, token_limit
+from ragbench.embed.encoders import count_layers, keep_layers, token_limit
 from ragbench.embed.tokens import TokenEncoder
 from ragbench.errors import OptionError
 from tests.models import build_tiny_bert

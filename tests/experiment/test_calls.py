@@ -7,7 +7,7 @@ import pytest
 
 from ragbench.errors import AdapterError
 from ragbench.experiment.calls import Calls, call_each, call_once
-from ragbench.llm import ChatFailure
+from ragbench.llm import CallFailure
 from ragbench.types import Cause
 
 
@@ -109,7 +109,7 @@ def test_an_interrupt_is_not_swallowed():
 @pytest.mark.parametrize("cause", [Cause.REFUSED, Cause.SERVER_ERROR, Cause.OVER_BUDGET])
 def test_a_servers_failure_keeps_its_cause(cause):
     def ask(item):
-        raise ChatFailure(cause, "it said no")
+        raise CallFailure(cause, "it said no")
 
     outcome = call_once(ask, "q", Calls("generator 'gpt'"))
 

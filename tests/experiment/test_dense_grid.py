@@ -5,9 +5,9 @@ import os
 import pytest
 
 from ragbench import run_experiment
-from ragbench.data.trec_files import read_run
-from ragbench.embed.cache import FILE_NAME, EmbeddingCache
+from ragbench.data.trec.trec_files import read_run
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
+from ragbench.store.vectors import FILE_NAME, EmbeddingCache
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import yaml
 
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.shelf import DamagedItems
+from ragbench.store.items import DamagedItems
 from ragbench.testing import ChatServer
 from tests.experiment.test_stages import contents, work
 from tests.score.judge.scripted import Script

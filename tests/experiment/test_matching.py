@@ -8,7 +8,7 @@ import pytest
 import pytrec_eval
 
 import ragbench as rb
-from ragbench.data.trec_files import read_run
+from ragbench.data.trec.trec_files import read_run
 from tests.experiment.moons import CORPUS, write_jsonl
 
 DOCUMENT = {"level": "document", "id": "metadata.doc_id"}

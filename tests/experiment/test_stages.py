@@ -8,7 +8,7 @@ import yaml
 from ragbench.errors import DataError
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.shelf import DamagedItems
+from ragbench.store.items import DamagedItems
 from ragbench.types import Retrieved
 from tests.experiment.moons import QUERIES, write_jsonl
 

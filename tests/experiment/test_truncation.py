@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ragbench import run_experiment
-from ragbench.embed.cache import FILE_NAME, EmbeddingCache
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
+from ragbench.store.vectors import FILE_NAME, EmbeddingCache
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from ragbench.errors import OptionError
 from ragbench.generate.huggingface import HuggingfaceGenerator
-from ragbench.llm import ChatFailure
+from ragbench.llm import CallFailure
 from ragbench.types import Document, Query, Usage
 
 PASSAGES = [Document("1", "io has volcanoes and more"), Document("2", "europa has an ocean")]
@@ -108,7 +108,7 @@ def test_a_model_reads_no_more_than_it_can(tiny_gpt):
 
     assert 0 < len(prediction.contexts) < 5
     assert prediction.usage.input_tokens <= 59
-    with pytest.raises(ChatFailure, match=r"the question takes 7. tokens, .* has room for 59"):
+    with pytest.raises(CallFailure, match=r"the question takes 7. tokens, .* has room for 59"):
         generator(tiny_gpt).generate("moon " * 70, [])
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 
-from ragbench.llm import ChatEngine, ChatFailure, ChatReply, Limits, Replies, ask_structured
+from ragbench.llm import CallFailure, ChatEngine, ChatReply, Limits, Replies, ask_structured
 from ragbench.testing import FAULTS, Answer, Faults
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, asking
@@ -41,7 +41,7 @@ def test_two_thousand_items_with_every_fault(serve):
     async def judge(request):
         try:
             answer = await ask_structured(engine.aask, request)
-        except ChatFailure as failure:
+        except CallFailure as failure:
             return failure.cause.word
         assert answer.value == {"reasoning": "fits", "score": 4}
         return "scored"
@@ -77,7 +77,7 @@ def test_one_failing_item_stops_no_other(serve):
 
     outcomes = list(engine.ask_many(asking(str(i)) for i in range(8)))
 
-    assert [isinstance(o, ChatFailure) for o in outcomes] == [i == 3 for i in range(8)]
+    assert [isinstance(o, CallFailure) for o in outcomes] == [i == 3 for i in range(8)]
     assert engine.totals.calls == 7
     assert engine.totals.failed == 1
 
@@ -311,7 +311,7 @@ def test_no_thread_is_left_behind(serve):
 def test_a_refusal_through_structured_is_a_failure_by_cause(serve):
     _, engine = serve(FAULTS["refusal"](GOOD))
 
-    with pytest.raises(ChatFailure, match="I cannot help") as caught:
+    with pytest.raises(CallFailure, match="I cannot help") as caught:
         engine.run(ask_structured(engine.aask, asking(schema=SCHEMA)))
 
     assert caught.value.cause is Cause.REFUSED

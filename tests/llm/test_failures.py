@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.llm.base import ChatFailure
+from ragbench.llm.base import CallFailure
 from ragbench.llm.failures import failure_of_exception, failure_of_status, retry_after
 from ragbench.llm.limits import Backoff
 from ragbench.types import Cause
@@ -80,7 +80,7 @@ def test_exceptions(error, cause, retryable):
 
 def test_waits_double_and_never_undercut_the_server():
     backoff = Backoff(seed=0)
-    plain = ChatFailure(Cause.SERVER_ERROR, "")
+    plain = CallFailure(Cause.SERVER_ERROR, "")
     asked = plain.but(retry_after_s=2.0)
 
     for tried, longest in ((1, 0.005), (2, 0.01), (3, 0.02), (50, 30.0)):
@@ -90,7 +90,7 @@ def test_waits_double_and_never_undercut_the_server():
 
 
 def test_equal_seeds_wait_alike():
-    plain = ChatFailure(Cause.SERVER_ERROR, "")
+    plain = CallFailure(Cause.SERVER_ERROR, "")
     one, other = Backoff(seed=3), Backoff(seed=3)
 
     assert [one.seconds(plain, n) for n in range(1, 9)] == [

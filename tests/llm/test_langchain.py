@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from pydantic import SecretStr
 
 from ragbench.errors import OptionError
-from ragbench.llm import ChatEngine, ChatFailure, LangchainChat, Limits, Usage, ask_structured
+from ragbench.llm import CallFailure, ChatEngine, LangchainChat, Limits, Usage, ask_structured
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, asking
 
@@ -84,7 +84,7 @@ def test_what_a_model_raises_is_a_failure_by_cause(raised, cause, tries):
         async def ainvoke(self, messages):
             raise raised
 
-    with engine_of(Raising(), retries=2) as engine, pytest.raises(ChatFailure) as caught:
+    with engine_of(Raising(), retries=2) as engine, pytest.raises(CallFailure) as caught:
         engine.ask(asking())
 
     assert caught.value.cause is cause
@@ -99,7 +99,7 @@ def test_a_reply_that_is_no_message():
 
     with (
         engine_of(Odd()) as engine,
-        pytest.raises(ChatFailure, match="malformed: the model returned a int"),
+        pytest.raises(CallFailure, match="malformed: the model returned a int"),
     ):
         engine.ask(asking())
 
@@ -113,7 +113,7 @@ def test_its_secrets_stay_with_it():
             raise ValueError(f"bad key {self.api_key.get_secret_value()}")
 
     model = LangchainChat(Vendor())
-    with ChatEngine(model) as engine, pytest.raises(ChatFailure) as caught:
+    with ChatEngine(model) as engine, pytest.raises(CallFailure) as caught:
         engine.ask(asking())
 
     assert "bad key ${api_key}" in caught.value.detail

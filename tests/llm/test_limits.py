@@ -7,14 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.llm import ChatFailure, Limits
-from ragbench.llm.limits import AdaptiveLimit
-from ragbench.llm.pace import Pace
-from ragbench.llm.window import as_completed, in_order
+from ragbench.llm import CallFailure, Limits
+from ragbench.llm.calls import as_completed, in_order
+from ragbench.llm.limits import AdaptiveLimit, Pace
 from ragbench.types import Cause
 from tests.llm.virtual_time import LimitedServer, ask_all
 
-COMPLAINT = ChatFailure(Cause.SERVER_ERROR, "slow down", throttled=True)
+COMPLAINT = CallFailure(Cause.SERVER_ERROR, "slow down", throttled=True)
 
 
 def test_without_complaints_it_is_littles_law():

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragbench.llm import ChatFailure, Limits, Replies, ask_structured
+from ragbench.llm import CallFailure, Limits, Replies, ask_structured
 from tests.llm.conftest import asking, engine_before
 
 VERDICT = {
@@ -170,7 +170,7 @@ def test_its_errors_are_failures_by_cause(engine):
         asking("x " * 5000, max_tokens=1),
         asking("x", extra={"response_format": {"type": "poem"}}),
     ):
-        with pytest.raises(ChatFailure, match="the server answered 400") as caught:
+        with pytest.raises(CallFailure, match="the server answered 400") as caught:
             engine.ask(request)
 
         assert len(caught.value.attempts) == 1, "asking again would not help"
@@ -182,7 +182,7 @@ def test_an_output_that_its_parser_rejects(engine):
 
     (outcome,) = engine.ask_many([request])
 
-    if isinstance(outcome, ChatFailure):
+    if isinstance(outcome, CallFailure):
         assert outcome.cause.word == "server_error"
     else:
         assert outcome.finish_reason in ("length", "stop")

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from ragbench.errors import OptionError
-from ragbench.llm import ChatFailure, ChatReply, Limits, OpenAIChat, Usage
+from ragbench.llm import CallFailure, ChatReply, Limits, OpenAIChat, Usage
 from ragbench.testing import FAULTS, Answer, ChatServer
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, asking
@@ -46,7 +46,7 @@ def test_a_reply_with_all_its_parts(serve, stream):
 
 
 def server_tokens(text):
-    from ragbench.testing.chat_wire import usage
+    from ragbench.testing.chat_answers import usage
 
     return usage({}, Answer(text))["completion_tokens"]
 
@@ -88,7 +88,7 @@ def test_what_can_succeed_is_tried_again(serve, stream, kind):
 def test_what_cannot_succeed_is_asked_once(serve, stream, status):
     server, engine = serve(Answer("no such thing", status=status), engine=stream)
 
-    with pytest.raises(ChatFailure, match=f"the server answered {status}: .*no such") as caught:
+    with pytest.raises(CallFailure, match=f"the server answered {status}: .*no such") as caught:
         engine.ask(asking())
 
     assert caught.value.cause is Cause.SERVER_ERROR
@@ -101,7 +101,7 @@ def test_tries_end(serve, status):
         Answer("later", status=status), engine={"limits": Limits(retries=2, timeout=5)}
     )
 
-    with pytest.raises(ChatFailure, match="tried 3 times") as caught:
+    with pytest.raises(CallFailure, match="tried 3 times") as caught:
         engine.ask(asking())
 
     assert len(caught.value.attempts) == 3
@@ -123,7 +123,7 @@ def test_a_slow_server_is_a_timeout(serve, stream):
         Answer(GOOD, delay_s=30), engine={**stream, "limits": Limits(timeout=2.5)}
     )
 
-    with pytest.raises(ChatFailure, match=r"no answer within 2\.5 s") as caught:
+    with pytest.raises(CallFailure, match=r"no answer within 2\.5 s") as caught:
         engine.ask(asking())
 
     assert caught.value.cause is Cause.TIMEOUT
@@ -153,7 +153,7 @@ def test_a_refusal_is_a_reply(serve, stream):
 def test_what_is_no_completion_fails_by_cause(serve, body):
     _, engine = serve(Answer(body=body), engine={"limits": Limits(retries=1, timeout=5)})
 
-    with pytest.raises(ChatFailure) as caught:
+    with pytest.raises(CallFailure) as caught:
         engine.ask(asking())
 
     assert caught.value.cause in (Cause.SERVER_ERROR, Cause.UNREADABLE)
@@ -238,7 +238,7 @@ def test_another_refused_parameter_is_not_guessed_at(serve):
     refused = Answer("Unsupported value: 'temperature' is 0", status=400, param="temperature")
     server, engine = serve(refused)
 
-    with pytest.raises(ChatFailure, match="temperature"):
+    with pytest.raises(CallFailure, match="temperature"):
         engine.ask(asking(temperature=0.0, schema=SCHEMA))
 
     assert server.counters.requests == 1
@@ -250,7 +250,7 @@ def test_nobody_there(retries, end):
 
     with (
         engine_before("http://127.0.0.1:9/v1", limits=Limits(retries=retries, timeout=5)) as engine,
-        pytest.raises(ChatFailure, match=f"failed: http://127.0.0.1:9/v1: .*{end}$") as caught,
+        pytest.raises(CallFailure, match=f"failed: http://127.0.0.1:9/v1: .*{end}$") as caught,
     ):
         engine.ask(asking())
 
@@ -296,7 +296,7 @@ def test_a_planted_secret_is_found_nowhere(serve, monkeypatch, tmp_path, caplog)
     with Replies(tmp_path / "replies.sqlite") as replies:
         server, engine = serve(script, engine={"replies": replies})
         reply = engine.ask(asking())
-        with pytest.raises(ChatFailure) as caught:
+        with pytest.raises(CallFailure) as caught:
             engine.ask(asking("fail"))
         on_disk = b"".join(path.read_bytes() for path in tmp_path.iterdir())
         stored = replies.get(next(iter(_keys(tmp_path))))

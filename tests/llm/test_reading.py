@@ -8,9 +8,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.llm import ChatFailure, Unreadable, ask_structured
-from ragbench.llm.reading import read_json
-from ragbench.llm.schema import check_schema, conform
+from ragbench.llm import CallFailure, Unreadable, ask_structured
+from ragbench.llm.json_reply import check_schema, conform, read_json
 from ragbench.testing import Answer
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, asking
@@ -263,7 +262,7 @@ def test_an_unreadable_reply_is_asked_again_with_the_reason(serve):
 def test_twice_unreadable_is_a_failure_with_both_replies(serve):
     server, engine = serve([Answer("no idea"), Answer("still none", finish_reason="length")])
 
-    with pytest.raises(ChatFailure, match="holds no JSON; the reply ended at") as caught:
+    with pytest.raises(CallFailure, match="holds no JSON; the reply ended at") as caught:
         engine.run(ask_structured(engine.aask, asking(schema=SCHEMA)))
 
     assert caught.value.cause is Cause.UNREADABLE

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.database import open_database
 from ragbench.errors import DataError, OptionError
 from ragbench.llm import (
     ChatReply,
@@ -26,8 +25,8 @@ from ragbench.llm import (
     TokenLogprob,
     Usage,
 )
-from ragbench.llm.replies import request_key
-from ragbench.llm.replies_file import REPLIES
+from ragbench.llm.replies import REPLIES, request_key
+from ragbench.store.database import open_database
 from ragbench.testing import ChatServer
 from tests.llm.conftest import GOOD, asking
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.llm import Budget, ChatFailure, ChatReply, Limits, Price, Prices, Totals, Usage
+from ragbench.llm import Budget, CallFailure, ChatReply, Limits, Price, Prices, Totals, Usage
 from ragbench.llm.budget import Reservation
 from ragbench.llm.usage import upper_bound
 from ragbench.testing import Answer
@@ -103,7 +103,7 @@ def test_a_budget_holds_with_32_calls_under_way(serve):
     used = engine.totals.input_tokens + engine.totals.output_tokens
     assert budget.spent_tokens == used <= 2_000
     assert used > 2_000 - (bound.input_tokens + bound.output_tokens) - 1
-    failed = [o for o in outcomes if isinstance(o, ChatFailure)]
+    failed = [o for o in outcomes if isinstance(o, CallFailure)]
     assert {o.cause for o in failed} == {Cause.OVER_BUDGET}
     assert len(failed) == 400 - engine.totals.calls == budget.refused
     assert server.counters.requests == engine.totals.calls
@@ -115,7 +115,7 @@ def test_what_brought_no_reply_is_given_back(serve):
     _, engine = serve([Answer("no", status=400)] * 5 + [GOOD], engine={"budget": budget})
 
     for i in range(5):
-        with pytest.raises(ChatFailure, match="answered 400"):
+        with pytest.raises(CallFailure, match="answered 400"):
             engine.ask(asking(f"q{i}", max_tokens=40))
 
     assert budget.spent_tokens == 0
@@ -148,7 +148,7 @@ def test_never_over_whatever_the_order(limit, calls, workers):
         async with gate:
             try:
                 held = await budget.reserve(Reservation(bound, 0.0))
-            except ChatFailure:
+            except CallFailure:
                 return 0
             await asyncio.sleep(0)
             used = int(bound * share)

@@ -10,10 +10,9 @@ import random
 from dataclasses import dataclass, field
 
 from ragbench.llm import ChatReply, ChatRequest, Limits
+from ragbench.llm.calls import Sender, as_completed
 from ragbench.llm.failures import failure_of_status
 from ragbench.llm.limits import AdaptiveLimit
-from ragbench.llm.retry import Sender
-from ragbench.llm.window import as_completed
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

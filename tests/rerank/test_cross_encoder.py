@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.pairs import PairScorer
+from ragbench.embed.cross_encoder import PairScorer
 from ragbench.errors import AdapterError, OptionError
 from ragbench.rerank.base import Reranked
 from ragbench.rerank.cross_encoder import CrossEncoder

@@ -7,7 +7,7 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.data.beir import Beir
+from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
 from ragbench.retrieve.base import Borrowing, Combining
 from ragbench.retrieve.bm25 import BM25

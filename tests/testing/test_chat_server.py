@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.testing import FAULTS, Answer, ChatServer, Faults
-from ragbench.testing.chat_wire import chunks, completion
+from ragbench.testing.chat_answers import chunks, completion
 
 MESSAGES = [{"role": "user", "content": "Is the sky blue?"}]
 
@@ -49,7 +49,7 @@ def test_it_streams():
 
 @given(st.text(), st.sampled_from(["stop", "length"]))
 def test_a_stream_amounts_to_the_completion(text, reason):
-    from ragbench.llm.completion import join_chunks, read_completion
+    from ragbench.llm.completions import join_chunks, read_completion
 
     answer = Answer(text, finish_reason=reason)
     request = {"messages": MESSAGES, "stream_options": {"include_usage": True}}

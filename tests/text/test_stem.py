@@ -8,7 +8,7 @@ from nltk.stem.porter import PorterStemmer
 from nltk.stem.snowball import SnowballStemmer
 
 from ragbench.errors import OptionError
-from ragbench.text.stem import stemmer
+from ragbench.text.analyze import load_stemmer
 
 WORDS = [
     "generously",
@@ -28,13 +28,13 @@ WORDS = [
 def test_agrees_with_nltk():
     porter, snowball = PorterStemmer(), SnowballStemmer("german")
     for _ in range(2):  # the second time from memory
-        assert [stemmer("porter")(word) for word in WORDS] == [porter.stem(w) for w in WORDS]
-        assert stemmer("snowball", "de")("häuser") == snowball.stem("häuser")
-        assert stemmer("snowball", "german") is stemmer("snowball", "de")
+        assert [load_stemmer("porter")(word) for word in WORDS] == [porter.stem(w) for w in WORDS]
+        assert load_stemmer("snowball", "de")("häuser") == snowball.stem("häuser")
+        assert load_stemmer("snowball", "german") is load_stemmer("snowball", "de")
 
 
 def test_none_changes_nothing():
-    assert stemmer("none", "xx")("Running") == "Running"
+    assert load_stemmer("none", "xx")("Running") == "Running"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_none_changes_nothing():
 )
 def test_bad_names_say_what_is_allowed(arguments, message):
     with pytest.raises(OptionError, match=message):
-        stemmer(*arguments)
+        load_stemmer(*arguments)
 
 
 def test_nltk_is_imported_by_the_first_word_alone():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.types.byte_ids import ByteIds, spans
-from ragbench.types.cells import id_bytes
+from ragbench.types.checks import id_bytes
 
 # prefixes of each other across the borders of words, and bytes on both sides of ASCII
 PIECES = (

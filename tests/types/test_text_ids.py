@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.types.byte_ids import ByteIds
-from ragbench.types.text_ids import TextIds, as_bytes
+from ragbench.types.byte_ids import ByteIds, TextIds, as_bytes
 
 ids = st.lists(st.text(max_size=20).filter(lambda text: "\n" not in text), max_size=8)
 bounds = st.none() | st.integers(-9, 9)

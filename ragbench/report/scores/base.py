@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ragbench.types.cells import id_bytes
+from ragbench.types.checks import id_bytes
 from ragbench.types.scores import Cause
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ragbench.report.counts import count_lines
 from ragbench.report.digits import interval, printable, significant
 from ragbench.report.scores.base import ALL, Scored
 from ragbench.report.wrapped import side_by_side
-from ragbench.types.cells import id_bytes
+from ragbench.types.checks import id_bytes
 
 Key = tuple[str | None, str]
 """Query and score of a row; None stands for all queries."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragbench.report.scores.base import ALL, Scored
 from ragbench.score.retrieval.trec_eval_names import FAMILIES
 from ragbench.score.retrieval.trec_eval_parameters import print_parameters
-from ragbench.types.cells import id_bytes
+from ragbench.types.checks import id_bytes
 
 if TYPE_CHECKING:
     from ragbench.score.retrieval.notation import Measure

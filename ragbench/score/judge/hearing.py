@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragbench.llm import (
-    ChatFailure,
+    CallFailure,
     ChatReply,
     ChatRequest,
     Message,
@@ -92,18 +92,18 @@ class Trail:
         """Return the replies to several prompts at once.
 
         Raises:
-            ChatFailure: One of them failed; the first in order, once all have ended.
+            CallFailure: One of them failed; the first in order, once all have ended.
         """
         tasks = [self.hearing.ask(prompt, top_logprobs) for prompt in prompts]
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         known = {id(reply) for reply in self.replies}
         for outcome in outcomes:
-            if isinstance(outcome, (StructuredReply, ChatFailure)):
+            if isinstance(outcome, (StructuredReply, CallFailure)):
                 new = [reply for reply in outcome.replies if id(reply) not in known]
                 self.replies += new
                 known.update(map(id, new))
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if errors:
             # what is for the user, such as a full disk, before what is a verdict
-            raise min(errors, key=lambda error: isinstance(error, ChatFailure))
+            raise min(errors, key=lambda error: isinstance(error, CallFailure))
         return [outcome for outcome in outcomes if isinstance(outcome, StructuredReply)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from ragbench.adapters.live import FactoryArgs
+from ragbench.adapters.factory import FactoryArgs
 from ragbench.errors import OptionError
 from ragbench.llm import ChatModel, LangchainChat, Limits, Prices, Replies
 from ragbench.llm.options import Concurrency, PriceFile, Retries, Timeout

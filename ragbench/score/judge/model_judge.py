@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ragbench.errors import RagbenchError
-from ragbench.llm import ChatFailure, ChatModel, ChatReply, Connected, Limits, Prices, Replies
+from ragbench.llm import CallFailure, ChatModel, ChatReply, Connected, Limits, Prices, Replies
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import (
     WHY_MISSING,
@@ -194,7 +194,7 @@ async def _vote(hearing: Hearing, item: Item, rubric: Rubric) -> _Vote:
     trail = Trail(hearing)
     try:
         verdict = await _METHODS[rubric.method](trail, item, rubric)
-    except ChatFailure as failure:
+    except CallFailure as failure:
         verdict = _failed(failure.cause, failure.detail)
     except RagbenchError:
         raise

@@ -14,8 +14,7 @@ from ragbench.score.retrieval.positions import SortedLists, as_singles
 from ragbench.score.retrieval.ranking import Ties, TrecEval, check_ties, in_rank_order, rank_order
 from ragbench.score.retrieval.tie_groups import TieGroups
 from ragbench.types import IntArray, Qrels
-from ragbench.types.hit_block import HitBlock
-from ragbench.types.repeats import Repeats, without_repeats
+from ragbench.types.hit_block import HitBlock, Repeats, without_repeats
 
 
 @dataclass(frozen=True, eq=False)

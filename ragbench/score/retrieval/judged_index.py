@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
-from ragbench.types.cells import id_bytes
+from ragbench.types.checks import id_bytes
 
 _FEWEST_BITS = 16  # of the filter that most rows do not pass: 64 KiB lie in the nearest cache
 _MOST_BITS = 24

@@ -12,8 +12,8 @@ import numpy as np
 
 from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray
-from ragbench.types.cells import LARGEST_GRADE, all_text
-from ragbench.types.qrels_digest import qrels_digest
+from ragbench.types.checks import LARGEST_GRADE, all_text
+from ragbench.types.columnar import qrels_digest
 from ragbench.types.rows import borders
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from ragbench.score.retrieval.judgements import Judgements
 from ragbench.types import FloatArray, IntArray, Run
 from ragbench.types.byte_ids import ByteIds, spans
-from ragbench.types.cells import all_text, check_ids, is_plain
-from ragbench.types.rows import borders
-from ragbench.types.score_column import NO_NUMBER, plain_scores, score_column
+from ragbench.types.checks import all_text, check_ids, is_plain
+from ragbench.types.rows import NO_NUMBER, borders, plain_scores, score_column
 
 Scores = Mapping[str, Mapping[str, float]]
 """Query -> document -> score."""

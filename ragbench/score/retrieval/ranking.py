@@ -17,7 +17,7 @@ from ragbench.score.retrieval.lists import LineUp, line_up
 from ragbench.score.retrieval.positions import as_singles
 from ragbench.score.retrieval.tie_groups import find_tie_groups
 from ragbench.types import FloatArray, IntArray, Qrels, Run
-from ragbench.types.cells import LARGEST_GRADE
+from ragbench.types.checks import LARGEST_GRADE
 from ragbench.types.rows import borders
 
 Ties = Literal["docid", "stable", "average"]

@@ -7,7 +7,7 @@ from math import log, log2
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.gain import check_base, check_exponent
-from ragbench.types.cells import LARGEST_GRADE, grade_row
+from ragbench.types.checks import LARGEST_GRADE, grade_row
 
 Judged = Mapping[Hashable, int] | Collection[Hashable]
 """Id -> grade, or the relevant ids."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+from ragbench.embed.base import BatchTokens, ComputeDevice, Model
 from ragbench.embed.checkpoint import choose_device, find_checkpoint, need_packages
-from ragbench.embed.options import BatchTokens, ComputeDevice, Model
+from ragbench.embed.encoders import truncation_notes
 from ragbench.embed.tokens import check_layer
-from ragbench.embed.truncation import truncation_notes
 from ragbench.registry import Option
 from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric
 from ragbench.score.text.bert_scorer import DEFAULT_MODEL, PACKAGES, BERTScorer

@@ -22,7 +22,7 @@ from ragbench.score.text.base import (
 from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.scripts import note_not_english
 from ragbench.score.text.tokenizers import Tokenize, Tokenizer, tokenizer
-from ragbench.text.stem import stemmer
+from ragbench.text.analyze import load_stemmer
 from ragbench.text.wordnet import WordNet, find_wordnet, holds_wordnet, load_wordnet
 
 Alpha = Annotated[float, Option("Weight of recall against precision, 1 is recall.", ge=0, le=1)]
@@ -179,7 +179,7 @@ def _align(words: Sequence[str], reference: Sequence[str], wordnet: WordNet) -> 
     That synonyms are looked up for stems, not for words, is nltk's way.
     """
     pairs: list[Pair] = []
-    stem = stemmer("porter")
+    stem = load_stemmer("porter")
     mine, theirs = _pair(list(enumerate(words)), list(enumerate(reference)), pairs, _itself)
     mine = [(place, stem(word)) for place, word in mine]
     theirs = [(place, stem(word)) for place, word in theirs]

@@ -21,7 +21,7 @@ from ragbench.score.text.base import (
 )
 from ragbench.score.text.lcs import lcs_length, lcs_positions
 from ragbench.score.text.ngrams import TokenizedText, TokenizedTexts, overlap
-from ragbench.text.stem import stemmer as load_stemmer
+from ragbench.text.analyze import load_stemmer
 
 NGRAM_TYPES = {f"rouge{n}": n for n in range(1, 10)}
 TYPES = (*NGRAM_TYPES, "rougeL", "rougeLsum")

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ragbench.embed.base import Device
+from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model
 from ragbench.embed.checkpoint import choose_device, find_checkpoint, need_packages
-from ragbench.embed.options import BatchTokens, ComputeDevice, Model
+from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.embed.sentence_transformers import (
     DEFAULT_MODEL,
     EXTRA,
@@ -16,7 +16,6 @@ from ragbench.embed.sentence_transformers import (
     check_model,
     shared_embedder,
 )
-from ragbench.embed.truncation import count_longer, truncation_notes
 from ragbench.registry import Option
 from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric
 from ragbench.score.text.rows import in_rows, paired_rows

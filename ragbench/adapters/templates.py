@@ -1,0 +1,217 @@
+"""Requests with places for the question: `{query: "{question}", limit: "{top_k}"}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ragbench.errors import AdapterError, OptionError
+from ragbench.registry import nearest, shown
+from ragbench.types import Document
+
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+
+
+def fill(template: Any, values: Mapping[str, Any]) -> Any:
+    """Return a template with its places filled, at any depth; keys stay as they are.
+
+    A text that is nothing but a place becomes the value itself, a number or a list; inside a
+    longer text it becomes text, a list as paragraphs. Other braces stay as they are.
+
+    Example:
+        >>> fill({"q": "find {question}", "k": "{top_k}"}, {"question": "x", "top_k": 5})
+        {'q': 'find x', 'k': 5}
+    """
+    if isinstance(template, str):
+        whole = _PLACE.fullmatch(template)
+        if whole and whole[1] in values:
+            return values[whole[1]]
+        return _PLACE.sub(lambda place: _text(values.get(place[1], place[0])), template)
+    if isinstance(template, Mapping):
+        return {key: fill(part, values) for key, part in template.items()}
+    if isinstance(template, Sequence):
+        return [fill(part, values) for part in template]
+    return template
+
+
+def check_template(
+    template: Any, places: Sequence[str], owner: str, option: str, *, needs: str = "question"
+) -> None:
+    """See that a template asks the question, and that a text which is one place names a known one.
+
+    Raises:
+        OptionError: It does not; with the nearest name.
+    """
+    texts = list(_texts(template))
+    allowed = f"a template with {{{needs}}}; places: {', '.join(f'{{{p}}}' for p in places)}"
+    for text in texts:
+        whole = _PLACE.fullmatch(text)
+        if whole and whole[1] not in places:
+            raise OptionError(owner, option, text, allowed, nearest(whole[1], places))
+    if not any(f"{{{needs}}}" in text for text in texts):
+        raise OptionError(owner, option, template, allowed)
+
+
+PASSAGE_PLACES = ("contexts", "texts", "context")
+"""Places that `passage_values` fills."""
+
+
+def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
+    """Return the values of passages: `contexts` as mappings, `texts`, `context` as one text.
+
+    Example:
+        >>> passage_values([Document("a", "Io is a moon.", "Io")])["contexts"]
+        [{'id': 'a', 'title': 'Io', 'text': 'Io is a moon.'}]
+    """
+    texts = [document.full_text for document in contexts]
+    return {
+        "contexts": [{"id": d.id, "title": d.title, "text": d.text} for d in contexts],
+        "texts": texts,
+        "context": "\n\n".join(texts),
+    }
+
+
+def _texts(template: Any) -> Iterator[str]:
+    if isinstance(template, str):
+        yield template
+    elif isinstance(template, Mapping):
+        for part in template.values():
+            yield from _texts(part)
+    elif isinstance(template, Sequence):
+        for part in template:
+            yield from _texts(part)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "\n\n".join(part["text"] if isinstance(part, Mapping) else part for part in value)
+    return str(value)
+
+
+_STEP = re.compile(
+    r"""\.?(?P<key>[^.\[\]'"*\s$]+)    # .key
+    | \[\s*(?P<index>-?\d+)\s*\]        # [0]
+    | (?P<all>\.?\[\s*\*\s*\]|\.\*)     # [*]
+    | \[\s*(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\s*\]""",
+    re.VERBOSE,
+)
+_EXAMPLE = "a path such as $.hits[*].id"
+
+Step = str | int | None
+"""A key, an index, or None for `[*]`."""
+Place = tuple[int, ...]
+"""Which elements the `[*]` of a path stand for."""
+
+
+class JsonPath:
+    """A path of keys, indices and `[*]`, a small part of JSONPath (RFC 9535).
+
+    What it finds is told apart by what each `[*]` stands for, so that `$.hits[*].id` and
+    `$.hits[*].score` stay together also where a hit has no score.
+
+    Args:
+        text: The path; the leading `$` may be left out.
+        owner: Who has it as an option, for messages: `http`.
+        option: What the option is called.
+
+    Raises:
+        OptionError: It is no such path.
+
+    Example:
+        >>> reply = {"hits": [{"id": "a", "score": 2.0}, {"id": "b"}]}
+        >>> JsonPath("$.hits[*].id").find(reply)
+        {(0,): 'a', (1,): 'b'}
+        >>> JsonPath("hits[*].score").find(reply, required=False)
+        {(0,): 2.0}
+        >>> JsonPath("$.hits[0].id").one(reply)
+        'a'
+    """
+
+    def __init__(self, text: str, owner: str = "path", option: str = "") -> None:
+        self.text = text
+        self._steps = list(_steps(text, owner, option))
+
+    @property
+    def has_star(self) -> bool:
+        """Whether it may find several values."""
+        return None in self._steps
+
+    def find(self, reply: Any, *, required: bool = True) -> dict[Place, Any]:
+        """Return what is there, by what each `[*]` stands for.
+
+        Args:
+            reply: Parsed JSON, or the mappings and lists that a pipeline returns.
+            required: Whether a part that is missing is an error; else it is left out.
+
+        Raises:
+            AdapterError: A part is missing; says which, and what is there instead.
+        """
+        found: dict[Place, Any] = {(): reply}
+        for position, step in enumerate(self._steps):
+            below: dict[Place, Any] = {}
+            for place, value in found.items():
+                children = dict(_children(place, value, step))
+                if required and not children and (step is not None or not _is_list(value)):
+                    raise AdapterError(self._missing(place, value, position))
+                below.update(children)
+            found = below
+        return found
+
+    def one(self, reply: Any) -> Any:
+        """Return the value of a path without `[*]`.
+
+        Raises:
+            AdapterError: It is not there.
+        """
+        return next(iter(self.find(reply).values()), None)
+
+    def _missing(self, place: Place, value: Any, position: int) -> str:
+        step = self._steps[position]
+        numbers = iter(place)
+        # the path up to here, with the number of the hit in place of the star
+        way = [next(numbers) if part is None else part for part in self._steps[:position]]
+        at = f" at {_written(way)}" if way else ""
+        wanted = "a list" if step is None else repr(step)
+        if isinstance(value, Mapping):
+            keys = [str(key) for key in value]
+            close = nearest(str(step), keys)
+            hint = f"did you mean '{close}'?" if close else f"it has {', '.join(keys) or 'no keys'}"
+            return f"the reply has no {wanted}{at} (path {self.text}); {hint}"
+        return f"the reply has {shown(value)}{at} instead of {wanted} (path {self.text})"
+
+
+def _steps(text: str, owner: str, option: str) -> Iterator[Step]:
+    at = 1 if text.startswith("$") else 0
+    if not text.strip():
+        raise OptionError(owner, option, text, _EXAMPLE)
+    while at < len(text):
+        match = _STEP.match(text, at)
+        if match is None:
+            raise OptionError(owner, option, text, _EXAMPLE)
+        at = match.end()
+        if match["all"]:
+            yield None
+        elif match["index"]:
+            yield int(match["index"])
+        else:
+            yield match["key"] if match["key"] is not None else match["quoted"]
+
+
+def _children(place: Place, value: Any, step: Step) -> Iterator[tuple[Place, Any]]:
+    if step is None:
+        if _is_list(value):
+            yield from (((*place, number), part) for number, part in enumerate(value))
+    elif isinstance(step, int):
+        if _is_list(value) and -len(value) <= step < len(value):
+            yield place, value[step]
+    elif isinstance(value, Mapping) and step in value:
+        yield place, value[step]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _written(steps: Sequence[Step]) -> str:
+    return "$" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)

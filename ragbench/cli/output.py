@@ -1,0 +1,120 @@
+"""Where results of commands go: standard output, standard error, GitHub Actions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from ragbench.report.scores.base import Scored
+
+Form = Literal["table", "trec", "json", "csv"]
+"""What `--format` takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the caller wants to see."""
+
+    form: Form
+    """The format."""
+    per_query: bool
+    """Whether to print the values of every query."""
+    summary: bool
+    """Whether to print the means."""
+
+    @property
+    def parts(self) -> dict[str, bool]:
+        """The two choices that every format takes."""
+        return {"per_query": self.per_query, "summary": self.summary}
+
+
+def write_scores(
+    systems: Sequence[Scored], output: Output, notes: Sequence[str], facts: Mapping[str, Any]
+) -> None:
+    """Write a table, JSON or CSV.
+
+    Args:
+        systems: The runs or predictions, in order.
+        output: Format and parts.
+        notes: What a reader should know: part of a table, else on stderr.
+        facts: What the numbers rest on, for JSON.
+    """
+    if output.form == "table":
+        from ragbench.report.scores.table import render_table
+
+        write_result(render_table(systems, notes=notes, **output.parts))
+        return
+    if output.form == "json":
+        from ragbench.report.scores.json import render_json
+
+        text = render_json(systems, per_query=output.per_query, summary=output.summary, **facts)
+    else:
+        from ragbench.report.scores.csv import render_csv
+
+        text = render_csv(systems, **output.parts)
+    write_notes(notes)
+    write_result(text)
+
+
+def write_result(text: str) -> None:
+    """Write a result whose ids may be any bytes, and learn at once if the reader went away."""
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+
+
+def write_notes(notes: Sequence[str]) -> None:
+    """Write what a reader of the numbers should know, one sentence a line."""
+    from ragbench.report.digits import printable
+
+    for note in notes:
+        click.echo(f"note: {printable(note)}", err=True)
+
+
+def report_to_github(
+    report: Callable[[], str],
+    summary: Mapping[str, Any],
+    config: Path | None,
+    environment: Mapping[str, str],
+) -> None:
+    """Append the summary of the step and annotate the gates; nothing outside of GitHub.
+
+    Args:
+        report: Makes the page in Markdown.
+        summary: The content of summary.json, or the `gates` alone.
+        config: The YAML file; None where the gates are from the command line.
+        environment: `GITHUB_STEP_SUMMARY` names the file that a step's summary is appended to;
+            annotations are printed, on stderr, where `GITHUB_ACTIONS` is `true`.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
+    from ragbench.errors import DataError
+    from ragbench.report.github import annotate, step_summary
+
+    if target := environment.get("GITHUB_STEP_SUMMARY"):
+        data = step_summary(report()).encode("utf-8", "backslashreplace")
+        try:
+            with Path(target).open("ab") as stream:
+                stream.write(data)
+        except OSError as error:
+            found = f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}"
+            raise DataError(found, file=target) from error
+    if environment.get("GITHUB_ACTIONS") == "true":
+        file = None if config is None else _in_repository(config, environment)
+        for line in annotate(summary, file):
+            click.echo(line, err=True)
+
+
+def _in_repository(config: Path, environment: Mapping[str, str]) -> str:
+    """The config as GitHub finds it: relative to the checkout."""
+    checkout = environment.get("GITHUB_WORKSPACE")
+    absolute = config.absolute()
+    if checkout and absolute.is_relative_to(checkout):
+        return absolute.relative_to(checkout).as_posix()
+    return config.as_posix()

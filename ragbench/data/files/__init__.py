@@ -1,0 +1,1 @@
+"""Texts, lines, tables and the records in them: what every loader reads files with."""

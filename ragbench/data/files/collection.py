@@ -1,0 +1,237 @@
+"""Documents: `corpus.jsonl`, or a folder of text and Markdown files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from ragbench.data.files.jsonl import Entry, kind, read_jsonl
+from ragbench.data.files.lines import plain_suffix, text_lines
+from ragbench.errors import DataError
+from ragbench.types import Document, Query
+
+_DOCUMENT_FIELDS = frozenset({"_id", "title", "text", "metadata"})
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+_FOLDER_SUFFIXES = (".txt", ".md")
+_SHOWN = 5
+
+
+def read_documents(path: Path) -> list[Document]:
+    """Read `{"_id", "title"?, "text", "metadata"?}` lines; further keys become metadata.
+
+    Raises:
+        DataError: A missing or wrong field, or an id that occurs twice, with both lines.
+    """
+    documents: list[Document] = []
+    first_lines: dict[str, Entry] = {}
+    for entry in read_jsonl(path):
+        document = _document(entry)
+        check_unique(document.id, "_id", entry, first_lines)
+        documents.append(document)
+    return documents
+
+
+def check_unique(name: str, noun: str, entry: Entry, seen: dict[str, Entry]) -> None:
+    """Note where an id is; raise a `DataError` with both places if it was seen before."""
+    if name in seen:
+        first = seen[name]
+        other = f" of {first.file}" if first.file != entry.file else ""
+        raise entry.error(f"{noun} '{name}' is repeated, first at {first.place}{other}")
+    seen[name] = entry
+
+
+def _document(entry: Entry) -> Document:
+    title = entry.values.get("title")
+    if title is not None and not isinstance(title, str):
+        raise entry.error(f"'title' is {kind(title)}", allowed="text or null")
+    return Document(
+        entry.id("_id"), entry.text("text"), title or "", read_metadata(entry, _DOCUMENT_FIELDS)
+    )
+
+
+def read_metadata(entry: Entry, fields: frozenset[str]) -> dict[str, object]:
+    """Return the object `metadata` of an entry, with the keys that are no fields of it."""
+    metadata = entry.values.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise entry.error(f"'metadata' is {kind(metadata)}", allowed="an object or null")
+    extra = {key: value for key, value in entry.values.items() if key not in fields}
+    return {**extra, **(metadata or {})}
+
+
+def read_corpus(path: Path) -> list[Document]:
+    """Read a corpus: a folder of .txt and .md files, or a file of JSON lines.
+
+    Raises:
+        DataError: It is neither, or cannot be read.
+    """
+    if path.is_dir():
+        return read_folder(path)
+    if path.exists() and plain_suffix(path) != ".jsonl":
+        allowed = ".jsonl, .jsonl.gz, a folder of .txt and .md files"
+        raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
+    return read_documents(path)
+
+
+def read_folder(folder: Path) -> list[Document]:
+    """Read every .txt and .md file below a folder, in the order of their names.
+
+    The id is the path within the folder, with white space as %20, since run files are split at
+    it; the title is the first Markdown heading, or else the file's name. Hidden files are left
+    out, empty ones are empty documents.
+
+    Raises:
+        DataError: The folder has no such file, or one is not UTF-8.
+    """
+    paths = sorted(
+        (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
+        key=lambda path: path.parts,
+    )
+    wanted = [
+        path
+        for path in paths
+        if path.suffix.lower() in _FOLDER_SUFFIXES and not any(p[0] == "." for p in path.parts)
+    ]
+    if not wanted:
+        raise DataError("no documents in the folder", file=folder, allowed=".txt and .md files")
+    return [_read_file(folder, path) for path in wanted]
+
+
+def _read_file(folder: Path, path: Path) -> Document:
+    whole = folder / path
+    text = "".join(line for _, line in text_lines(whole)) if whole.stat().st_size else ""
+    heading = _first_heading(text) if path.suffix.lower() == ".md" else None
+    return Document(encode_spaces(path.as_posix()), text, heading or path.name)
+
+
+def _first_heading(text: str) -> str | None:
+    """The first `# heading` outside of fenced code, where '#' starts a comment."""
+    fenced = False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and (match := _HEADING.match(line)) and match[1]:
+            return match[1]
+    return None
+
+
+def encode_spaces(name: str) -> str:
+    """Write white space as in a URL, so that a name can be an id.
+
+    Example:
+        >>> encode_spaces("guides/Getting started.md")
+        'guides/Getting%20started.md'
+    """
+    return re.sub(r"[ \t\n\r\v\f]", lambda match: quote(match[0]), name)
+
+
+def empty_note(documents: list[Document]) -> str | None:
+    """Say how many documents have neither title nor text, and which; None if there are none."""
+    empty = [document.id for document in documents if not document.full_text.strip()]
+    if not empty:
+        return None
+    shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
+    return f"{len(empty)} empty document{'s' if len(empty) != 1 else ''}: {shown}"
+
+
+TopicField = Literal["title", "description", "narrative"]
+"""The parts of a TREC topic that can be the query."""
+
+_QUERY_FIELDS = frozenset({"_id", "text", "metadata"})
+_TAG = re.compile(r"<(/?top|num|title|desc|narr|/num|/title|/desc|/narr)>", re.IGNORECASE)
+_FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
+# the tags of the TREC topics repeat their names in words: `<desc> Description:`
+_LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
+
+
+def read_queries(path: Path) -> list[Query]:
+    """Read `{"_id", "text", "metadata"?}` lines; further keys become metadata.
+
+    Raises:
+        DataError: A missing or wrong field, an empty text, or an id that occurs twice.
+    """
+    queries: list[Query] = []
+    seen: dict[str, Entry] = {}
+    for entry in read_jsonl(path):
+        name, text = entry.id("_id"), entry.text("text")
+        check_unique(name, "_id", entry, seen)
+        if not text.strip():
+            raise entry.error(f"query '{name}' has an empty text")
+        queries.append(Query(name, text, read_metadata(entry, _QUERY_FIELDS)))
+    return queries
+
+
+def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
+    """Read topics: JSON lines by the suffix, TREC topics by their tags, or `id<TAB>text` lines.
+
+    Args:
+        path: The file.
+        field: The part of a TREC topic that is the query; the others become metadata.
+
+    Raises:
+        DataError: A topic without id or text, or an id that occurs twice.
+    """
+    if plain_suffix(path) == ".jsonl":
+        return read_queries(path)
+    lines = list(text_lines(path))
+    start = next((text.lstrip() for _, text in lines if text.strip()), "")
+    entries = _tagged(lines, path) if start.startswith("<") else _tabbed(lines, path)
+    queries: list[Query] = []
+    seen: dict[str, Entry] = {}
+    for entry in entries:
+        name = entry.id("num")
+        check_unique(name, "topic", entry, seen)
+        key = field if start.startswith("<") else "title"
+        if not entry.values.get(key):
+            raise entry.error(f"topic '{name}' has no {key}")
+        rest = {k: v for k, v in entry.values.items() if k not in ("num", key)}
+        queries.append(Query(name, entry.values[key], rest))
+    if not queries:
+        raise DataError("no topics", file=path, allowed="<top> ... </top>, or id<TAB>text lines")
+    return queries
+
+
+def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
+    for number, text in lines:
+        if text.strip():
+            name, tab, title = text.strip().partition("\t")
+            entry = Entry(str(path), number, {"num": name.strip(), "title": title.strip()})
+            if not tab:
+                raise entry.error(f"no tab: '{text.strip()[:60]}'", allowed="id<TAB>text")
+            yield entry
+
+
+def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[Entry]:
+    """Yield the fields of every `<top>`; closing tags of the fields are optional, as in TREC."""
+    entry: Entry | None = None
+    field: str | None = None
+    for number, text in lines:
+        position = 0
+        for match in [*_TAG.finditer(text), None]:
+            end = match.start() if match else len(text)
+            if entry is not None and field is not None:
+                entry.values[field] = entry.values.get(field, "") + text[position:end]
+            if match is None:
+                break
+            position, tag = match.end(), match[1].lower()
+            if tag == "top":
+                if entry is not None:
+                    raise entry.error("<top> is not closed")
+                entry, field = Entry(str(path), number, {}), None
+            elif tag == "/top":
+                if entry is not None:
+                    yield _cleaned(entry)
+                entry, field = None, None
+            else:
+                field = "num" if tag == "num" else _FIELD_OF.get(tag)
+    if entry is not None:
+        raise entry.error("<top> is not closed")
+
+
+def _cleaned(entry: Entry) -> Entry:
+    for key, value in entry.values.items():
+        entry.values[key] = " ".join(_LABEL.sub("", value).split())
+    return entry

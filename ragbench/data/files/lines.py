@@ -1,0 +1,262 @@
+"""Numbered lines of plain and gzip files, and what can be wrong with their bytes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from ragbench.errors import DataError
+
+Source = str | os.PathLike[str] | BinaryIO
+"""A file by its name, or an open binary stream such as standard input."""
+
+_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What reading a broken gzip file raises."""
+
+
+def source_name(source: Source) -> str:
+    """Return how messages name a file or stream."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    return str(getattr(source, "name", "<stream>"))
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input as bytes, decompressed if it is gzip.
+
+    Raises:
+        DataError: It is closed.
+    """
+    if sys.stdin is None:
+        raise DataError("standard input is closed", file="-", allowed="a file on standard input")
+    stream: Any = sys.stdin.buffer  # a BufferedReader, which can look ahead
+    if stream.peek(2)[:2] == _GZIP_MAGIC:
+        return cast("BinaryIO", gzip.GzipFile(fileobj=stream))
+    return cast("BinaryIO", stream)
+
+
+def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number from 1, bytes with the line end), without a byte order mark.
+
+    Raises:
+        DataError: The file is absent, empty, not text (NUL bytes), or broken gzip.
+    """
+    name = source_name(source)
+    number = 0
+    with opened(source, name) as stream:
+        try:
+            for number, raw in enumerate(stream, start=1):
+                line = without_bom(raw, name) if number == 1 else raw
+                if b"\0" in line:
+                    raise nul_byte(line, name, number)
+                yield number, line
+        except GZIP_ERRORS as error:
+            raise broken_gzip(error, name, number) from error
+    if number == 0:
+        raise DataError("the file is empty", file=name)
+
+
+def nul_byte(line: bytes, name: str, number: int) -> DataError:
+    """Return the error for a line with a NUL byte."""
+    column = line.index(b"\0") + 1
+    return DataError(f"NUL byte at column {column}", file=name, line=number)
+
+
+def broken_gzip(error: Exception, name: str, number: int) -> DataError:
+    """Return the error for a file that cannot be decompressed after so many lines."""
+    what = "truncated gzip" if isinstance(error, EOFError) else f"broken gzip ({error})"
+    return DataError(f"{what} after line {number}", file=name, line=number or None)
+
+
+def text_lines(source: Source) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text with the line end) of a UTF-8 file; see `read_lines`.
+
+    Raises:
+        DataError: Also for bytes that are not UTF-8, with the bytes and their column.
+    """
+    for number, line in read_lines(source):
+        try:
+            yield number, line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            offending = " ".join(f"0x{byte:02x}" for byte in line[error.start : error.end])
+            raise DataError(
+                f"bad UTF-8: {offending} at byte {error.start + 1} of the line",
+                file=source_name(source),
+                line=number,
+            ) from error
+
+
+def find_file(folder: Path, name: str) -> Path | None:
+    """Return `folder/name` or `folder/name.gz`, whichever exists.
+
+    Raises:
+        DataError: Both exist, and they may differ.
+    """
+    found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+    if len(found) > 1:
+        raise DataError(f"both {name} and {name}.gz exist", file=folder, allowed="one of the two")
+    return found[0] if found else None
+
+
+def plain_suffix(path: Path) -> str:
+    """Return the suffix under a `.gz`: `.jsonl` for `corpus.jsonl.gz`."""
+    return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+
+
+@contextmanager
+def opened(source: Source, name: str) -> Iterator[BinaryIO]:
+    """Open a file, decompressing what starts like gzip whatever its name; leave streams open.
+
+    Raises:
+        DataError: The file cannot be read, or is named `.gz` and is not gzip.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        if not hasattr(source, "read"):
+            raise DataError(f"found {source!r:.80}", allowed="a path, or an open binary stream")
+        yield source
+        return
+    try:
+        file = open(source, "rb")  # noqa: SIM115 - closed below, after the gzip layer
+    except OSError as error:
+        raise DataError(_why_unreadable(error), file=name) from error
+    with file:
+        if file.peek(2)[:2] == _GZIP_MAGIC:
+            with gzip.open(file) as decompressed:
+                yield decompressed  # type: ignore[misc]  # GzipFile is no BinaryIO to typeshed
+        elif name.endswith(".gz") and file.peek(1):
+            raise DataError("not a gzip file, though its name ends in .gz", file=name)
+        else:
+            yield file
+
+
+def _why_unreadable(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, IsADirectoryError):
+        return "a folder, expected a file"
+    return f"cannot be read: {error.strerror or error}"
+
+
+def without_bom(line: bytes, name: str) -> bytes:
+    """Return the start of a file without its byte order mark.
+
+    Raises:
+        DataError: The file is UTF-16.
+    """
+    if line.startswith(_UTF16_BOMS):
+        raise DataError("UTF-16 text", file=name, line=1, allowed="UTF-8")
+    return line.removeprefix(_BOM)
+
+
+_LONGEST_LINE = 16 << 20
+
+Read = Callable[[int], bytes]
+"""Returns some bytes, at most so many; none at the end."""
+
+
+def reader(stream: BinaryIO) -> Read:
+    """Return how to read what a stream has without waiting for all that was asked for."""
+    read: Read = getattr(stream, "read1", stream.read)
+    return read
+
+
+class Rewindable:
+    """A stream that can be read again from where it stood.
+
+    What cannot go back, such as a pipe, is kept in a temporary file while it is read.
+    """
+
+    def __init__(self, stream: BinaryIO, *, keep: bool = True) -> None:
+        """Begin where the stream stands; `keep` is false where nobody will go back."""
+        self._stream, self._read = stream, reader(stream)
+        # gzip says that it can seek whatever lies under it
+        below: BinaryIO = getattr(stream, "fileobj", stream)
+        can_seek = below.seekable()
+        self._start = stream.tell() if can_seek else None
+        self._kept: IO[bytes] | None = None
+        if keep and not can_seek:
+            self._kept = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        self._again = False
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes, none at the end."""
+        if self._kept is None:
+            return self._read(size)
+        if self._again and (kept := self._kept.read(size)):
+            return kept
+        found = self._read(size)
+        if not self._again:
+            self._kept.write(found)
+        return found
+
+    def rewind(self) -> None:
+        """Go back to the start, once."""
+        if self._start is not None:
+            self._stream.seek(self._start)
+        elif self._kept is not None:
+            self._kept.seek(0)
+            self._again = True
+
+    def close(self) -> None:
+        """Remove what was kept; the stream stays open."""
+        if self._kept is not None:
+            self._kept.close()
+
+
+class WholeLines:
+    """A stream in pieces that end with a line end; a byte order mark at its start is dropped."""
+
+    def __init__(self, read: Read, name: str) -> None:
+        self._read, self._name = read, name
+        self._rest = b""
+        self._first = True
+        self._failure: Exception | None = None
+        self.at_end = False
+        """Whether all has been read."""
+        self.next_line = 1
+        """The number of the first line that has not been counted; the reader's to move on."""
+
+    def read(self, size: int) -> bytes:
+        """Return whole lines, some `size` bytes of them; a missing last line end is added.
+
+        Raises:
+            DataError: The file is empty, UTF-16, or broken gzip and all before was returned.
+        """
+        if self._failure is not None:
+            raise broken_gzip(self._failure, self._name, self.next_line - 1)
+        pieces, missing = [self._rest], size
+        while missing > 0 and not self.at_end and self._failure is None:
+            piece = self._piece(missing)
+            self.at_end = not piece and self._failure is None
+            pieces.append(piece)
+            missing -= len(piece)
+        text = b"".join(pieces)
+        if self._first and not text and self.at_end:
+            raise DataError("the file is empty", file=self._name)
+        cut = len(text) if self.at_end else text.rfind(b"\n") + 1
+        if not cut and len(text) > _LONGEST_LINE:  # it would fill the memory before it ended
+            what = "NUL bytes without a line end" if b"\0" in text else "a line without an end"
+            found = f"{what} in {_LONGEST_LINE >> 20} MiB"
+            raise DataError(found, file=self._name, line=self.next_line, allowed="lines of text")
+        text, self._rest = text[:cut], text[cut:]
+        if text and self._first:
+            text, self._first = without_bom(text, self._name), False
+        return text if text.endswith(b"\n") or not text else text + b"\n"
+
+    def _piece(self, size: int) -> bytes:
+        """Read a piece; a failure waits until what came before it has been looked at."""
+        try:
+            return self._read(size)
+        except GZIP_ERRORS as error:
+            self._failure = error
+            return b""

@@ -1,0 +1,103 @@
+"""What a loader is: anything that returns a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from ragbench.errors import OptionError
+from ragbench.registry import nearest
+from ragbench.signature import fingerprint
+from ragbench.types import Collection
+
+
+class Loader(Protocol):
+    """Reads a data set; its options are those of its constructor."""
+
+    def load(self) -> Collection:
+        """Return the data set, checked: ids are unique and refer to something.
+
+        Raises:
+            DataError: A file or record that cannot be read, with its place.
+        """
+        ...
+
+
+_KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
+
+
+@dataclass(frozen=True, slots=True)
+class RandomSplit:
+    """Which share of the queries is drawn, and by which seed."""
+
+    test: float
+    """The share of the queries that become the test set, above 0 and below 1."""
+    seed: int = 13
+    """Another seed draws another test set."""
+
+
+def parse_split(value: Mapping[str, Any], owner: str) -> RandomSplit:
+    """Read `{test: 0.2, seed: 13}`.
+
+    Raises:
+        OptionError: An unknown key, no `test`, or a value outside what is allowed.
+
+    Example:
+        >>> parse_split({"test": 0.2}, "beir")
+        RandomSplit(test=0.2, seed=13)
+    """
+    for key in value:
+        if key not in _KEYS:
+            close = nearest(str(key), _KEYS)
+            raise OptionError(owner, "split", key, ", ".join(_KEYS), close)
+    if "test" not in value:
+        raise OptionError(owner, "split", dict(value), "{test: 0.2, seed: 13}")
+    test, seed = value["test"], value.get("seed", 13)
+    if isinstance(test, bool) or not isinstance(test, (int, float)) or not 0 < test < 1:
+        raise OptionError(owner, "split.test", test, _KEYS["test"])
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise OptionError(owner, "split.seed", seed, _KEYS["seed"])
+    return RandomSplit(float(test), seed)
+
+
+def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str]:
+    """Draw the test queries: the share of the ids whose hashes with the seed are smallest.
+
+    The draw depends on the ids and the seed alone, not on the order of the file, and a query
+    that is added or removed moves at most one other. At least one query is drawn.
+
+    Example:
+        >>> ids = [f"q{n}" for n in range(10)]
+        >>> drawn = draw_test_set(ids, RandomSplit(test=0.3))
+        >>> len(drawn), drawn == draw_test_set(reversed(ids), RandomSplit(test=0.3))
+        (3, True)
+    """
+    by_hash = sorted(set(query_ids), key=lambda query: fingerprint([str(split.seed), query], 64))
+    return frozenset(by_hash[: max(1, round(len(by_hash) * split.test))])
+
+
+def keep_queries(collection: Collection, wanted: frozenset[str], note: str) -> Collection:
+    """Return a data set cut down to some queries, with a note; the corpus stays whole."""
+    given = {
+        name: [answered for answered in answers if answered.query_id in wanted]
+        for name, answers in collection.given.items()
+    }
+    return replace(
+        collection,
+        queries=[query for query in collection.queries if query.id in wanted],
+        qrels=None if collection.qrels is None else collection.qrels.of_queries(wanted),
+        answers={query: gold for query, gold in collection.answers.items() if query in wanted},
+        given={name: answers for name, answers in given.items() if answers},
+        notes=[*collection.notes, note],
+    )
+
+
+def split_at_random(collection: Collection, split: RandomSplit) -> Collection:
+    """Return a data set with the drawn test queries only."""
+    wanted = draw_test_set((query.id for query in collection.queries), split)
+    note = (
+        f"random test set: {len(wanted)} of {len(collection.queries)} queries "
+        f"(test: {split.test:g}, seed: {split.seed})"
+    )
+    return keep_queries(collection, wanted, note)

@@ -1,0 +1,138 @@
+"""Test collections of the ir_datasets package: `dataset: {type: ir_datasets, name: ...}`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+from ragbench.data.loaders.base import parse_split, split_at_random
+from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.data.loaders.python import as_collection
+from ragbench.errors import DataError, MissingExtra, OptionError
+from ragbench.registry import Option, nearest
+from ragbench.types import Collection, Document, Qrels, Query
+
+_PARTS = ("doc_id", "query_id", "text", "title", "answers")
+
+
+class IrDatasets:
+    """Read documents, queries and judgements of a collection that ir_datasets knows.
+
+    Queries without a judgement are left out and counted. Further plain fields of documents and
+    queries become their metadata; a topic of several fields is read as ir_datasets reads it by
+    default. The package downloads what is missing, or says how to get it.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: Annotated[str, Option("The name with the split: beir/scifact/test.")],
+        split: Annotated[
+            Mapping[str, Any] | None,
+            Option("Draw a random test set: {test: 0.2, seed: 13}."),
+        ] = None,
+    ) -> None:
+        self._name = name
+        self._split = None if split is None else parse_split(split, "ir_datasets")
+
+    def load(self) -> Collection:
+        """Read and check the collection.
+
+        Raises:
+            MissingExtra: The package is not installed.
+            OptionError: It knows no such collection.
+            DataError: The collection has no queries, or cannot be had.
+        """
+        source = self._source()
+        if not source.has_queries():
+            raise DataError("no queries", file=self._name, allowed="a name that has queries")
+        try:
+            qrels = _qrels(source.qrels_iter()) if source.has_qrels() else None
+            queries = list(source.queries_iter())
+            judged = [q for q in queries if qrels is None or q.query_id in qrels]
+            documents = list(map(_document, source.docs_iter())) if source.has_docs() else None
+        except Exception as error:  # downloads fail in many ways
+            reason = str(error).split("\n", 1)[0]
+            found = f"cannot be read: {type(error).__name__}: {reason}"
+            raise DataError(found, file=self._name, allowed="a collection that is here") from error
+        known = {query.query_id for query in judged}
+        collection = Collection(
+            queries=list(map(_query, judged)),
+            documents=documents,
+            qrels=None
+            if qrels is None
+            else Qrels.from_dict({query: qrels[query] for query in qrels if query in known}),
+            answers={query.query_id: gold for query in judged if (gold := _answers(query))},
+            notes=_notes(len(queries) - len(judged), len(qrels or ()) - len(known)),
+        )
+        collection = as_collection(collection, f"ir_datasets {self._name}")
+        if self._split is not None:
+            collection = split_at_random(collection, self._split)
+            collection = replace(collection, fingerprints=fingerprint_collection(collection))
+        return collection
+
+    def _source(self) -> Any:
+        try:
+            import ir_datasets
+        except ImportError as error:
+            raise MissingExtra("dataset 'ir_datasets'", "ir-datasets", "ir-datasets") from error
+        try:
+            return ir_datasets.load(self._name)
+        except KeyError as error:
+            names = list(ir_datasets.registry)
+            allowed = "a name of https://ir-datasets.com"
+            close = nearest(self._name, names)
+            raise OptionError("ir_datasets", "name", self._name, allowed, close) from error
+
+
+def _document(record: Any) -> Document:
+    """A document; where text and title are no fields of it, the text that the package makes."""
+    fields = record._fields
+    text = record.text if "text" in fields else record.default_text()
+    title = record.title if {"text", "title"} <= set(fields) else ""
+    return Document(record.doc_id, text or "", title or "", _metadata(record))
+
+
+def _query(record: Any) -> Query:
+    text = record.text if "text" in record._fields else record.default_text()
+    return Query(record.query_id, text, _metadata(record))
+
+
+def _metadata(record: Any) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in record._asdict().items()
+        if key not in _PARTS and isinstance(value, (str, int, float, bool)) and value != ""
+    }
+
+
+def _answers(record: Any) -> list[str]:
+    """Gold answers, which collections of questions have."""
+    found = getattr(record, "answers", None)
+    if isinstance(found, str):
+        found = [found]
+    return [text for text in found or () if isinstance(text, str) and text.strip()]
+
+
+def _qrels(records: Iterable[Any]) -> dict[str, dict[str, Any]]:
+    """Query -> document -> grade, or subtopic -> grade where judgements have subtopics."""
+    grades: dict[str, dict[str, Any]] = {}
+    for record in records:
+        judged = grades.setdefault(record.query_id, {})
+        subtopic = getattr(record, "subtopic_id", None)
+        if subtopic is None:
+            judged[record.doc_id] = int(record.relevance)
+        else:
+            judged.setdefault(record.doc_id, {})[subtopic] = int(record.relevance)
+    return grades
+
+
+def _notes(unjudged: int, unasked: int) -> list[str]:
+    notes = []
+    if unjudged:
+        noun = "query" if unjudged == 1 else "queries"
+        notes.append(f"{unjudged} {noun} without a judgement left out")
+    if unasked > 0:
+        notes.append(f"judgements of {unasked} queries that the collection lacks left out")
+    return notes

@@ -1,0 +1,206 @@
+"""Data sets of the user's own: `dataset: {type: "python:package.module:Name"}`.
+
+`Name` is a class with `load()` (made with the options of the YAML), an object with it, or a
+plain function, to which the options are passed as keywords. What comes back is a
+`ragbench.Collection`, or a mapping:
+
+    {"queries": [{"id": "q1", "text": "..."}], "documents": [{"id": "d1", "text": "..."}],
+     "qrels": {"q1": {"d1": 1}}, "answers": {"q1": ["..."]}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragbench.data.files.collection import check_unique, empty_note
+from ragbench.data.files.jsonl import ID_ALLOWED, Entry, id_problem, kind
+from ragbench.data.loaders.base import Loader
+from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.errors import AdapterError, DataError, RagbenchError
+from ragbench.registry import adapt, nearest
+from ragbench.types import Collection, Document, Qrels, Query
+
+_PARTS = ("queries", "documents", "qrels", "answers")
+
+
+class PythonLoader:
+    """A user's function or object as a loader whose data sets are checked."""
+
+    def __init__(self, call: Callable[[], Any], owner: str) -> None:
+        self._call, self._owner = call, owner
+
+    def load(self) -> Collection:
+        """Call the user's code and check what it returns.
+
+        Raises:
+            AdapterError: It raised, or returned something that is no data set.
+            DataError: A record of the data set is wrong; names the record.
+        """
+        try:
+            returned = self._call()
+        except RagbenchError:
+            raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # code of the user's may raise anything, also SystemExit
+            raise AdapterError(f"{self._owner}: {type(error).__name__}: {error}") from error
+        return as_collection(returned, self._owner)
+
+
+def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") -> Loader:
+    """Make a loader of a class, an object or a function; see `ragbench.registry.adapt`."""
+    made = adapt(target, options, owner, methods=("load",), wrap=_Function, arguments="()")
+    return PythonLoader(made.load, owner)
+
+
+class _Function:
+    """A plain function in the shape of a loader."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.load = function
+
+
+def as_collection(value: Any, owner: str) -> Collection:
+    """Return a data set in our form, every record of it checked.
+
+    Args:
+        value: A `Collection`, or a mapping with `queries` and perhaps `documents`, `qrels`,
+            `answers`.
+        owner: Whose it is, for messages: the `python:` path.
+
+    Raises:
+        AdapterError: It is neither.
+        DataError: A record with a missing or wrong field, an id that occurs twice, or one that
+            refers to nothing.
+    """
+    if isinstance(value, Mapping):
+        value = _from_mapping(value, owner)
+    if not isinstance(value, Collection):
+        found = f"found {type(value).__name__} instead of a data set"
+        raise AdapterError(f"{owner}: {found}, allowed: ragbench.Collection, a mapping")
+    value = replace(value, qrels=None if value.qrels is None else _qrels(value.qrels, owner))
+    if not value.queries:
+        raise DataError("no queries", file=owner, allowed="at least one")
+    _check(value, owner)
+    notes = list(value.notes)
+    if value.documents is not None and (note := empty_note(value.documents)):
+        notes.append(note)
+    checked: Collection = replace(value, fingerprints=fingerprint_collection(value), notes=notes)
+    return checked
+
+
+def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
+    for part in value:
+        if part not in _PARTS:
+            close = nearest(str(part), _PARTS)
+            allowed = ", ".join(_PARTS)
+            raise DataError(f"unknown part '{part}'", file=owner, allowed=allowed, nearest=close)
+    if "queries" not in value:
+        raise DataError("no queries", file=owner, allowed='{"queries": [{"id", "text"}], ...}')
+    documents, qrels = value.get("documents"), value.get("qrels")
+    return Collection(
+        queries=[
+            item if isinstance(item, Query) else _query(entry)
+            for item, entry in _entries(value["queries"], "queries", owner, Query)
+        ],
+        documents=None
+        if documents is None
+        else [
+            item if isinstance(item, Document) else _document(entry)
+            for item, entry in _entries(documents, "documents", owner, Document)
+        ],
+        qrels=None if qrels is None else _qrels(qrels, owner),
+        answers=_answers(value.get("answers") or {}, owner),
+    )
+
+
+def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[Any, Entry]]:
+    """Yield every item of a list with its place; items are records of ours or mappings."""
+    if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
+        found = kind(items) if not isinstance(items, Mapping) else "a mapping"
+        raise DataError(f"'{part}' is {found}", file=owner, allowed="a list")
+    for position, item in enumerate(items):
+        place = f"{part}[{position}]"
+        if not isinstance(item, (record, Mapping)):
+            allowed = f"a mapping with id and text, ragbench.{record.__name__}"
+            raise DataError(f"found {kind(item)}", file=owner, record=place, allowed=allowed)
+        values = dict(item) if isinstance(item, Mapping) else {}
+        yield item, Entry(owner, None, values, record=place)
+
+
+def _query(entry: Entry) -> Query:
+    return Query(entry.id("id"), entry.text("text"), _metadata(entry))
+
+
+def _document(entry: Entry) -> Document:
+    title = entry.values.get("title")
+    if title is not None and not isinstance(title, str):
+        raise entry.error(f"'title' is {kind(title)}", allowed="text or None")
+    return Document(entry.id("id"), entry.text("text"), title or "", _metadata(entry))
+
+
+def _metadata(entry: Entry) -> dict[str, Any]:
+    metadata = entry.values.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise entry.error(f"'metadata' is {kind(metadata)}", allowed="a mapping")
+    fields = ("id", "text", "title", "metadata")
+    extra = {key: value for key, value in entry.values.items() if key not in fields}
+    return {**extra, **metadata}
+
+
+def _qrels(value: Any, owner: str) -> Qrels:
+    if isinstance(value, Qrels):
+        return value
+    if not isinstance(value, Mapping) or not all(isinstance(d, Mapping) for d in value.values()):
+        allowed = "{query id: {document id: grade}}"
+        raise DataError("'qrels' is no mapping of mappings", file=owner, allowed=allowed)
+    return Qrels.from_dict(value)
+
+
+def _answers(value: Any, owner: str) -> dict[str, list[str]]:
+    if not isinstance(value, Mapping):
+        allowed = "{query id: [answer, ...]}"
+        raise DataError(f"'answers' is {kind(value)}", file=owner, allowed=allowed)
+    found = {}
+    for query, gold in value.items():
+        texts = [gold] if isinstance(gold, str) else gold
+        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+            place = f"answers[{query!r}]"
+            raise DataError(f"found {gold!r:.80}", file=owner, record=place, allowed="texts")
+        found[query] = list(texts)
+    return {query: gold for query, gold in found.items() if gold}
+
+
+def _check(collection: Collection, owner: str) -> None:
+    """Check ids: well-formed, unique, and referring to something."""
+    queries = _checked_ids(collection.queries, "queries", owner)
+    if collection.documents is not None:
+        _checked_ids(collection.documents, "documents", owner)
+    for query in collection.qrels.query_ids if collection.qrels else ():
+        _require_query(query, queries, f"qrels[{query!r}]", owner)
+    for query in collection.answers:
+        _require_query(query, queries, f"answers[{query!r}]", owner)
+    for name, answers in collection.given.items():
+        for answered in answers:
+            _require_query(answered.query_id, queries, f"given[{name!r}]", owner)
+
+
+def _checked_ids(records: Sequence[Query | Document], part: str, owner: str) -> dict[str, Entry]:
+    seen: dict[str, Entry] = {}
+    for position, record in enumerate(records):
+        entry = Entry(owner, None, {}, record=f"{part}[{position}]")
+        if not isinstance(record.id, str) or not isinstance(record.text, str):
+            raise entry.error(f"found {record!r:.80}", allowed="id and text are text")
+        if why := id_problem(record.id):
+            raise entry.error(f"id {why}: {record.id!r}", allowed=ID_ALLOWED)
+        check_unique(record.id, "id", entry, seen)
+    return seen
+
+
+def _require_query(name: str, known: Mapping[str, Entry], place: str, owner: str) -> None:
+    if name not in known:
+        close = nearest(name, known) if isinstance(name, str) else None
+        found = f"query {name!r} is not in the queries"
+        raise DataError(found, file=owner, record=place, nearest=close)

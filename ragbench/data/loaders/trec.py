@@ -1,0 +1,167 @@
+"""TREC collections: `dataset: {type: trec, qrels: ..., topics: ..., corpus: ...}`."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from ragbench.data.files.collection import (
+    TopicField,
+    check_unique,
+    empty_note,
+    read_documents,
+    read_topics,
+)
+from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.lines import plain_suffix, read_lines
+from ragbench.data.judgements import Judgements, read_judgements, trec_id
+from ragbench.data.loaders.base import parse_split, split_at_random
+from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.errors import DataError
+from ragbench.registry import Option
+from ragbench.types import Collection, Document
+
+
+class Trec:
+    """Read TREC qrels and topics, and the documents where they are at hand.
+
+    Topics that the qrels do not judge are left out and counted. Without a corpus, stored rankings
+    can be scored.
+    """
+
+    def __init__(
+        self,
+        *,
+        qrels: Annotated[
+            Path, Option("The judgements: query iteration document grade.", refers_to="path")
+        ],
+        topics: Annotated[
+            Path,
+            Option(
+                "The queries: TREC topics, id<TAB>text lines, or .jsonl with _id and text.",
+                refers_to="path",
+            ),
+        ],
+        corpus: Annotated[
+            Path | None,
+            Option("The documents: TREC's <DOC> files, or a .jsonl corpus.", refers_to="path"),
+        ] = None,
+        field: Annotated[
+            TopicField, Option("The part of a TREC topic that is the query.")
+        ] = "title",
+        split: Annotated[
+            Mapping[str, Any] | None,
+            Option("Draw a random test set: {test: 0.2, seed: 13}."),
+        ] = None,
+    ) -> None:
+        self._qrels, self._topics = Path(qrels), Path(topics)
+        self._corpus = None if corpus is None else Path(corpus)
+        self._field: TopicField = field
+        self._split = None if split is None else parse_split(split, "trec")
+
+    def load(self) -> Collection:
+        """Read and check the files.
+
+        Raises:
+            DataError: A file that is missing or wrong, with the place.
+        """
+        topics = read_topics(self._topics, self._field)
+        judgements = read_judgements(self._qrels)
+        judgements.require_queries((topic.id for topic in topics), self._topics.name)
+        documents = None if self._corpus is None else read_trec_corpus(self._corpus)
+        judged = [topic for topic in topics if topic.id in judgements.grades]
+        collection = Collection(
+            queries=judged,
+            documents=documents,
+            qrels=judgements.qrels(),
+            notes=_notes(documents, judgements, len(topics) - len(judged)),
+        )
+        if self._split is not None:
+            collection = split_at_random(collection, self._split)
+        return replace(collection, fingerprints=fingerprint_collection(collection))
+
+
+def _notes(documents: list[Document] | None, judgements: Judgements, left_out: int) -> list[str]:
+    notes = []
+    if documents is None:
+        notes.append("no corpus: only stored rankings can be scored")
+    elif note := empty_note(documents):
+        notes.append(note)
+    if left_out:
+        noun = "topic" if left_out == 1 else "topics"
+        notes.append(f"{left_out} {noun} without a judgement left out")
+    return [*notes, *judgements.notes()]
+
+
+_DOCNO = re.compile(rb"<DOCNO>\s*(.*?)\s*</DOCNO>", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(rb"<(TITLE|HEADLINE|HEAD|TTL)>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
+_TEXT = re.compile(rb"<TEXT>(.*?)</TEXT>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^<>]*>")
+
+
+def read_trec_corpus(path: Path) -> list[Document]:
+    """Read documents: a `.jsonl` corpus, or TREC's SGML in a file or in all files of a folder.
+
+    Of TREC's documents, the text is what stands between the `<TEXT>` tags, or everything but the
+    number and the title where there are none. Ids are bytes; text that is not UTF-8 gets
+    replacement characters.
+
+    Raises:
+        DataError: A document without number or end, an id that occurs twice, or no document.
+    """
+    if plain_suffix(path) == ".jsonl":
+        return read_documents(path)
+    files = [path]
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+    seen: dict[str, Entry] = {}
+    documents = []
+    for file in files:
+        for line, content in _sections(file):
+            document = _document(content, file, line)
+            check_unique(document.id, "DOCNO", Entry(str(file), line, {}), seen)
+            documents.append(document)
+    if not documents:
+        raise DataError("no documents", file=path, allowed="<DOC> <DOCNO> ... </DOC>, or .jsonl")
+    return documents
+
+
+def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (line of `<DOC>`, what stands inside) for every document of a file."""
+    start: int | None = None
+    inside: list[bytes] = []
+    for number, line in read_lines(path):
+        tag = line.strip().upper()
+        if tag == b"<DOC>":
+            if start is not None:
+                break
+            start, inside = number, []
+        elif tag == b"</DOC>" and start is not None:
+            yield start, b"".join(inside)
+            start = None
+        elif start is not None:
+            inside.append(line)
+        elif tag:
+            raise DataError("text outside of a document", file=path, line=number, allowed="<DOC>")
+    if start is not None:
+        raise DataError("<DOC> is not closed", file=path, line=start, allowed="</DOC> on a line")
+
+
+def _document(content: bytes, path: Path, line: int) -> Document:
+    number = _DOCNO.search(content)
+    if number is None or len(number[1].split()) != 1:
+        raise DataError("no <DOCNO> id </DOCNO> in the document", file=path, line=line)
+    titles = [match[2] for match in _TITLE.finditer(content)]
+    texts = _TEXT.findall(content)
+    if not texts:
+        texts = [_TITLE.sub(b" ", _DOCNO.sub(b" ", content))]
+    return Document(trec_id(number[1]), _plain(texts), " ".join(_plain(titles).split()))
+
+
+def _plain(parts: list[bytes]) -> str:
+    texts = (html.unescape(_TAG.sub(" ", part.decode("utf-8", "replace"))) for part in parts)
+    return "\n".join(text.strip() for text in texts)

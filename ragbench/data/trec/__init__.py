@@ -1,0 +1,1 @@
+"""Runs and qrels in the files of TREC: read exactly, quickly, in constant memory."""

@@ -1,0 +1,165 @@
+"""Scores of pairs of texts by a cross-encoder: a model that reads both at once."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ragbench.embed.base import Device, as_unicode
+from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.encoders import bucketed, token_limit
+from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
+from ragbench.errors import OptionError
+
+# as in tokens.py: small batches pad less, a GPU needs large ones to be busy
+_BATCH_TOKENS = {"cpu": 1024, "cuda": 65536}
+_AT_ONCE = 4096  # pairs that are tokens at a time
+_ONE_SCORE = "a cross-encoder: a model with one score for a pair"
+
+Pair = tuple[str, str]
+"""What is asked, and what may answer it."""
+
+
+class PairScore(NamedTuple):
+    """What a cross-encoder says of a pair."""
+
+    score: float
+    """The model's own number."""
+    truncated: bool
+    """Whether the pair is longer than the model can read."""
+
+
+class PairScorer:
+    """A cross-encoder on transformers; loaded once, used often, from any thread.
+
+    Scores are the model's own numbers before any squashing into 0..1, which would make the best
+    ones equal; only their order means something.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, device: str, batch_tokens: int | None = None
+    ) -> None:
+        """Load a model.
+
+        Args:
+            checkpoint: The model.
+            device: Where to compute.
+            batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
+
+        Raises:
+            OptionError: There is no such model, or it is no cross-encoder.
+            DataError: The hub cannot be reached.
+        """
+        self._tokenizer, model, absent = checkpoint.load(_load)
+        if absent:
+            found = f"{checkpoint.name} (without the weights {', '.join(sorted(absent)[:3])})"
+            raise OptionError(checkpoint.owner, "model", found, _ONE_SCORE)
+        self.limit = token_limit(self._tokenizer, model)
+        self.device, self._model = device, model.float().eval().to(device)
+        self._batch_tokens = batch_tokens or _BATCH_TOKENS[device]
+        # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
+        self._lock = threading.Lock()
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        """Return a score for each pair, higher is better; equal pairs are computed once.
+
+        A pair that is longer than the model can read is cut, the longer text first.
+        """
+        return [found.score for found in self.read(pairs)]
+
+    def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
+        """Return the same with whether each pair was cut."""
+        scores: dict[Pair, PairScore] = {}
+        distinct = list(dict.fromkeys(pairs))
+        for start in range(0, len(distinct), _AT_ONCE):
+            scores.update(self._score(distinct[start : start + _AT_ONCE]))
+        return [scores[pair] for pair in pairs]
+
+    def _score(self, pairs: Sequence[Pair]) -> dict[Pair, PairScore]:
+        with self._lock:
+            tokens = self._tokens(pairs, cut=self.limit is not None)
+            lengths = [len(ids) for ids in tokens["input_ids"]]
+            full = [row for row, length in enumerate(lengths) if length == self.limit]
+            truncated = self._longer([pairs[row] for row in full])
+            found: dict[Pair, PairScore] = {}
+            for batch in bucketed(lengths, self._batch_tokens):
+                values = self._forward(tokens, batch)
+                found.update(
+                    (pairs[row], PairScore(value, pairs[row] in truncated))
+                    for row, value in zip(batch, values, strict=True)
+                )
+        return found
+
+    def _longer(self, pairs: Sequence[Pair]) -> set[Pair]:
+        """Those that are longer than the model can read, of pairs that fill it."""
+        if not pairs:
+            return set()
+        lengths = map(len, self._tokens(pairs, cut=False)["input_ids"])
+        return {pair for pair, length in zip(pairs, lengths, strict=True) if length != self.limit}
+
+    def _tokens(self, pairs: Sequence[Pair], *, cut: bool) -> Any:
+        return self._tokenizer(
+            [as_unicode(pair[0]) for pair in pairs],
+            [as_unicode(pair[1]) for pair in pairs],
+            truncation=cut,
+            max_length=self.limit if cut else None,
+            verbose=False,
+        )
+
+    def _forward(self, tokens: Any, batch: Sequence[int]) -> list[float]:
+        import torch
+
+        rows = {name: [column[row] for row in batch] for name, column in tokens.items()}
+        padded = self._tokenizer.pad(rows, return_tensors="pt", verbose=False).to(self.device)
+        with torch.inference_mode():
+            values: list[float] = self._model(**padded).logits[:, 0].cpu().tolist()
+        return values
+
+
+def shared_pair_scorer(
+    owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
+) -> PairScorer:
+    """Return a cross-encoder that stays loaded: whoever asks for it next gets the same one.
+
+    Raises:
+        MissingExtra: sentence-transformers is not installed.
+        OptionError: There is no such model or device, or it is no cross-encoder.
+        DataError: The hub cannot be reached.
+    """
+    need_packages(owner, EXTRA, PACKAGES)
+    checkpoint = find_checkpoint(owner, model)
+    _check_labels(checkpoint)
+    return _scorer(checkpoint, checkpoint.identity, choose_device(owner, device), batch_tokens)
+
+
+@functools.lru_cache(maxsize=1)
+def _scorer(
+    checkpoint: Checkpoint,
+    identity: str,  # so that a folder whose content has changed is loaded again
+    device: str,
+    batch_tokens: int | None,
+) -> PairScorer:
+    return PairScorer(checkpoint, device, batch_tokens)
+
+
+def _check_labels(checkpoint: Checkpoint) -> None:
+    """Refuse what classifies, or encodes single texts, before its weights are read."""
+    from transformers import AutoConfig
+
+    config = checkpoint.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
+    if config.num_labels != 1:
+        found = f"{checkpoint.name} (with {config.num_labels} labels)"
+        raise OptionError(checkpoint.owner, "model", found, _ONE_SCORE)
+
+
+def _load(name: str, where: dict[str, bool]) -> tuple[Any, Any, Sequence[str]]:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(name, **where)
+    # weights that the checkpoint lacks would be drawn at random
+    model, info = AutoModelForSequenceClassification.from_pretrained(
+        name, output_loading_info=True, **where
+    )
+    return tokenizer, model, list(info["missing_keys"])

@@ -1,0 +1,113 @@
+"""The layers of an encoder: how many it has, dropping the upper ones, how much text it can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+_COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
+_POSITIONS = ("max_encoder_position_embeddings", "max_position_embeddings")
+
+
+def count_layers(config: Any) -> int:
+    """Return how many layers the encoder of a configuration has."""
+    return int(next(getattr(config, name) for name in _COUNTS if hasattr(config, name)))
+
+
+def keep_layers(encoder: Any, count: int) -> None:
+    """Drop all layers above the first `count`.
+
+    What follows the last layer, such as T5's final normalisation, then follows this one. (Hidden
+    states, which a model also returns, are taken before it.)
+    """
+    from torch import nn
+
+    if hasattr(encoder, "n_layers"):  # XLM keeps its layers in parts and counts them
+        encoder.n_layers = count
+        return
+    if hasattr(encoder.config, "num_hidden_groups"):  # ALBERT runs the same layer again and again
+        encoder.config.num_hidden_layers = count
+        return
+    for parent in encoder.modules():
+        for name, child in parent.named_children():
+            if isinstance(child, nn.ModuleList):  # the outermost list is the stack of layers
+                setattr(parent, name, child[:count])
+                return
+
+
+def token_limit(tokenizer: Any, encoder: Any) -> int | None:
+    """Return how many tokens a model can read, special ones included; None where any number.
+
+    The tokeniser's own limit is often not set: it is a huge number then.
+    """
+    positions = next(
+        (getattr(encoder.config, n) for n in _POSITIONS if hasattr(encoder.config, n)), 0
+    )
+    limits = [tokenizer.model_max_length]
+    if positions and positions > 0:
+        limits.append(positions - _first_position(encoder))
+    limit = int(min(limits))
+    return limit if limit < 10**9 else None
+
+
+def _first_position(encoder: Any) -> int:
+    """Return the number of the first token: RoBERTa and its kin count on from the padding id."""
+    for name, module in encoder.named_modules():
+        if name.endswith("position_embeddings"):
+            padding = getattr(module, "padding_idx", None)
+            return 0 if padding is None else int(padding) + 1
+    return 0
+
+
+def bucketed(lengths: Sequence[int], budget: int, most: int | None = None) -> Iterator[list[int]]:
+    """Group positions by length, longest first.
+
+    The longest come first, so that a batch which does not fit into memory fails at the start.
+
+    Args:
+        lengths: Tokens of each text.
+        budget: Tokens of a batch, padding included; a longer text is a batch of its own.
+        most: Texts of a batch; None leaves that to the budget.
+
+    Example:
+        >>> list(bucketed([2, 9, 3, 3], budget=8))
+        [[1], [2, 3], [0]]
+    """
+    batch: list[int] = []
+    longest = 0
+    for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        full = (len(batch) + 1) * longest > budget or len(batch) == most
+        if batch and full:
+            yield batch
+            batch = []
+        if not batch:
+            longest = max(lengths[position], 1)
+        batch.append(position)
+    if batch:
+        yield batch
+
+
+def count_longer(lengths: Sequence[int], limit: int | None) -> int:
+    """Return how many texts have more tokens than the model reads; None is any number.
+
+    Example:
+        >>> count_longer([3, 64, 65], 64), count_longer([3, 64, 65], None)
+        (1, 0)
+    """
+    return 0 if limit is None else sum(length > limit for length in lengths)
+
+
+def truncation_notes(
+    count: int, total: int, noun: str, limit: int | None, lost: str, model: str = "the model"
+) -> list[str]:
+    """Say how many texts are too long, and what that costs; nothing where none is.
+
+    Example:
+        >>> truncation_notes(412, 5183, "documents", 256, "; their end is not searched")
+        ['412 of 5,183 documents are longer than the 256 tokens that the model reads; their end is
+        not searched']
+    """
+    if not count:
+        return []
+    longer = f"{count:,} of {total:,} {noun} are longer than the {limit} tokens that {model} reads"
+    return [f"{longer}{lost}"]

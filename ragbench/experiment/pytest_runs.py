@@ -1,0 +1,152 @@
+"""What a pytest session makes of gates in YAML files, and the runs that it needs: each once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.load import load_config
+from ragbench.config.problems import Report
+from ragbench.config.tree import Item
+from ragbench.config.yaml_reader import decode, read_yaml
+from ragbench.experiment.assertions import worst_lines
+from ragbench.experiment.result import Experiment, load_experiment
+from ragbench.experiment.runner import run_experiment
+from ragbench.files import locked, write_atomically
+from ragbench.signature import fingerprint_json
+
+
+class SharedRuns:
+    """Runs each experiment once, however many workers ask for it."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Begin a session.
+
+        Args:
+            folder: Where the workers tell each other what has been run; None for one process.
+        """
+        self._folder = folder
+        self._done: dict[str, Experiment] = {}
+
+    def run(self, config: str | Path, overrides: Mapping[str, Any] | None = None) -> Experiment:
+        """Return the experiment of a YAML file, run now unless the session has run it.
+
+        Raises:
+            RagbenchError: What `run_experiment` raises.
+        """
+        path = Path(config).resolve()
+        key = fingerprint_json([str(path), dict(overrides or {})])
+        if key not in self._done:
+            self._done[key] = self._run_or_wait(key, path, overrides)
+        return self._done[key]
+
+    def _run_or_wait(self, key: str, path: Path, overrides: Mapping[str, Any] | None) -> Experiment:
+        if self._folder is None:
+            return run_experiment(path, overrides)
+        found = self._folder / key
+        with locked(self._folder / f"{key}.lock"):
+            if found.exists():
+                return load_experiment(found.read_text(encoding="utf-8"))
+            experiment = run_experiment(path, overrides)
+            write_atomically(found, str(experiment.path.resolve()))
+        return experiment
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a test session makes of one YAML file."""
+
+    gates: Sequence[tuple[str, int | None]]
+    """Text and line of each gate."""
+    overrides: Mapping[str, Any]
+    """What the run changes in the file: which baselines it is compared with."""
+    baselines: Mapping[Path, bool] = field(default_factory=dict)
+    """Files that the run has to write instead of being compared with them -> whether with costs."""
+    idle: str = ""
+    """What was asked for and comes to nothing, in words; empty where nothing is."""
+
+
+def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collected:
+    """Read and check a file.
+
+    Args:
+        path: The YAML file.
+        baseline: Takes the place of every baseline file that a gate names; None changes nothing.
+        update: Leave out the gates against baseline files; these will be written.
+
+    Raises:
+        ConfigError: Everything that is wrong with it.
+    """
+    written = _against_files(path)
+    overrides: dict[str, Any] = {}
+    files: dict[Path, bool] = {}
+    if update:
+        for file, costs in written.values():
+            target = path.parent / file if baseline is None else Path(baseline).absolute()
+            files[target] = costs or files.get(target, False)
+        overrides = {"gates": _other_gates(path, written)} if written else {}
+    elif baseline is not None:
+        given = str(Path(baseline).absolute())
+        overrides = {f"gates.{index}.against": given for index in written}
+    config = load_config(path, overrides=overrides)
+    idle = ""
+    if not config.gates and not files:
+        idle = f"{path.name} has no gates, so that there is nothing to test"
+    elif not written and (update or baseline is not None):
+        idle = f"no gate of {path.name} is against a baseline file"
+    gates = [(gate.text, gate.place.line) for gate in config.gates]
+    return Collected(gates, overrides, files, idle)
+
+
+def outcome_of(
+    experiment: Experiment, gate: tuple[str, int | None]
+) -> tuple[str, str, list[tuple[str, object]]]:
+    """Return the verdict on a gate over all its systems, its words, and its numbers.
+
+    Fail goes before undecided, undecided before pass; a comparison that was refused fails.
+    """
+    entries = [
+        entry for entry in experiment.summary["gates"] if (entry["gate"], entry["line"]) == gate
+    ]
+    words, facts, verdicts = [], [], []
+    for entry in entries:
+        system = f"{entry['system']}: " if entry["system"] else ""
+        verdicts.append("fail" if entry.get("refused") else entry["verdict"])
+        words.append("\n".join([f"{system}{verdicts[-1]}: {entry['why']}", *worst_lines(entry)]))
+        facts.append((f"{entry['system'] or 'judge'}", f"{entry['verdict']}: {entry['why']}"))
+    for verdict in ("fail", "undecided"):
+        if verdict in verdicts:
+            shown = [text for text, each in zip(words, verdicts, strict=True) if each == verdict]
+            return verdict, "\n".join([gate[0], *shown]), list(facts)
+    return "pass", "\n".join(words), list(facts)
+
+
+def _read(path: Path) -> Item | None:
+    """The file as a tree; None where it cannot be read: checking it says why."""
+    report = Report()
+    try:
+        text = decode(path.read_bytes(), str(path), report)
+    except OSError:  # checking it says so, with its place
+        return None
+    return None if text is None else read_yaml(text, str(path), report)
+
+
+def _against_files(path: Path) -> dict[int, tuple[str, bool]]:
+    """Index of a gate -> the baseline file that it names, and whether it is about a cost."""
+    tree = _read(path)
+    gates = None if tree is None else tree.get("gates")
+    found = {}
+    for index, gate in enumerate(gates.items if gates is not None else ()):
+        against = gate.get("against")
+        if against is not None and str(against.value).endswith(".json"):
+            found[index] = (str(against.value), gate.get("max_increase") is not None)
+    return found
+
+
+def _other_gates(path: Path, written: Mapping[int, object]) -> list[Any]:
+    tree = _read(path)
+    gates = None if tree is None else tree.get("gates")
+    items = gates.items if gates is not None else ()
+    return [gate.as_written() for index, gate in enumerate(items) if index not in written]

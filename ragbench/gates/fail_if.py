@@ -1,0 +1,123 @@
+"""`--fail-if 'ndcg@10 drop > 0.01'`: the gate `max_drop` over every comparison of a measure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.comparison.across import pairs_of
+from ragbench.comparison.comparable import Met
+from ragbench.comparison.paired import Method
+from ragbench.comparison.scored import ScoredSystems
+from ragbench.errors import OptionError
+from ragbench.gates.drop import decide_drop
+
+_FORM = re.compile(r"\s*(?P<measure>\S.*?)\s+drop\s*>\s*(?P<margin>\S+)\s*")
+ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
+
+
+@dataclass(frozen=True, slots=True)
+class FailIf:
+    """A drop that is not allowed."""
+
+    text: str
+    """As the user wrote it."""
+    measure: str
+    """The measure, as the user wrote it."""
+    max_drop: float
+    """The margin, in the unit of the measure."""
+
+    @classmethod
+    def parse(cls, text: str) -> FailIf:
+        """Read a condition.
+
+        Raises:
+            OptionError: It is none, or its margin is not a number from 0 on.
+
+        Example:
+            >>> FailIf.parse("ndcg@10 drop > 0.01").max_drop
+            0.01
+        """
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise OptionError("fail_if", "", text, ALLOWED)
+        try:
+            margin = float(match["margin"])
+        except ValueError:
+            margin = math.nan
+        if not 0 <= margin < math.inf:
+            allowed = "a number from 0 on: a share of 1, not percent"
+            raise OptionError("fail_if", "drop >", match["margin"], allowed)
+        return cls(text, match["measure"], margin)
+
+
+def why_skipped(condition: FailIf, sources: Sequence[ScoredSystems]) -> str | None:
+    """Say which run skipped the judge that a condition is about; None where none did."""
+    name = condition.measure
+    judged = any(
+        system.kinds.get(name) == "judge"
+        for source in sources
+        for system in source.systems.values()
+    )
+    for source in sources:
+        skipped = source.facts.get("skipped_judges")
+        has_it = any(name in system.columns for system in source.systems.values())
+        if judged and skipped and not has_it:
+            reasons = "; ".join(f"{judge}: {why}" for judge, why in skipped.items())
+            return f"a judge was skipped in {source.source}: {reasons}"
+    return None
+
+
+def undecided(condition: FailIf, why: str) -> dict[str, Any]:
+    """Return the verdict on a condition whose measure was not computed."""
+    return {
+        "gate": condition.text,
+        "system": None,
+        "baseline": None,
+        "measure": condition.measure,
+        "max_drop": condition.max_drop,
+        "verdict": "undecided",
+        "why": why,
+        "facts": {},
+    }
+
+
+def decide_all(
+    conditions: Sequence[tuple[FailIf, str]],
+    comparison: dict[str, Any],
+    met: Met,
+    method: Method,
+    clusters: Sequence[str] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Decide each condition for each system that is compared by its measure.
+
+    Args:
+        conditions: Each with the name of its measure in the comparison.
+        comparison: What `compare_met` returned.
+        met: What it was made from.
+        method: Confidence, resampling, seed: those of the comparison, so that the interval that
+            decides is the one that is printed.
+        clusters: The cluster of each common query, where queries belong together.
+
+    Returns:
+        Entries like those of `gates` in `summary.json`.
+    """
+    for condition, measure in conditions:
+        pairs_found = list(pairs_of(comparison, met, measure, clusters))
+        if not pairs_found:
+            yield undecided(condition, f"no two systems are compared by {measure}")
+        for system, base, pairs in pairs_found:
+            found = decide_drop(pairs, condition.max_drop, method)
+            yield {
+                "gate": condition.text,
+                "system": system.label,
+                "baseline": base.label,
+                "measure": measure,
+                "max_drop": condition.max_drop,
+                "verdict": found.verdict,
+                "why": found.why,
+                "facts": dict(found.facts),
+            }

@@ -1,0 +1,154 @@
+"""`max_increase`: whether a latency, a price or a number of tokens rose by more than a share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ragbench.comparison.paired import Method
+from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
+from ragbench.comparison.summary import finite
+from ragbench.gates.change import queries_to_decide, shown_needed
+from ragbench.gates.drop import ENOUGH_CLUSTERS, GateVerdict, Verdict
+from ragbench.stats import Increase, increase_interval, queries_for, t_quantile
+from ragbench.types import FloatArray
+
+_SHARE = "of the baseline's"
+
+
+def decide_increase(
+    pairs: PairedScores, max_increase: float, method: Method, *, quantile: float | None = None
+) -> GateVerdict:
+    """Decide whether a cost rose by more than a share of the baseline's.
+
+    With [L, U] the interval of the relative increase: pass where U < max_increase, fail where
+    L > max_increase, else undecided, with the queries that it would take. Two bare numbers are
+    never compared: too few queries are undecided, and so are times that were measured for blocks
+    of queries at once. What is the same on every query passes; one factor on every query is held
+    against the share as it is. Clusters, where there are any, are the unit.
+
+    Args:
+        pairs: The cost of each query in both; NaN where it is not known.
+        max_increase: The share, 0 or more: 0.2 is a fifth more.
+        method: Confidence and resampling.
+        quantile: Of times, such as 0.95; None compares totals.
+
+    Returns:
+        The verdict; its facts hold the increase with its interval, both amounts, the number of
+        queries, and those whose cost rose most.
+
+    Example:
+        >>> from ragbench.score.base import ScoreColumn
+        >>> from ragbench.signature import Signature
+        >>> column = lambda values: ScoreColumn(
+        ...     "usd", values, np.zeros(40, np.uint8), Signature("usd"), "lower", 0.0, math.inf)
+        >>> before = np.linspace(0.01, 0.02, 40)
+        >>> pairs = PairedScores(column(before * np.tile([1.0, 1.2], 20)), column(before), "q" * 40)
+        >>> found = decide_increase(pairs, 0.2, Method())
+        >>> found.verdict, round(found.facts["increase"], 3)
+        ('pass', 0.101)
+    """
+    known = ~np.isnan(pairs.differences())
+    now, before = pairs.system.values[known], pairs.baseline.values[known]
+    clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[known]
+    if not len(now):
+        return GateVerdict("undecided", "not known of any query in both", {"n": 0})
+    found = increase_interval(
+        now, before, quantile=quantile, confidence=method.confidence, clusters=clusters,
+        resamples=method.resamples, seed=method.seed,
+    )  # fmt: skip
+    n_clusters = None if clusters is None else len(np.unique(clusters))
+    facts = _facts(found, now, before, quantile, n_clusters)
+    facts["worst_queries"] = worst_queries(pairs)
+    if found.rule == "same_factor":
+        return GateVerdict(_beyond(found, max_increase) or "pass", _same(found, facts), facts)
+    few = _too_few(found, now, before, quantile, n_clusters)
+    if few:
+        return GateVerdict("undecided", f"{_amounts(found, facts)}; {few}", facts)
+    why = (
+        f"{_amounts(found, facts)} [{found.lower:+.4g}, {found.upper:+.4g}] {_SHARE} over "
+        f"{found.n} queries"
+    )
+    verdict = _beyond(found, max_increase)
+    if verdict is not None:
+        least = "or more" if verdict == "pass" else ""
+        by = f"no increase by {max_increase:g}" if least else f"more than {max_increase:g}"
+        return GateVerdict(verdict, f"{why}: {by} {least}".rstrip(), facts)
+    n_units = found.n if n_clusters is None else n_clusters
+    # the spread that a mean of so many would have with this interval
+    half, tail = (found.upper - found.lower) / 2, (1 - method.confidence) / 2
+    sd = half * math.sqrt(n_units) / t_quantile(1 - tail, n_units - 1)
+    distance = found.increase - max_increase
+    needed = queries_to_decide(distance, max_increase, sd, n_units, method.confidence)
+    unit = "queries" if n_clusters is None else "clusters"
+    why = f"{why} holds {max_increase:g}; {shown_needed(needed, unit)}"
+    return GateVerdict("undecided", why, {**facts, "queries_needed": needed})
+
+
+def _beyond(found: Increase, max_increase: float) -> Verdict | None:
+    """On which side of the margin the whole interval lies."""
+    if found.rule == "same_factor":  # a number, not an interval
+        within = at_least(np.array([-found.increase]), -max_increase).all()
+        return "pass" if within else "fail"
+    if found.upper < max_increase:
+        return "pass"
+    return "fail" if found.lower > max_increase else None
+
+
+def _too_few(
+    found: Increase,
+    now: FloatArray,
+    before: FloatArray,
+    quantile: float | None,
+    n_clusters: int | None,
+) -> str:
+    """Why nothing can be said of other queries; nothing where it can."""
+    least = queries_for(quantile)
+    if n_clusters is not None and n_clusters < ENOUGH_CLUSTERS:
+        return f"{n_clusters} clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
+    if found.n < least:
+        return f"{found.n} queries are too few; from {least} on they can decide"
+    n_times = min(len(np.unique(now)), len(np.unique(before)))
+    if quantile is not None and n_times < least:
+        return (
+            f"only {n_times} different times, as queries were answered in blocks; from {least} on "
+            "they can decide"
+        )
+    if math.isnan(found.lower):
+        return "too few queries changed, and the cost has no upper end"
+    return ""
+
+
+def _facts(
+    found: Increase,
+    now: FloatArray,
+    before: FloatArray,
+    quantile: float | None,
+    n_clusters: int | None,
+) -> dict[str, Any]:
+    value, baseline = (
+        float(values.sum() if quantile is None else np.quantile(values, quantile))
+        for values in (now, before)
+    )
+    return {
+        "value": value,
+        "baseline": baseline,
+        "increase": finite(found.increase),
+        "interval": [finite(found.lower), finite(found.upper)],
+        "n": found.n,
+        "rule": found.rule,
+        **({} if n_clusters is None else {"n_clusters": n_clusters}),
+    }
+
+
+def _amounts(found: Increase, facts: dict[str, Any]) -> str:
+    shown = f"{facts['value']:.4g} against {facts['baseline']:.4g}"
+    return shown if math.isnan(found.increase) else f"{shown}: {found.increase:+.4g}"
+
+
+def _same(found: Increase, facts: dict[str, Any]) -> str:
+    if abs(found.increase) < 1e-9:
+        return f"the same on all {found.n} queries: nothing changed, or nothing was called again"
+    return f"{_amounts(found, facts)} {_SHARE} on every one of {found.n} queries"

@@ -1,0 +1,184 @@
+"""One item through a limit: tried until it succeeds, cannot succeed, or has had its time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.llm.limits import AdaptiveLimit, Backoff, Limits
+from ragbench.types import Cause
+
+Keep = Callable[[ChatReply], Awaitable[ChatReply]]
+"""Puts a reply where it is safe, and returns it as it is there."""
+
+_REFUSALS = 3  # as many in a row, and no further call is sent
+
+
+class Sender:
+    """Sends requests to one model, within its limits. Belongs to one event loop."""
+
+    def __init__(
+        self, model: ChatModel, limits: Limits, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._model, self._limits, self._clock = model, limits, clock
+        self.limit = AdaptiveLimit(limits.concurrency, clock)
+        self._backoff = Backoff(limits.seed)
+        self._hopeless: CallFailure | None = None
+        self._answered, self._refusals = False, 0
+        self._nobody_there = False
+
+    async def send(self, request: ChatRequest, keep: Keep) -> ChatReply:
+        """Return the reply as it was kept, with the tries that failed before it.
+
+        A call counts as under way until its reply is kept: no more than the limit can be lost.
+        Where no connection has ever held, one item after its last try speaks for the others: they
+        are tried once, until one succeeds.
+
+        Raises:
+            CallFailure: No try succeeded; with its cause and all tries.
+        """
+        attempts: list[Attempt] = []
+        spent_s = 0.0
+        while True:
+            left_s = None if self._limits.timeout is None else self._limits.timeout - spent_s
+            await self.limit.enter(again=bool(attempts))
+            start = self._clock()
+            # unless told otherwise: cancelled, and nothing was learnt about the server
+            outcome: ChatReply | CallFailure = CallFailure(Cause.ERROR, "cancelled")
+            took_s = 0.0
+            try:
+                outcome = await self._try(request, left_s)
+                took_s = self._clock() - start
+                if isinstance(outcome, ChatReply):
+                    self._answered, self._refusals = True, 0
+                    tried = replace(outcome, latency_ms=took_s * 1000, attempts=tuple(attempts))
+                    return await keep(tried)
+            finally:
+                failure = outcome if isinstance(outcome, CallFailure) else None
+                self.limit.leave(failure, took_s)
+            spent_s += took_s
+            attempts.append(Attempt(outcome.cause.word, outcome.detail, took_s * 1000))
+            await asyncio.sleep(self._wait(outcome, attempts, spent_s))
+
+    async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
+        if self._hopeless is not None:
+            return self._hopeless
+        try:
+            return await asyncio.wait_for(self._model.complete(request), left_s)
+        except CallFailure as failure:
+            # a key that has worked may be refused once by mistake, not again and again
+            self._refusals = self._refusals + 1 if failure.fatal else 0
+            if failure.fatal and (not self._answered or self._refusals >= _REFUSALS):
+                self._hopeless = failure
+            return failure
+        except (TimeoutError, asyncio.TimeoutError):
+            return CallFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")
+
+    def _wait(self, failure: CallFailure, attempts: list[Attempt], spent_s: float) -> float:
+        """Seconds until the next try.
+
+        Raises:
+            CallFailure: There is none.
+        """
+        why = ""
+        asked_s = failure.retry_after_s or 0.0
+        unheard = not self._answered and failure.unconnected
+        if not failure.retryable:
+            pass
+        elif unheard and self._nobody_there:
+            few = len(attempts) <= self._limits.retries
+            why = f"; {_times(attempts)}" + (": nobody has been there yet" if few else "")
+        elif self._limits.timeout is not None and spent_s >= self._limits.timeout:
+            why = f"; no time left of {self._limits.timeout:g} s"
+        elif len(attempts) > self._limits.retries:
+            why = f"; {_times(attempts)}" if len(attempts) > 1 else ""
+            self._nobody_there = unheard
+        elif asked_s > self._limits.longest_wait:
+            why = f"; it asks to wait {asked_s:g} s, longer than {self._limits.longest_wait:g} s"
+        else:
+            return self._backoff.seconds(failure, len(attempts))
+        raise failure.but(detail=failure.detail + why, attempts=tuple(attempts))
+
+
+def _times(attempts: Sequence[Attempt]) -> str:
+    return "tried once" if len(attempts) == 1 else f"tried {len(attempts)} times"
+
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+async def as_completed(
+    function: Callable[[Item], Awaitable[Value]], items: Iterable[Item], *, size: int
+) -> AsyncGenerator[tuple[int, Value], None]:
+    """Yield (position, value) for every item, as they are done.
+
+    At most `size` items have been taken and not yet been yielded: memory does not grow with their
+    number, and a slow consumer slows the intake.
+
+    Raises:
+        Exception: What the function raises; the others are cancelled.
+    """
+    todo = enumerate(items)
+    done: asyncio.Queue[tuple[int, asyncio.Task[Value]]] = asyncio.Queue()
+    under_way: set[asyncio.Task[Value]] = set()
+
+    def start(position: int, item: Item) -> None:
+        task = asyncio.ensure_future(_awaited(function(item)))
+        under_way.add(task)
+        task.add_done_callback(lambda task: done.put_nowait((position, task)))
+
+    try:
+        while True:
+            while len(under_way) < size and (entry := next(todo, None)) is not None:
+                start(*entry)
+            if not under_way:
+                return
+            position, task = await done.get()
+            under_way.discard(task)
+            yield position, task.result()
+    finally:
+        await _cancelled(under_way)
+
+
+async def in_order(
+    function: Callable[[Item], Awaitable[Value]], items: Iterable[Item], *, size: int, ahead: int
+) -> AsyncGenerator[Value, None]:
+    """Yield the values in the order of the items.
+
+    At most `size` items are under way, and at most `ahead` beyond the oldest that is not done:
+    one slow item holds up the others only when they are that far ahead.
+    """
+    early: dict[int, Value] = {}
+    due = 0
+    released = asyncio.Semaphore(ahead)
+
+    async def one(item: Item) -> Value:
+        await released.acquire()
+        return await function(item)
+
+    # acquired in the order of the items: who waits is the youngest
+    pairs = as_completed(one, items, size=size)
+    try:
+        async for position, value in pairs:
+            early[position] = value
+            while due in early:
+                released.release()
+                yield early.pop(due)
+                due += 1
+    finally:
+        await pairs.aclose()
+
+
+async def _awaited(value: Awaitable[Value]) -> Value:
+    return await value
+
+
+async def _cancelled(tasks: set[asyncio.Task[Value]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,435 @@
+"""Find the one JSON value in a model's reply: strictly first, then around fences and prose."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ragbench.errors import ModelError, OptionError
+
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_OPENING = re.compile(r"[{\[]")
+
+
+def read_json(text: str, schema: Mapping[str, Any]) -> Any:
+    r"""Return the value in a reply that fits a schema.
+
+    The whole text is tried as strict JSON. Else every object or list in it counts as a candidate;
+    those that fit must agree. A number or a text on its own is never searched for in prose.
+
+    An object that breaks off in the middle, or holds NaN or a word for a number, spoils the reply:
+    what stands inside or after it is not taken instead.
+
+    Raises:
+        Unreadable: There is none, or two that differ; the message says what was wrong.
+
+    Example:
+        >>> schema = {"type": "object", "required": ["level"]}
+        >>> read_json('Sure!\n```json\n{"level": 4}\n```', schema)
+        {'level': 4}
+        >>> read_json('{"level": 4}, or rather {"level": 2}', schema)
+        Traceback (most recent call last):
+        ragbench.llm.json_reply.Unreadable: the reply holds two different answers
+    """
+    try:
+        value = conform(_strict(text), schema)
+    except json.JSONDecodeError:
+        value = _embedded(_THOUGHT.sub("", text), schema)
+    return _writable(value) if _SURROGATE.search(text) else value
+
+
+def _strict(text: str) -> Any:
+    """The value of a whole text.
+
+    Raises:
+        JSONDecodeError: It is no JSON.
+        Unreadable: It is, but holds what no reply may hold.
+    """
+    constants: list[str] = []  # only a whole text of JSON is refused for them: prose may begin so
+    decoder = json.JSONDecoder(
+        object_pairs_hook=unique_keys,
+        parse_constant=constants.append,
+        parse_int=number,
+        parse_float=number,
+    )
+    try:
+        value = decoder.decode(text.strip())
+    except RecursionError:
+        raise Unreadable("values are nested too deep") from None
+    if constants:
+        raise Unreadable(f"{constants[0]} is no number")
+    return value
+
+
+def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
+    if not text.strip():
+        raise Unreadable("the reply is empty")
+    fitting, problem = [], None
+    for candidate in _candidates(text):
+        try:
+            fitting.append(conform(candidate, schema))
+        except Unreadable as error:
+            problem = problem or error
+    if not fitting:
+        raise problem or Unreadable("the reply holds no JSON")
+    if any(_written(value) != _written(fitting[0]) for value in fitting):
+        raise Unreadable("the reply holds two different answers")
+    return fitting[0]
+
+
+def _candidates(text: str) -> Iterator[Any]:
+    """Objects and lists in a text, outermost ones.
+
+    Raises:
+        Broken: What began as an object is none.
+    """
+    at = 0
+    while (match := _OPENING.search(text, at)) is not None:
+        try:
+            value, at = read_lenient(text, match.start())
+        except Broken:
+            raise
+        except Unreadable:  # a bracket in prose
+            at = match.end()
+        else:
+            yield value
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _writable(value: Any) -> Any:
+    """The value with halves of characters, which no file can hold, replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_writable(key): _writable(part) for key, part in value.items()}
+    return [_writable(part) for part in value] if isinstance(value, list) else value
+
+
+class Unreadable(ModelError, ValueError):
+    """A reply that does not hold what was asked for; the message says why, to the model too."""
+
+
+class Broken(Unreadable):
+    """An object that began as JSON and did not go on as such: nothing inside it may be believed."""
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
+_WORD = re.compile(r"[-+]?[A-Za-z_][A-Za-z_0-9]*", re.ASCII)
+_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_NO_NUMBERS = frozenset({"nan", "infinity", "inf"})
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_DEEPEST = 100
+
+
+class _CutOff(Exception):
+    """The text ended inside a value."""
+
+
+def read_lenient(text: str, start: int) -> tuple[Any, int]:
+    """Return the object or list that starts at a position, and where it ends.
+
+    Raises:
+        Broken: There is an object, and what stands in it cannot be told for certain.
+        Unreadable: There is none: brackets stand in prose as well.
+
+    Example:
+        >>> read_lenient("{'supported': True, 'level': 4,}", 0)
+        ({'supported': True, 'level': 4}, 32)
+        >>> read_lenient('{"level": 4, "why": "it was cu', 0)
+        ({'level': 4}, 30)
+        >>> read_lenient('{"level": 1', 0)  # 1, or the beginning of 10?
+        ({}, 11)
+    """
+    reader = _Reader(text, start)
+    try:
+        return reader.value(0), reader.at
+    except _CutOff:
+        problem = "the reply is cut off inside a list"
+    except Unreadable as error:
+        problem = str(error)
+    raise (Broken if reader.has_key else Unreadable)(problem)
+
+
+def number(written: str) -> int | float:
+    """Return the number that a JSON number stands for.
+
+    Raises:
+        Unreadable: It is beyond what a float can hold, or absurdly long.
+    """
+    if len(written) > 300:
+        raise Unreadable(f"a number of {len(written)} digits")
+    if not set(".eE") & set(written):
+        return int(written)
+    value = float(written)
+    if not math.isfinite(value):
+        raise Unreadable(f"{written} is too large for a number")
+    return value
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the mapping of some pairs.
+
+    Raises:
+        Unreadable: A key is there twice: which value counts?
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise Unreadable(f"the key {json.dumps(repeated)} is there twice")
+    return found
+
+
+class _Reader:
+    """A recursive-descent reader over one text."""
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text, self.at = text, at
+        self.has_key = False  # whether a key was read: prose has brackets, but no keys
+
+    def value(self, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise Unreadable(f"values are nested more than {_DEEPEST} deep")
+        sign = self._peek()
+        if sign == "{":
+            return self._object(depth)
+        if sign == "[":
+            return self._list(depth)
+        if sign in "\"'":
+            return self._text()
+        return self._scalar()
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        pairs: list[tuple[str, Any]] = []
+        self.at += 1
+        try:
+            while self._peek() != "}":
+                if self._peek() not in "\"'":
+                    raise self._unexpected("a key in quotes")
+                key = self._text()
+                self._take(":")
+                self.has_key = True
+                pairs.append((key, self.value(depth + 1)))
+                if self._peek() != "}":
+                    self._take(",")
+            self.at += 1
+        except _CutOff:
+            if depth:  # an inner value that lacks a part is not the value
+                raise
+            self.at = len(self.text)
+        return unique_keys(pairs)
+
+    def _list(self, depth: int) -> list[Any]:
+        values = []
+        self.at += 1
+        while self._peek() != "]":
+            values.append(self.value(depth + 1))
+            if self._peek() != "]":
+                self._take(",")
+        self.at += 1
+        return values
+
+    def _text(self) -> str:
+        quote = self.text[self.at]
+        parts: list[str] = []
+        self.at += 1
+        while True:
+            sign = self._sign()
+            if sign == quote:
+                return "".join(parts)
+            parts.append(self._escaped() if sign == "\\" else sign)
+
+    def _escaped(self) -> str:
+        sign = self._sign()
+        if sign != "u":
+            return _ESCAPES.get(sign, sign)
+        digits = self.text[self.at : self.at + 4]
+        if self.at + 4 > len(self.text):
+            raise _CutOff
+        if re.fullmatch(r"[0-9a-fA-F]{4}", digits) is None:
+            raise self._unexpected("four hexadecimal digits")
+        self.at += 4
+        return chr(int(digits, 16))
+
+    def _scalar(self) -> Any:
+        match = _NUMBER.match(self.text, self.at) or _WORD.match(self.text, self.at)
+        if match is None:
+            raise self._unexpected("a value")
+        self.at = match.end()
+        if self.at == len(self.text):
+            raise _CutOff  # who knows how it goes on
+        written = match.group()
+        if self.text[self.at] not in ",}] \t\r\n":
+            raise self._unexpected(f"the end of the value after {written}")
+        if written in _WORDS:
+            return _WORDS[written]
+        if written.lstrip("+-").lower() in _NO_NUMBERS:
+            raise Unreadable(f"{written} is no number")
+        if match.re is _WORD:
+            raise Unreadable(f"{written} is no JSON value; texts stand in quotes")
+        return number(written)
+
+    def _peek(self) -> str:
+        match = _SPACE.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        if self.at >= len(self.text):
+            raise _CutOff
+        return self.text[self.at]
+
+    def _sign(self) -> str:
+        if self.at >= len(self.text):
+            raise _CutOff
+        self.at += 1
+        return self.text[self.at - 1]
+
+    def _take(self, sign: str) -> None:
+        if self._peek() != sign:
+            raise self._unexpected(f"'{sign}'")
+        self.at += 1
+
+    def _unexpected(self, wanted: str) -> Unreadable:
+        found = self.text[self.at : self.at + 20]
+        return Unreadable(f"expected {wanted} at character {self.at + 1}, found {found!r}")
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+_KEYWORDS = (
+    *("type", "enum", "properties", "required", "additionalProperties", "items"),
+    *("minItems", "maxItems", "minimum", "maximum", "title", "description"),
+)
+_WHOLE = re.compile(r"-?\d{1,15}", re.ASCII)
+
+
+def check_schema(schema: Any, path: str = "schema") -> None:
+    """Raise an `OptionError` for a schema that asks for what is not checked here.
+
+    A keyword that were silently ignored would let through what it forbids, and a required key
+    without a property could never be there.
+    """
+    if not isinstance(schema, Mapping):
+        raise OptionError(path, "", schema, "a mapping")
+    for keyword in schema:
+        if keyword not in _KEYWORDS:
+            raise OptionError(path, "keyword", keyword, ", ".join(_KEYWORDS))
+    if "type" in schema and schema["type"] not in _TYPES:
+        raise OptionError(path, "type", schema["type"], ", ".join(_TYPES))
+    if not isinstance(schema.get("additionalProperties", True), bool):
+        raise OptionError(
+            path, "additionalProperties", schema["additionalProperties"], "true or false"
+        )
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in properties:
+            raise OptionError(path, "required", name, ", ".join(properties) or "no key")
+    for name, part in properties.items():
+        check_schema(part, f"{path}.{name}")
+    if "items" in schema:
+        check_schema(schema["items"], f"{path}.items")
+
+
+def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
+    """Return a value as its schema wants it.
+
+    Three things are mended, since they leave no doubt: 4.0 and "4" where an integer is wanted, and
+    keys that a schema without `additionalProperties` does not know, which are left out.
+
+    Raises:
+        Unreadable: It does not fit; the message names the place, what is there and what is wanted.
+
+    Example:
+        >>> level = {"type": "integer", "minimum": 1, "maximum": 5}
+        >>> conform({"level": 4.0, "mood": "?"}, {"type": "object", "properties": {"level": level},
+        ...     "required": ["level"], "additionalProperties": False})
+        {'level': 4}
+        >>> conform("four", level)
+        Traceback (most recent call last):
+        ragbench.llm.json_reply.Unreadable: the reply is "four", expected an integer
+    """
+    wanted = schema.get("type")
+    if wanted == "integer":
+        value = _whole(value)
+    if wanted is not None and not _has_type(value, wanted):
+        raise _unfit(value, path, _phrase(wanted))
+    if "enum" in schema and not any(_equal(value, allowed) for allowed in schema["enum"]):
+        raise _unfit(value, path, "one of " + ", ".join(map(json.dumps, schema["enum"])))
+    if isinstance(value, dict):
+        return _conform_object(value, schema, path)
+    if isinstance(value, list):
+        return _conform_list(value, schema, path)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        _check_range(value, schema, path)
+    return value
+
+
+def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str) -> dict[str, Any]:
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            place = f"{path}: " if path else ""
+            raise Unreadable(f"{place}the key {json.dumps(name)} is missing")
+    closed = schema.get("additionalProperties") is False
+    return {
+        name: conform(part, properties.get(name, {}), f"{path}.{name}".lstrip("."))
+        for name, part in value.items()
+        if name in properties or not closed
+    }
+
+
+def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> list[Any]:
+    least, most = schema.get("minItems", 0), schema.get("maxItems", math.inf)
+    if not least <= len(value) <= most:
+        place = path or "the reply"
+        raise Unreadable(f"{place} has {len(value)} entries, expected {least} to {most:g}")
+    items = schema.get("items", {})
+    return [conform(part, items, f"{path}[{i}]") for i, part in enumerate(value)]
+
+
+def _check_range(value: float, schema: Mapping[str, Any], path: str) -> None:
+    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    if not low <= value <= high:
+        raise _unfit(value, path, f"a number from {low:g} to {high:g}")
+
+
+def _whole(value: Any) -> Any:
+    """The integer that a value stands for beyond doubt; else the value as it is."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        return int(value)
+    return value
+
+
+def _has_type(value: Any, wanted: str) -> bool:
+    is_truth = isinstance(value, bool)
+    return isinstance(value, _TYPES[wanted]) and (not is_truth or wanted == "boolean")
+
+
+def _equal(value: Any, allowed: Any) -> bool:
+    return isinstance(value, bool) is isinstance(allowed, bool) and bool(value == allowed)
+
+
+def _phrase(wanted: str) -> str:
+    article = "an" if wanted[0] in "aio" else "a"
+    return wanted if wanted == "null" else f"{article} {wanted}"
+
+
+def _unfit(value: Any, path: str, wanted: str) -> Unreadable:
+    written = json.dumps(value, ensure_ascii=True)
+    shown = written if len(written) <= 60 else f"{written[:60]} ..."
+    return Unreadable(f"{path or 'the reply'} is {shown}, expected {wanted}")

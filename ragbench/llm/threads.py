@@ -1,0 +1,212 @@
+"""A synchronous door to asynchronous code that also opens inside a running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, Generic, TypeVar
+
+Value = TypeVar("Value")
+
+_LOOK_UP_S = 0.2
+
+
+class LoopThread:
+    """An event loop in a thread of its own, started on first use.
+
+    All asynchronous work of its owner runs there, whoever asks: a plain function, a notebook's
+    cell (where a loop runs already), several threads. So connections belong to one loop, and
+    nothing needs a lock.
+
+    Example:
+        >>> async def answer():
+        ...     return 42
+        >>> door = LoopThread("example")
+        >>> door.run(answer())
+        42
+        >>> door.close()
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine to its end and return its value.
+
+        Ctrl-C cancels it.
+
+        Raises:
+            RuntimeError: Called from the loop itself, which would wait for itself.
+        """
+        flight = _Flight(coroutine)
+        try:
+            return _awaited(self._submit(flight.fly()))
+        except BaseException:
+            # Ctrl-C may have come while it was handed over: there is no future to cancel then
+            self._call(flight.cancel)
+            raise
+
+    async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine from whichever loop; cancelling the caller cancels it."""
+        if asyncio.get_running_loop() is self._loop:
+            return await coroutine
+        return await asyncio.wrap_future(self._submit(coroutine))
+
+    def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
+        """Yield what an asynchronous generator yields; leaving early closes it."""
+        steps = _Steps(values)
+        try:
+            while (step := self.run(steps.next())) is not None:
+                yield step[0]
+        finally:
+            self.run(steps.close())
+
+    async def aiterate(self, values: AsyncGenerator[Value, None]) -> AsyncIterator[Value]:
+        """Yield what an asynchronous generator yields, into whichever loop."""
+        steps = _Steps(values)
+        try:
+            while (step := await self.arun(steps.next())) is not None:
+                yield step[0]
+        finally:
+            await self.arun(steps.close())
+
+    def close(self) -> None:
+        """Cancel what is under way, then end the loop and its thread."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    def _submit(self, coroutine: Coroutine[Any, Any, Value]) -> Future[Value]:
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise RuntimeError(f"{self._name}: a call that blocks, from inside its own event loop")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._started())
+
+    def _call(self, function: Callable[[], None]) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(function)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                # a daemon: a program that forgets to close must still end
+                self._thread = threading.Thread(
+                    target=_run_forever, args=(self._loop,), name=self._name, daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+
+def _awaited(future: Future[Value]) -> Value:
+    """Wait for a future, looking up now and then.
+
+    A signal that comes just before a wait without a limit is noticed when the wait ends: Ctrl-C
+    would have no effect for as long as a call takes.
+    """
+    while True:
+        try:
+            return future.result(_LOOK_UP_S)
+        except FutureTimeout:
+            if future.done():  # it is the coroutine's own
+                return future.result()
+
+
+def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+class _Flight(Generic[Value]):
+    """A coroutine that can be cancelled at any time, also before it has begun."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Value]) -> None:
+        self._coroutine, self._is_off = coroutine, False
+        self._task: asyncio.Task[Any] | None = None
+
+    async def fly(self) -> Value:
+        """Run the coroutine."""
+        if self._is_off:
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        return await self._coroutine
+
+    def cancel(self) -> None:
+        """Cancel it; called in the loop."""
+        self._is_off = True
+        if self._task is None:
+            self._coroutine.close()
+        else:
+            self._task.cancel()
+
+
+class _Steps(Generic[Value]):
+    """An asynchronous generator, step by step: one that is cancelled ends before the next."""
+
+    def __init__(self, values: AsyncGenerator[Value, None]) -> None:
+        self._values = values
+        self._lock: asyncio.Lock | None = None  # made in the loop that it belongs to
+
+    async def next(self) -> tuple[Value] | None:
+        async with self._turn():
+            async for value in self._values:
+                return (value,)
+            return None
+
+    async def close(self) -> None:
+        async with self._turn():
+            await self._values.aclose()
+
+    def _turn(self) -> asyncio.Lock:
+        self._lock = self._lock or asyncio.Lock()
+        return self._lock
+
+
+async def _cancel_all() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def in_thread(function: Callable[[], Value]) -> Value:
+    """Return what a function returns, without blocking the loop.
+
+    Its thread keeps nobody waiting: it cannot be stopped from outside, and dies with the program.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Value] = loop.create_future()
+
+    def tell(result: Value | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)  # type: ignore[arg-type]
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        try:
+            outcome: tuple[Value | None, BaseException | None] = (function(), None)
+        except Exception as error:  # noqa: BLE001 - handed to who waits
+            outcome = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(tell, *outcome)
+
+    threading.Thread(target=run, name="ragbench-call", daemon=True).start()
+    return await done

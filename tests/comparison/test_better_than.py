@@ -1,0 +1,68 @@
+"""Letters: who is better than whom."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from ragbench.comparison.across import better_than
+from ragbench.comparison.paired import Method
+from tests.comparison.scored_systems import NAN, column
+
+VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=12, max_size=12)
+QUICK = Method(resamples=200)
+
+
+@pytest.mark.parametrize(("shift", "seed"), [(0.0, 1), (0.02, 2), (0.05, 3), (0.2, 4)])
+def test_two_systems_are_marked_as_the_permutation_test_says(shift, seed):
+    random = np.random.default_rng(seed)
+    first = random.random(12)
+    second = first + shift + random.normal(0, 0.03, 12)
+    theirs = scipy_stats.permutation_test(  # exact: all 4096 flips
+        (second - first,), np.mean, permutation_type="samples", vectorized=True, n_resamples=5000
+    )
+
+    found = better_than({"x": column(first), "y": column(second)}, Method())
+
+    winner = "y" if second.mean() > first.mean() else "x"
+    loser = "x" if winner == "y" else "y"
+    assert found == {winner: [loser] if theirs.pvalue <= 0.05 else [], loser: []}
+
+
+def test_hand_worked():
+    """Six of six queries won: 2 / 2^6 = 0.031 alone; with the tie of b and c the family is 3."""
+    found = better_than(
+        {"a": column([1.0] * 6), "b": column([0.0] * 6), "c": column([0.0] * 6)}, Method()
+    )
+
+    assert found == {"a": ["b", "c"], "b": [], "c": []}
+
+
+def test_five_queries_cannot_show_anything():
+    """2 / 2^5 = 0.0625 is the smallest p-value there is."""
+    assert better_than({"a": column([1.0] * 5), "b": column([0.0] * 5)}, Method()) == {
+        "a": [],
+        "b": [],
+    }
+
+
+@given(VALUES, VALUES, VALUES)
+@settings(max_examples=30)
+def test_nobody_beats_who_beats_him_and_direction_turns_it_round(a, b, c):
+    up = {"a": column(a), "b": column(b), "c": column(c)}
+    down = {name: column(each.values, direction="lower") for name, each in up.items()}
+
+    better, worse = better_than(up, QUICK), better_than(down, QUICK)
+
+    for name, others in better.items():
+        assert all(name not in better[other] for other in others)
+        assert others == [other for other in "abc" if name in worse[other]]
+
+
+def test_sums_and_systems_without_common_queries_are_not_told_apart():
+    counts = {name: column([9.0] * 9, aggregate="sum") for name in "ab"}
+    apart = {"a": column([1.0, NAN] * 9), "b": column([NAN, 0.0] * 9)}
+
+    assert better_than(counts, QUICK) == {"a": [], "b": []}
+    assert better_than(apart, QUICK) == {"a": [], "b": []}

@@ -1,0 +1,347 @@
+"""Rule G against scipy's intervals and power, hand-worked verdicts, and what must hold of any."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from ragbench.comparison.paired import Method
+from ragbench.comparison.paired_scores import PairedScores
+from ragbench.gates.drop import decide_drop, decide_queries_worse
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
+from ragbench.types import Cause
+
+NAN = float("nan")
+FAST = Method(resamples=500)
+
+
+def column(values, causes=None, **facts):
+    values = np.asarray(values, dtype=float)
+    absent = np.where(np.isnan(values), Cause.NO_RELEVANT, Cause.SCORED)
+    causes = absent if causes is None else causes
+    return ScoreColumn("hit", values, np.asarray(causes, np.uint8), Signature("hit"), **facts)
+
+
+def paired(system, baseline, causes=None, **facts):
+    ids = [f"q{row}" for row in range(len(system))]
+    return PairedScores(column(system, causes, **facts), column(baseline, **facts), ids)
+
+
+def decide(system, baseline, max_drop, causes=None, *, decide="interval", **facts):
+    return decide_drop(paired(system, baseline, causes, **facts), max_drop, FAST, decide=decide)
+
+
+def test_the_interval_is_not_narrower_than_that_of_scipy():
+    """Where 60 queries changed, the t interval of scipy lies inside the one that decides."""
+    random = np.random.default_rng(3)
+    base = random.random(60)
+    system = np.clip(base + random.normal(-0.05, 0.2, 60), 0, 1)
+    theirs = scipy_stats.ttest_1samp(system - base, 0).confidence_interval(0.95)
+
+    found = decide(system, base, 0.05)
+
+    low, high = found.facts["interval"]
+    assert low <= theirs.low + 1e-12
+    assert high >= theirs.high - 1e-12
+    assert found.facts["difference"] == pytest.approx((system - base).mean())
+
+
+@pytest.mark.parametrize(
+    ("n", "max_drop", "verdict"),
+    [
+        pytest.param(10, 0.05, "undecided", id="ten total losses: a person should look"),
+        pytest.param(11, 0.05, "undecided", id="one below the least"),
+        pytest.param(12, 0.05, "fail", id="the least that decides"),
+        pytest.param(11, 0.06, "fail", id="a margin that is not small"),
+    ],
+)
+def test_fewer_than_twelve_queries_decide_no_small_margin(n, max_drop, verdict):
+    found = decide([0.0] * n, [1.0] * n, max_drop)
+
+    assert found.verdict == verdict
+    assert found.facts["interval"][1] < -max_drop, "the interval alone would decide"
+
+
+def test_ten_identical_queries_still_pass():
+    assert decide([1.0] * 10, [1.0] * 10, 0.01).verdict == "pass"
+
+
+def test_the_queries_needed_have_the_power_that_scipy_gives():
+    """One query fewer has less than 0.8 by the noncentral t distribution."""
+    random = np.random.default_rng(3)
+    base = random.random(60)
+    system = np.clip(base + random.normal(0, 0.2, 60), 0, 1)
+
+    found = decide(system, base, 0.02)
+
+    assert found.verdict == "undecided"
+    needed, sd = found.facts["queries_needed"]["equal"], (system - base).std(ddof=1)
+    power = [
+        scipy_stats.nct.sf(scipy_stats.t.ppf(0.975, n - 1), n - 1, 0.02 / sd * math.sqrt(n))
+        for n in (needed - 1, needed)
+    ]
+    assert power[0] < 0.8 <= power[1]
+    assert f"{needed} queries if the systems are equal" in found.why
+
+
+# 200 queries that alternate around a mean: s = 0.1, t interval +-0.014, 200 changed
+NOISE = np.tile([0.1, -0.1], 100)
+
+
+@pytest.mark.parametrize(
+    ("shift", "max_drop", "verdict"),
+    [
+        pytest.param(0.0, 0.02, "pass", id="[-.014, +.014] lies above -.02"),
+        pytest.param(-0.05, 0.02, "fail", id="[-.064, -.036] lies below -.02"),
+        pytest.param(-0.02, 0.02, "undecided", id="[-.034, -.006] holds -.02"),
+        pytest.param(0.05, 0.0, "pass", id="[+.036, +.064] lies above 0"),
+        pytest.param(0.0, 0.0, "undecided", id="[-.014, +.014] holds 0"),
+    ],
+)
+def test_hand_worked(shift, max_drop, verdict):
+    base = np.full(200, 0.5)
+
+    assert decide(base + shift + NOISE, base, max_drop).verdict == verdict
+
+
+def test_lower_is_better_turns_the_verdict_and_not_the_printed_numbers():
+    base = np.full(200, 0.5)
+    more = base + 0.05 + NOISE
+
+    found = decide(more, base, 0.02, direction="lower")
+
+    assert found.verdict == "fail"
+    assert found.facts["difference"] == pytest.approx(0.05)
+    assert found.facts["interval"][0] == pytest.approx(0.036, abs=3e-3)
+    assert "+0.05" in found.why
+    assert "lower is better" in found.why
+    assert decide(base - 0.05 + NOISE, base, 0.02, direction="lower").verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("n", "max_drop", "says"),
+    [
+        pytest.param(200, 0.02, "identical on all 200 queries", id="3.7 / .02 = 185 < 200"),
+        pytest.param(100, 0.02, "excludes changes in more than 0.037 of all", id="3.7 / 100"),
+        pytest.param(3, 0.02, "too few to exclude changes in others", id="3.7 / 3 > 1"),
+        pytest.param(1, 0.0, "identical on the only query", id="one query"),
+    ],
+)
+def test_identical_passes_and_says_what_it_excludes(n, max_drop, says):
+    found = decide([0.4] * n, [0.4] * n, max_drop)
+
+    assert found.verdict == "pass"
+    assert says in found.why
+    assert found.facts["n_changed"] == 0
+    assert ("excludes changes" in found.why) == (n == 100)
+
+
+def test_clusters_are_the_unit():
+    """Copies of 12 queries are 12 units: the interval is that of the 12, not of the 120."""
+    random = np.random.default_rng(2)
+    base = random.random(12)
+    system = np.clip(base + random.normal(0, 0.05, 12), 0, 1)
+    few = paired(system, base)
+    ids = [str(row) for row in range(120)]
+    many = PairedScores(column(np.repeat(system, 10)), column(np.repeat(base, 10)), ids)
+    clustered = replace(many, clusters=[str(row // 10) for row in range(120)])
+
+    copied, alone = decide_drop(clustered, 0.2, FAST), decide_drop(few, 0.2, FAST)
+
+    assert copied.facts["interval"] == pytest.approx(alone.facts["interval"])
+    assert copied.facts["n_clusters"] == 12
+    assert decide_drop(many, 0.2, FAST).facts["interval"] != copied.facts["interval"]
+
+
+def test_fewer_than_ten_clusters_are_undecided():
+    base = np.full(200, 0.5)
+    pairs = replace(paired(base + 0.05 + NOISE, base), clusters=[str(i % 9) for i in range(200)])
+
+    found = decide_drop(pairs, 0.1, FAST)
+
+    assert (found.verdict, found.why[:10]) == ("undecided", "9 clusters")
+
+
+def test_ten_queries_decide_nothing():
+    """G at n = 10 and margins up to 0.05: undecided whatever was seen, identity aside."""
+    random = np.random.default_rng(1)
+    for _ in range(50):
+        base = random.random(10)
+        system = np.clip(base + random.normal(0, 0.1, 10), 0, 1)
+        assert decide(system, base, 0.05).verdict == "undecided"
+
+
+FAILED = [Cause.TIMEOUT, *[Cause.SCORED] * 199]
+
+
+@pytest.mark.parametrize(
+    ("shift", "max_drop", "n_failed", "verdict"),
+    [
+        pytest.param(0.0, 0.02, 1, "pass", id="one of 200 at -.5 moves the mean by .0025"),
+        pytest.param(0.0, 0.02, 8, "undecided", id="eight move it by .02"),
+        pytest.param(-0.05, 0.02, 1, "fail", id="one at +.5 does not save it"),
+        pytest.param(-0.05, 0.02, 16, "undecided", id="sixteen at +.5 may"),
+    ],
+)
+def test_failed_queries_count_at_both_bounds(shift, max_drop, n_failed, verdict):
+    base = np.full(200, 0.5)
+    system = base + shift + NOISE
+    system[:n_failed] = NAN
+    causes = np.where(np.isnan(system), Cause.TIMEOUT, Cause.SCORED)
+
+    found = decide(system, base, max_drop, causes)
+
+    assert found.verdict == verdict
+    assert found.facts["n_failed"] == n_failed
+    assert found.facts["n"] == 200 - n_failed
+    assert (f"{n_failed} queries failed, which could turn" in found.why) == (verdict == "undecided")
+
+
+def test_a_failure_of_the_baseline_counts_as_well():
+    base, system = np.full(50, 0.5), np.full(50, 0.5)
+    base[0] = NAN
+    causes = np.where(np.isnan(base), Cause.ERROR, Cause.SCORED)
+    pairs = PairedScores(column(system), column(base, causes), [str(i) for i in range(50)])
+
+    found = decide_drop(pairs, 0.02, FAST)
+
+    assert pairs.with_failed("worst")[0] == pytest.approx(-0.5), "0.5 now, 1 it could have been"
+    assert pairs.with_failed("best")[0] == pytest.approx(0.5)
+    assert found.verdict == "undecided"
+
+
+def test_what_does_not_apply_is_left_out_even_where_the_other_failed():
+    base, system = [0.5] * 3 + [NAN], [0.5] * 3 + [NAN]
+    causes = [Cause.SCORED] * 3 + [Cause.TIMEOUT]
+
+    found = decide(system, base, 0.02, causes)
+
+    assert found.verdict == "pass"
+    assert found.facts["n_failed"] == 0
+
+
+def test_a_failure_without_a_bound_leaves_everything_open():
+    base = np.full(200, 0.5)
+    system = base + 0.1 + NOISE
+    system[0] = NAN
+
+    found = decide(system, base, 0.02, FAILED, high=math.inf, low=-math.inf)
+
+    assert found.verdict == "undecided"
+
+
+def test_few_changes_without_a_bound_are_undecided():
+    base = np.zeros(50)
+    system = base.copy()
+    system[:3] = -1.0
+
+    found = decide(system, base, 0.02, low=-math.inf, high=math.inf)
+
+    assert found.verdict == "undecided"
+    assert found.why == "only 3 of 50 queries changed, and the score has no bound"
+    assert found.facts["interval"] == [None, None]
+
+
+def test_nothing_in_common_is_undecided():
+    found = decide([NAN, 0.5], [0.5, NAN], 0.02)
+
+    assert (found.verdict, found.why) == ("undecided", "no query has a score in both")
+
+
+@pytest.mark.parametrize(
+    ("drop", "verdict"),
+    [
+        pytest.param(0.02, "pass", id="0.5 - 0.48 is 0.02 but for rounding"),
+        pytest.param(0.021, "fail", id="more"),
+        pytest.param(-0.1, "pass", id="a gain"),
+    ],
+)
+def test_decide_mean_looks_at_these_queries_alone(drop, verdict):
+    found = decide([0.5 - drop] * 10, [0.5] * 10, 0.02, decide="mean")
+
+    assert found.verdict == verdict
+    assert "over these 10 queries" in found.why
+
+
+@pytest.mark.parametrize(
+    ("system", "max_queries", "by", "verdict"),
+    [
+        pytest.param([0, 0, 1, 1], 2, 0.5, "pass", id="two lost their hit, two may"),
+        pytest.param([0, 0, 1, 1], 1, 0.5, "fail", id="one may"),
+        pytest.param([0.6, 0.6, 1, 1], 1, 0.5, "pass", id="lost 0.4 each"),
+        pytest.param([0.5, 0.5, 1, 1], 1, 0.5, "fail", id="lost 0.5 each, which counts"),
+        pytest.param([0.9, 1, 1, 1], 0, 0.0, "fail", id="any loss"),
+        pytest.param([1, 1, 1, 1], 0, 0.0, "pass", id="no loss"),
+    ],
+)
+def test_queries_that_became_worse(system, max_queries, by, verdict):
+    found = decide_queries_worse(paired(system, [1.0] * 4), max_queries, by)
+
+    assert found.verdict == verdict
+    assert f"allowed: {max_queries}" in found.why
+
+
+def test_worst_queries_stand_first():
+    pairs = paired([0.9, 0.2, NAN, 1.0, 0.5], [1.0, 1.0, 1.0, 0.5, 1.0])
+
+    found = decide_queries_worse(pairs, 0)
+
+    assert [row["query_id"] for row in found.facts["worst_queries"]] == ["q1", "q4", "q0"]
+    assert found.facts["worst_queries"][0] == {"query_id": "q1", "score": 0.2, "baseline": 1.0}
+
+
+def test_a_failed_query_may_have_become_worse():
+    causes = [Cause.TIMEOUT, Cause.SCORED, Cause.SCORED]
+
+    one = decide_queries_worse(paired([NAN, 0.0, 1.0], [1.0] * 3, causes), 1, 0.5)
+    two = decide_queries_worse(paired([NAN, 0.0, 1.0], [1.0] * 3, causes), 2, 0.5)
+    none = decide_queries_worse(paired([NAN, 0.0, 1.0], [1.0] * 3, causes), 0, 0.5)
+
+    assert (none.verdict, one.verdict, two.verdict) == ("fail", "undecided", "pass")
+    assert one.why.endswith("1 that failed could turn it")
+
+
+SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+ROWS = st.lists(st.tuples(SCORES, SCORES, st.booleans()), min_size=1, max_size=40)
+
+
+@given(ROWS, st.sampled_from([0.0, 0.01, 0.1, 0.5]))
+def test_a_verdict_that_stands_with_failures_stands_whatever_they_were(rows, max_drop):
+    """Pass or fail means: the same, had the failed queries been scored, at either end."""
+    base = np.array([a for a, _, _ in rows])
+    seen = np.array([NAN if lost else b for _, b, lost in rows])
+    causes = np.where(np.isnan(seen), Cause.TIMEOUT, Cause.SCORED)
+
+    found = decide(seen, base, max_drop, causes)
+
+    if found.verdict != "undecided":
+        for end in (0.0, 1.0):
+            assert decide(np.where(np.isnan(seen), end, seen), base, max_drop).verdict == (
+                found.verdict
+            )
+
+
+@given(ROWS, st.sampled_from([0.0, 0.01, 0.1, 0.5]))
+def test_a_larger_margin_never_turns_pass_into_fail(rows, max_drop):
+    base, system = [a for a, _, _ in rows], [b for _, b, _ in rows]
+    order = {"fail": 0, "undecided": 1, "pass": 2}
+
+    strict, lenient = (decide(system, base, margin) for margin in (max_drop, max_drop + 0.2))
+
+    assert order[strict.verdict] <= order[lenient.verdict]
+
+
+@given(ROWS, st.sampled_from([0.0, 0.01, 0.1]))
+def test_turned_scores_of_which_lower_is_better_get_the_same_verdict(rows, max_drop):
+    base = np.array([a for a, _, _ in rows])
+    system = np.array([b for _, b, _ in rows])
+
+    up = decide(system, base, max_drop)
+    down = decide(1 - system, 1 - base, max_drop, direction="lower")
+
+    assert up.verdict == down.verdict

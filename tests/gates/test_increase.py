@@ -1,0 +1,69 @@
+"""`decide_increase`: the interval decides, on either side of it and inside."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ragbench.comparison.paired import Method
+from ragbench.comparison.paired_scores import PairedScores
+from ragbench.gates.increase import decide_increase
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
+from ragbench.stats import increase_interval
+
+N = 120
+RNG = np.random.default_rng(7)
+BEFORE = np.exp(RNG.normal(3, 0.5, N))
+NOW = BEFORE * np.exp(RNG.normal(0.1, 0.3, N))
+METHOD = Method(resamples=1000)
+
+
+def column(values):
+    causes = np.where(np.isnan(values), 6, 0).astype(np.uint8)
+    return ScoreColumn("cost", values, causes, Signature("cost"), "lower", 0.0, math.inf)
+
+
+def pairs(now, before=BEFORE, clusters=None):
+    ids = [f"q{i}" for i in range(len(now))]
+    return PairedScores(column(now), column(before), ids, clusters)
+
+
+@pytest.mark.parametrize("quantile", [None, 0.5, 0.95])
+def test_the_interval_decides_and_not_the_number(quantile):
+    expected = increase_interval(NOW, BEFORE, quantile=quantile, resamples=1000, seed=METHOD.seed)
+    low, high, middle = expected.lower, expected.upper, expected.increase
+    assert low < middle < high
+
+    def verdict(margin):
+        return decide_increase(pairs(NOW), margin, METHOD, quantile=quantile).verdict
+
+    assert verdict(high + 1e-6) == "pass"
+    assert verdict((middle + high) / 2) == "undecided"
+    assert verdict(high - 1e-6) == "undecided"
+    if low > 0:
+        assert verdict(low + 1e-6) == "undecided"
+        assert verdict(low - 1e-6) == "fail"
+    found = decide_increase(pairs(NOW), (middle + high) / 2, METHOD, quantile=quantile)
+    assert found.facts["interval"] == [low, high]
+    assert found.facts["queries_needed"]["equal"] > 0
+
+
+def test_what_is_not_known_is_left_out():
+    now = NOW.copy()
+    now[::4] = np.nan
+
+    found = decide_increase(pairs(now), 5.0, METHOD)
+
+    assert (found.verdict, found.facts["n"]) == ("pass", 90)
+    nothing = decide_increase(pairs(np.full(N, np.nan)), 5.0, METHOD)
+    assert (nothing.verdict, nothing.why) == ("undecided", "not known of any query in both")
+
+
+def test_few_clusters_are_undecided():
+    few = [f"c{i % 9}" for i in range(N)]
+    enough = [f"c{i % 30}" for i in range(N)]
+
+    assert "9 clusters are too few" in decide_increase(pairs(NOW, clusters=few), 5.0, METHOD).why
+    found = decide_increase(pairs(NOW, clusters=enough), 5.0, METHOD)
+    assert (found.verdict, found.facts["n_clusters"]) == ("pass", 30)

@@ -1,0 +1,135 @@
+"""Gates on one number: hand-worked verdicts, and what failures may not hide."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.gates.limit import decide_cost, decide_failed, decide_kappa, decide_score
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
+from ragbench.stats import cohen_kappa
+from ragbench.types import Cause
+
+NAN = float("nan")
+
+
+def column(values, cause=Cause.TIMEOUT, **facts):
+    values = np.asarray(values, dtype=float)
+    causes = np.where(np.isnan(values), cause, Cause.SCORED).astype(np.uint8)
+    return ScoreColumn("f1", values, causes, Signature("f1"), **facts)
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "verdict"),
+    [
+        pytest.param([1, 1, 1, 0], {"least": 0.75}, "pass", id="the mean is .75"),
+        pytest.param([1, 1, 1, 0], {"least": 0.76}, "fail", id="below .76"),
+        pytest.param([0.1] * 3, {"least": 0.1}, "pass", id=".1 + .1 + .1 is not .3"),
+        pytest.param([0.1] * 3, {"most": 0.1}, "pass", id="nor above it"),
+        pytest.param([1, 1, 1, 0], {"most": 0.74}, "fail", id="above .74"),
+        pytest.param([1, 1, 1, 0], {"least": 0.31, "decide": "interval"}, "fail", id="[.301, "),
+        pytest.param([1, 1, 1, 0], {"least": 0.30, "decide": "interval"}, "pass", id="[.301"),
+        pytest.param([1, 1, 1, 0], {"most": 0.95, "decide": "interval"}, "fail", id=".954]"),
+        pytest.param([1, 1, 1, 0], {"most": 0.96, "decide": "interval"}, "pass", id=" .954]"),
+        pytest.param([1, 1, 1, NAN], {"least": 0.7}, "pass", id="one failed: at worst .75"),
+        pytest.param([1, 1, 1, NAN], {"least": 0.8}, "undecided", id="at worst .75, at best 1"),
+        pytest.param([1, 0, 0, NAN], {"least": 0.6}, "fail", id="at best .5"),
+        pytest.param([1, 0, 0, NAN], {"most": 0.4}, "undecided", id="1/3 of three; at best .5"),
+        pytest.param([NAN, NAN], {"least": 0.0}, "undecided", id="nothing was scored"),
+        pytest.param([1, 1, 1, NAN], {"least": 0.4, "decide": "interval"}, "undecided",
+                     id="[.44 of three; [.30 at worst"),
+    ],
+)  # fmt: skip
+def test_hand_worked(values, limits, verdict):
+    assert decide_score(column(values), **limits).verdict == verdict
+
+
+def test_what_does_not_apply_is_not_counted_against_a_system():
+    found = decide_score(column([1, 1, NAN], Cause.NO_RELEVANT), least=1.0)
+
+    assert found.verdict == "pass"
+    assert found.facts == {"mean": 1.0, "interval": pytest.approx([0.342, 1], abs=1e-3),
+                           "n": 2, "n_failed": 0}  # fmt: skip
+
+
+def test_a_failure_of_a_score_without_a_bound_leaves_its_interval_open():
+    found = decide_score(
+        column([1.0, 2.0, 3.0, NAN], high=math.inf, low=-math.inf), most=99.0, decide="interval"
+    )
+
+    assert found.verdict == "undecided"
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.5, 1.0, NAN]), min_size=1, max_size=12),
+    st.sampled_from([0.0, 0.3, 0.5, 0.9]),
+    st.sampled_from(["mean", "interval"]),
+)
+def test_pass_and_fail_stand_whatever_the_failed_items_would_have_been(values, least, decide):
+    found = decide_score(column(values), least=least, decide=decide).verdict
+
+    if found != "undecided":
+        for end in (0.0, 1.0):
+            filled = [end if math.isnan(value) else value for value in values]
+            assert decide_score(column(filled), least=least, decide=decide).verdict == found
+
+
+@pytest.mark.parametrize(
+    ("values", "most", "verdict", "why"),
+    [
+        pytest.param([1] * 99 + [NAN], 0.01, "pass", "1 of 100 failed (1 timeout)", id="1 %"),
+        pytest.param([1] * 98 + [NAN] * 2, 0.01, "fail", "2 of 100", id="2 %"),
+        pytest.param([1, 0], 0.0, "pass", "0 of 2 failed", id="none"),
+    ],
+)
+def test_coverage(values, most, verdict, why):
+    found = decide_failed(column(values), most)
+
+    assert found.verdict == verdict
+    assert found.why.startswith(why)
+
+
+def test_coverage_of_nothing_is_undecided():
+    found = decide_failed(column([NAN], Cause.NO_RELEVANT), 0.5)
+
+    assert (found.verdict, found.why) == ("undecided", "the score applies to no query")
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"), [(199.9, "pass"), (200.0, "pass"), (200.1, "fail"), (None, "undecided")]
+)
+def test_cost(value, verdict):
+    assert decide_cost(value, 200.0).verdict == verdict
+
+
+def certificate(value, interval=(None, None), reason=None):
+    kappa = {"value": value, "interval": list(interval), "n": 50, "reason": reason}
+    return {"rubrics": {"faithfulness": {"agreement": {"kappa": kappa}}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "decide", "verdict"),
+    [
+        pytest.param(0.6, (0.4, 0.8), "mean", "pass", id="reaches it"),
+        pytest.param(0.59, (0.4, 0.8), "mean", "fail", id="below"),
+        pytest.param(0.7, (0.5, 0.9), "interval", "fail", id="its lower end is below"),
+        pytest.param(0.9, (0.7, 1.0), "interval", "pass", id="its lower end too"),
+        pytest.param(None, (None, None), "mean", "undecided", id="null is no pass"),
+        pytest.param(0.9, (None, None), "interval", "undecided", id="no interval is no pass"),
+    ],
+)
+def test_certificate(value, interval, decide, verdict):
+    found = decide_kappa(certificate(value, interval), "faithfulness", 0.6, decide=decide)
+
+    assert found.verdict == verdict
+
+
+def test_the_kappa_of_constant_labels_says_why_it_is_none():
+    agreement = cohen_kappa([1, 1, 1, 1], [1, 1, 1, 1]).to_dict()
+    found = decide_kappa({"rubrics": {"tone": {"agreement": {"kappa": agreement}}}}, "tone", 0.6)
+
+    assert found.verdict == "undecided"
+    assert found.why.startswith("kappa is not defined: ")

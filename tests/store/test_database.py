@@ -1,0 +1,66 @@
+"""Files of SQLite: what is refused, and that a transaction is whole or absent."""
+
+import sqlite3
+
+import pytest
+
+from ragbench.errors import DataError
+from ragbench.store.database import FileKind, open_database, open_shared
+
+NOTES = FileKind("store of notes", "notes", "text TEXT", 1, 2, "its notes are written again")
+
+
+def _insert(connection, *tables):
+    for table in tables:
+        connection.execute(f"INSERT INTO {table} VALUES ('a')")
+
+
+def test_a_block_that_fails_writes_nothing(tmp_path):
+    file = open_database(tmp_path / "notes.sqlite", NOTES)
+    with pytest.raises(DataError, match="no such table"), file.transaction() as connection:
+        _insert(connection, "notes", "nowhere")
+    with file.transaction() as connection:
+        connection.execute("INSERT INTO notes VALUES ('b')")
+    file.close()
+
+    shared = open_shared(tmp_path / "notes.sqlite", NOTES)
+    with shared.guarded() as connection:
+        assert connection.execute("SELECT text FROM notes").fetchall() == [("b",)]
+    shared.close()
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        pytest.param(["CREATE TABLE t (x)"], "is a database, but no store of notes", id="other"),
+        pytest.param(
+            ["PRAGMA application_id=1", "PRAGMA user_version=3"],
+            r"written by a newer ragbench \(schema 3\); allowed: schema 2",
+            id="newer",
+        ),
+    ],
+)
+def test_files_of_others_are_refused(tmp_path, statements, message):
+    path = tmp_path / "other.sqlite"
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+    with pytest.raises(DataError, match=message):
+        open_database(path, NOTES)
+
+
+def test_what_is_no_database_says_what_to_do(tmp_path):
+    path = tmp_path / "text.sqlite"
+    path.write_bytes(b"no database at all, but long enough to be read as one" * 100)
+
+    with pytest.raises(DataError, match=r"text.sqlite: is damaged .* move it away; its notes are"):
+        open_database(path, NOTES)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_file(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(DataError, match=r"n.sqlite: cannot be used as a store of notes"):
+        open_database(tmp_path / "file" / "n.sqlite", NOTES)

@@ -1,0 +1,161 @@
+"""Vectors on disk: what comes back, damage, kills, and several processes at once."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError
+from ragbench.store.vectors import DamagedVectors, EmbeddingCache, vector_key
+
+PARTS = st.tuples(st.text("ab:", max_size=3), st.text("ab:", max_size=3), st.text(max_size=4))
+FLOATS = st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=5)
+
+
+@given(PARTS, PARTS)
+@example(("m", "ab", "c"), ("m", "a", "bc"))
+@example(("ma", "", "c"), ("m", "a", "c"))
+def test_keys_are_equal_only_where_all_three_parts_are(one, other):
+    assert (vector_key(*one) == vector_key(*other)) == (one == other)
+
+
+def test_a_text_that_is_no_unicode_has_a_key_of_its_own():
+    assert len({vector_key("m", "", text) for text in ("\ud800", "\udc00", "?")}) == 3
+
+
+@settings(max_examples=25)  # each makes a file
+@given(st.dictionaries(st.binary(min_size=1, max_size=4), FLOATS, max_size=8))
+def test_what_was_stored_comes_back_bit_for_bit(tmp_path_factory, content):
+    vectors = {key: np.array(numbers, dtype=np.float32) for key, numbers in content.items()}
+    path = tmp_path_factory.mktemp("cache") / "deep" / "embeddings.sqlite"
+    with EmbeddingCache(path) as cache:
+        cache.store(vectors)
+        cache.store({key: -vector for key, vector in vectors.items()})  # the first one stays
+    with EmbeddingCache(path) as cache:
+        found = dict(cache.find([*vectors, b"never"]))
+
+    assert found.keys() == vectors.keys()
+    assert all(found[key].tobytes() == vectors[key].tobytes() for key in vectors)
+
+
+@settings(max_examples=25)  # each makes a file
+@given(st.dictionaries(st.binary(min_size=1, max_size=4), st.integers(0, 2**40), max_size=8))
+def test_numbers_of_tokens_come_back(tmp_path_factory, lengths):
+    path = tmp_path_factory.mktemp("cache") / "embeddings.sqlite"
+    with EmbeddingCache(path) as cache:
+        cache.store_lengths(lengths)
+        cache.store_lengths(dict.fromkeys(lengths, 0))  # the first one stays
+    with EmbeddingCache(path) as cache:
+        assert cache.lengths([*lengths, b"never"]) == lengths
+        assert len(cache) == 0, "vectors are counted, lengths are not"
+
+
+def test_a_file_of_an_older_version_takes_numbers_of_tokens(tmp_path):
+    path, vector = tmp_path / "e.sqlite", np.array([1, 2], dtype=np.float32)
+    with EmbeddingCache(path) as cache:
+        cache.store({b"a": vector})
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE lengths")  # what version 1 had not
+    connection.execute("PRAGMA user_version=1")
+    connection.close()
+
+    with EmbeddingCache(path) as cache:
+        assert cache.lengths([b"a"]) == {}
+        cache.store_lengths({b"a": 7})
+        assert cache.lengths([b"a"]) == {b"a": 7}
+        assert [found.tolist() for _, found in cache.find([b"a"])] == [[1, 2]]
+
+
+def test_more_keys_than_one_query_takes(tmp_path):
+    vectors = {f"{i}".encode(): np.array([i], dtype=np.float32) for i in range(1201)}
+    with EmbeddingCache(tmp_path / "e.sqlite") as cache:
+        cache.store(vectors)
+
+        assert {key: v.tolist() for key, v in cache.find(list(vectors))} == {
+            key: v.tolist() for key, v in vectors.items()
+        }
+        assert len(cache) == 1201
+
+
+def test_a_damaged_vector_is_dropped_and_may_be_stored_again(tmp_path):
+    path = tmp_path / "e.sqlite"
+    vector = np.array([1, 2], dtype=np.float32)
+    with EmbeddingCache(path) as cache:
+        cache.store({b"a": vector, b"b": vector})
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE vectors SET vector = x'0000803f00008040' WHERE key = x'61'")
+    connection.commit()
+    connection.close()
+
+    with EmbeddingCache(path) as cache:
+        with pytest.warns(DamagedVectors, match=r"e.sqlite: 1 stored vectors? .* damaged"):
+            assert [key for key, _ in cache.find([b"a", b"b"])] == [b"b"]
+        cache.store({b"a": vector})
+        assert dict(cache.find([b"a"]))[b"a"].tolist() == [1, 2]
+
+
+def test_a_file_of_somebody_else_is_refused(tmp_path):
+    path = tmp_path / "e.sqlite"
+    path.write_bytes(b"not a database, but long enough to look like a header of one" * 9)
+
+    with pytest.raises(DataError, match=r"cache of embeddings.*its texts will be encoded again"):
+        EmbeddingCache(path)
+
+
+WRITER = """
+import sys
+import numpy as np
+from ragbench.store.vectors import EmbeddingCache, vector_key
+path, start, stop = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+with EmbeddingCache(path) as cache:
+    for i in range(start, stop, 20):
+        keys = {vector_key("m", "", str(j)): np.full(64, j, np.float32) for j in range(i, i + 20)}
+        cache.store(keys)
+        print(i + 20, flush=True)
+"""
+
+
+def write(repository, path, start, stop):
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), str(start), str(stop)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    )
+
+
+def assert_holds(path, count):
+    with EmbeddingCache(path) as cache:
+        found = dict(cache.find([vector_key("m", "", str(i)) for i in range(count)]))
+    assert [found[vector_key("m", "", str(i))][0] for i in range(count)] == list(range(count))
+
+
+def test_kill_9_loses_nothing_that_was_stored(repository, tmp_path):
+    path = tmp_path / "e.sqlite"
+    for _ in range(2):
+        process = write(repository, path, 0, 1_000_000)
+        for _ in range(10):
+            told = int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+        assert_holds(path, told)
+
+
+def test_processes_write_at_once(repository, tmp_path):
+    """Both start with a file that is not there; half of what they store is the same."""
+    path = tmp_path / "e.sqlite"
+    processes = [write(repository, path, start, start + 1000) for start in (0, 500)]
+    for process in processes:
+        process.communicate(timeout=60)
+
+    assert [process.returncode for process in processes] == [0, 0]
+    assert_holds(path, 1500)
+    with EmbeddingCache(path) as cache:
+        assert len(cache) == 1500
