@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fix lint types imports check test fast doctest golden generated quickstart bench \
+.PHONY: help setup fix lint types imports deps house check test fast doctest golden generated quickstart bench \
   wheel offline ci
 
 help:  ## list these commands
@@ -24,10 +24,16 @@ lint:  ## check style and format
 types:  ## check types, strictly
 	$(BIN)/mypy
 
-imports:  ## check the direction of imports
+imports:  ## check the direction of imports, and that none go round in a circle
 	$(BIN)/lint-imports --no-cache
 
-check: lint types imports test  ## everything that must be green before a commit
+deps:  ## check that what is imported is declared, and what is declared is imported
+	$(BIN)/deptry -q ragbench
+
+house:  ## measure the package: files, lines, imports, sizes, circles; fail beyond a limit
+	$(BIN)/python -m tests.house
+
+check: lint types imports deps house test  ## everything that must be green before a commit
 
 test:  ## the whole suite with doctests, on every core
 	$(BIN)/pytest -q -n auto --maxprocesses=4
@@ -72,4 +78,4 @@ offline:  ## the quickstart and the tests of all clients without a network, wher
 	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
 	fi
 
-ci: lint types imports offline wheel  ## what CI runs after the test line
+ci: lint types imports deps house offline wheel  ## what CI runs after the test line

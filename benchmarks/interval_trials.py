@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.comparison.gates import ENOUGH_QUERIES, decide_drop
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import PairedScores
+from ragbench.gates.drop import ENOUGH_QUERIES, decide_drop
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import difference_interval, t_quantile

@@ -18,7 +18,7 @@ from pathlib import Path
 
 CONFIG = Path(__file__).resolve().parent.parent / "configs" / "quickstart.yaml"
 BAR_S = 1.0
-START = "import ragbench.cli, ragbench.config.blocks, ragbench.experiment.runner"
+START = "import ragbench.cli, ragbench.config.options, ragbench.experiment.runner"
 
 
 def cpu_s(arguments: list[str], folder: Path) -> float:

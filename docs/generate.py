@@ -163,8 +163,7 @@ def _table(options: list[dict[str, Any]]) -> str:
 def _for_all(kind: str) -> list[str]:
     """The keys that every member of a family takes besides its own."""
     from ragbench.config.components import common_keys
-    from ragbench.generate import GENERATORS
-    from ragbench.generate.apps import APPS
+    from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ragbench.experiment.assertions import Finding
-    from ragbench.experiment.shared_runs import SharedRuns
+    from ragbench.experiment.pytest_runs import SharedRuns
 
 _SUFFIXES = (".ragbench.yaml", ".ragbench.yml")
 _SHARED = "ragbench_shared_folder"
@@ -175,7 +175,7 @@ def _judge(findings: list[Finding]) -> None:
 def _shared_runs(config: pytest.Config) -> SharedRuns:
     from pathlib import Path
 
-    from ragbench.experiment.shared_runs import SharedRuns
+    from ragbench.experiment.pytest_runs import SharedRuns
 
     if _runs not in config.stash:
         shared = getattr(config, "workerinput", {}).get(_SHARED)
@@ -193,7 +193,7 @@ class ExperimentFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """Yield an item per gate; with `--ragbench-update` also one per baseline file."""
         from ragbench.errors import RagbenchError
-        from ragbench.experiment.collected_gates import collect_gates
+        from ragbench.experiment.pytest_runs import collect_gates
 
         option = self.config.getoption
         try:
@@ -246,7 +246,7 @@ class GateItem(_Item):
 
     def runtest(self) -> None:
         """Fail or skip as the verdict says."""
-        from ragbench.experiment.collected_gates import outcome_of
+        from ragbench.experiment.pytest_runs import outcome_of
 
         verdict, why, facts = outcome_of(self.experiment(), self.gate)
         self.user_properties.extend(facts)

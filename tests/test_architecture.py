@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house import House, measure
+
 
 def test_imports_point_down(repository):
     tool = Path(sys.executable).parent / "lint-imports"
@@ -18,6 +20,43 @@ def test_imports_point_down(repository):
     )
 
     assert done.returncode == 0, done.stdout
+
+
+def test_the_house_keeps_its_limits(repository):
+    """`make house` prints all figures; `python -m tests.house -v` also what they count."""
+    broken = [figure for figure in measure(repository / "ragbench") if not figure.kept]
+
+    assert not broken
+
+
+def test_the_house_counts_branches_as_ruff_does(tmp_path):
+    source = """
+def branches(x):
+    if x: pass
+    elif x > 1: pass
+    else: pass
+    for _ in x:
+        while x: pass
+        else: pass
+    try: pass
+    except ValueError: pass
+    except KeyError: pass
+    else: pass
+    with x: pass
+    match x:
+        case 1: pass
+        case _: pass
+    return [y for y in x if y and not x] or (1 if x else 2)
+"""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "module.py").write_text(source)
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "C901"]
+    strict = ["--config", "lint.mccabe.max-complexity=1", str(tmp_path)]
+    done = subprocess.run([*ruff, *strict], capture_output=True, text=True, check=False)
+
+    (function,) = House(tmp_path / "package").functions
+
+    assert f"too complex ({function.complexity} > 1)" in done.stdout
 
 
 def test_every_folder_is_on_the_architecture_page(repository):

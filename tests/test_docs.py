@@ -112,7 +112,7 @@ def test_the_rubric_file_of_the_docs_is_one(repository, tmp_path):
 
 
 def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
-    from ragbench.config import load_config
+    from ragbench.config.load import load_config
     from ragbench.testing import ChatServer
     from tests.score.judge.scripted import Script
 
@@ -140,7 +140,7 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
 def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     """The notebook's object, the adapter of one's own in a run, its refusals, and the prompt."""
     from ragbench import run_experiment
-    from ragbench.config import load_config
+    from ragbench.config.load import load_config
     from ragbench.errors import ConfigError
     from ragbench.generate.prompt import load_prompt
     from ragbench.types import Document

@@ -167,7 +167,7 @@ def ask_judges(
 
 def _planned(run: JudgedRun, name: str, scores: Sequence[JudgedScore]) -> PlannedJudge:
     """The judge as the run's own config has it."""
-    from ragbench.config import load_config
+    from ragbench.config.load import load_config
     from ragbench.experiment.components import build_judge
 
     judges = load_config(run.folder / "config.yaml").metrics.judges or {}
@@ -250,7 +250,7 @@ def read_questions(run: JudgedRun) -> Mapping[str, Question]:
         DataError: The data set is not what it was.
     """
     from ragbench.calibration.sheet import Question
-    from ragbench.config import load_config
+    from ragbench.config.load import load_config
     from ragbench.errors import DataError
     from ragbench.experiment.load import load_collection
 

@@ -161,8 +161,7 @@ def _rubrics() -> list[dict[str, Any]]:
 
 def _family(kind: str) -> Any:
     from ragbench.data import LOADERS
-    from ragbench.generate import GENERATORS
-    from ragbench.generate.apps import APPS
+    from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
     from ragbench.score.judge import JUDGES

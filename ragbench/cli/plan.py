@@ -48,7 +48,7 @@ def command(
 
     The stages form a tree: each one reads the one above it. What is stored is not done again.
     """
-    from ragbench.config import load_config
+    from ragbench.config.load import load_config
     from ragbench.data.run_folder import to_json
     from ragbench.experiment.choices import Choices
     from ragbench.experiment.forecast import forecast

@@ -74,7 +74,7 @@ def command(
     written at the end, whole or not at all.
     """
     from ragbench.cli.output import report_to_github
-    from ragbench.config import load_config
+    from ragbench.config.load import load_config
     from ragbench.data.run_folder import to_json
     from ragbench.errors import AdapterError
     from ragbench.experiment.choices import Choices

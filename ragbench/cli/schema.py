@@ -19,7 +19,7 @@ def command(output: Path | None) -> None:
 
     A config names it in its first line: `# yaml-language-server: $schema=ragbench.schema.json`.
     """
-    from ragbench.config import config_schema
+    from ragbench.config.json_schema import config_schema
     from ragbench.files import write_atomically
 
     text = _laid_out(config_schema()) + "\n"

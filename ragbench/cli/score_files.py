@@ -85,7 +85,8 @@ def score_runs(
         return 0
     from ragbench.cli.verification import verify_runs
 
-    return verify_runs(judged, systems, parsed, level, chosen)
+    files = {scored.name: scored.source for scored in systems}
+    return verify_runs(judged, files, parsed, level, chosen)
 
 
 def _facts(names: Sequence[str], output: Output) -> list[str]:
@@ -265,7 +266,8 @@ def score_predictions(
         return 0
     from ragbench.cli.verification import verify_texts
 
-    return verify_texts([pairs], evaluation)
+    ours = {name: (each.values.tolist(), each.total) for name, each in evaluation.columns.items()}
+    return verify_texts([pairs], ours)
 
 
 def _pair_notes(counts: Mapping[str, int]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from ragbench.config import Component
+    from ragbench.config.schema import Component
     from ragbench.experiment.fill_plan import PlannedFill
     from ragbench.types import Collection
 
@@ -28,7 +28,7 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
 
     Every mistake is printed at once, with its place; the exit code is then 2.
     """
-    from ragbench.config import load_config
+    from ragbench.config.load import load_config
     from ragbench.experiment.load import load_collection
 
     checked = load_config(config, overrides=overrides)

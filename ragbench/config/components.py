@@ -1,22 +1,106 @@
-"""Entries of `dataset`, `retrievers` and `generators`: the type first, then its own options."""
+"""Entries of `dataset`, `retrievers`, `generators`, `apps`: the type first, then its options."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from ragbench.config.check import check_options
-from ragbench.config.chunking import CHUNK, NOT_CHUNKED, check_chunk, indexes
-from ragbench.config.component_keys import Common, GeneratorCommon, RerankerCommon
+from ragbench.config.options import check_block, check_options
 from ragbench.config.problems import NOT_BUILT, Place, Report
-from ragbench.config.references import Context, references_of
-from ragbench.config.resolve import resolve_options
-from ragbench.config.schema import PYTHON_TIMEOUT, Component
+from ragbench.config.references import Context, references_of, resolve_options
+from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
 from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError, NotBuiltYet, OptionError
-from ragbench.registry import PYTHON, DeclaredOption, Family, declared_options
+from ragbench.registry import PYTHON, DeclaredOption, Family, Option, declared_options
+from ragbench.text.chunk import Chunking
+
+
+class Common:
+    """Keys that every component takes."""
+
+    def __init__(
+        self,
+        *,
+        timeout: Annotated[float | None, Option("Seconds that one call may take.", gt=0)] = None,
+        concurrency: Annotated[int, Option("Calls at the same time.", ge=1)] = 1,
+        version: Annotated[str | None, Option("A word that changes when its answers do.")] = None,
+    ) -> None:
+        self.timeout, self.concurrency, self.version = timeout, concurrency, version
+
+
+class RerankerCommon:
+    """Keys that every reranker takes besides."""
+
+    def __init__(
+        self,
+        *,
+        retriever: Annotated[
+            str, Option("Retriever whose hits are put in order.", refers_to="retriever")
+        ],
+        depth: Annotated[int, Option("Hits that are put in order; the rest is left out.", ge=1)] = (
+            DEFAULT_DEPTH
+        ),
+    ) -> None:
+        self.retriever, self.depth = retriever, depth
+
+
+class GeneratorCommon:
+    """Keys that every generator takes besides."""
+
+    def __init__(
+        self,
+        *,
+        retrievers: Annotated[
+            list[str] | None,
+            Option("Retrievers that it is paired with; default: all.", refers_to="retriever"),
+        ] = None,
+        passages: Annotated[int, Option("Passages that it gets.", ge=1)] = DEFAULT_PASSAGES,
+        samples: Annotated[
+            int, Option("How often each query is answered; its score is the mean.", ge=1)
+        ] = 1,
+    ) -> None:
+        self.retrievers, self.passages, self.samples = retrievers, passages, samples
+
+
+class JudgeCommon:
+    """Keys that every judge takes."""
+
+    def __init__(
+        self,
+        *,
+        rubrics: Annotated[
+            list[str] | None,
+            Option(
+                "Built-in rubrics, or files; default: faithfulness, answer_relevancy, correctness."
+            ),
+        ] = None,
+        when: Annotated[
+            Literal["always", "available"], Option("`available`: only if its key is set.")
+        ] = "always",
+        pairs: Annotated[
+            Literal["all", "baseline"] | None,
+            Option(
+                "Rubrics of pairs compare every two systems (`all`), or each with the baseline; "
+                "default: `all` up to 4 systems."
+            ),
+        ] = None,
+        stop_when: Annotated[
+            Literal["decided"] | None,
+            Option(
+                "`decided`: judge in 5 looks at a random order of the queries, and stop once its "
+                "gates, or the comparisons without one, are decided."
+            ),
+        ] = None,
+        always_valid: Annotated[
+            bool,
+            Option("stop_when: bets instead of planned looks; worth it from about 500 queries on."),
+        ] = False,
+    ) -> None:
+        self.rubrics, self.when, self.pairs = rubrics, when, pairs
+        self.stop_when, self.always_valid = stop_when, always_valid
+
 
 _SHARED = frozenset({"concurrency", "version"})
 """Common keys that count for the caller also where a component declares them itself."""
@@ -214,3 +298,89 @@ def _written(
         else:
             written[key] = value.as_written()
     return written
+
+
+CHUNK = "chunk"
+"""The key of the block."""
+CHUNK_HELP = "How documents are cut into chunks, which are ranked in their place."
+
+
+@dataclass(frozen=True)
+class CheckedChunk:
+    """The block after its checks."""
+
+    chunking: Chunking | None = None
+    """None where there is none, or something is wrong with it."""
+    written: Mapping[str, Any] = field(default_factory=dict)
+    """The key with the block as plain data; empty where there is none."""
+
+
+NOT_CHUNKED = CheckedChunk()
+"""What an entry without the block has."""
+
+
+def indexes(component: Any) -> bool:
+    """Whether a retriever sees the documents before it answers, so that they can be cut."""
+    return callable(getattr(component, "index", None))
+
+
+def check_chunk(item: Item, type_name: str, component: Any, context: Context) -> CheckedChunk:
+    """Check the block of an entry that has one; what is wrong goes into the report."""
+    entry, report = item.entries[CHUNK], context.report
+    block = entry.item
+    if not indexes(component):
+        found = f"'{CHUNK}' means nothing to '{type_name}', which does not index documents"
+        report.add(entry.key_place, block.path, found, "a retriever that indexes, such as bm25")
+        return NOT_CHUNKED
+    before = len(report)
+    values, written = check_block(block, Chunking, report)
+    resolve_options(block, declared_options(Chunking), values, context)
+    if len(report) > before:
+        return CheckedChunk(None, {CHUNK: written})
+    try:
+        return CheckedChunk(Chunking(**values), {CHUNK: written})
+    except OptionError as error:
+        _report_chunk(error, entry, report)
+        return CheckedChunk(None, {CHUNK: written})
+
+
+def _report_chunk(error: OptionError, entry: Entry, report: Report) -> None:
+    """What does not go together, at the value, or at the block that lacks it."""
+    value = entry.item.get(error.option)
+    if value is None:
+        found = f"missing key '{error.option}'"
+        report.add(entry.key_place, entry.item.path, found, f"{error.option}: {error.allowed}")
+    else:
+        report.add(value.place, value.path, f"found {value.shown()}", error.allowed)
+
+
+def check_dataset_options(dataset: Item, report: Report) -> None:
+    """Check the mappings as the loaders will, so that their mistakes get places too."""
+    from ragbench.data.files.columns import check_mapping
+    from ragbench.data.loaders.base import parse_split
+
+    checks: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
+        "columns": check_mapping,
+        "split": parse_split,
+    }
+    for key, check in checks.items():
+        item = dataset.get(key)
+        if item is None or not isinstance(item.value, dict) or report.under(item.path):
+            continue
+        try:
+            check(item.plain(), "dataset")
+        except OptionError as error:
+            _report_dataset(error, item, report)
+
+
+def _report_dataset(error: OptionError, item: Item, report: Report) -> None:
+    """The error at the value or the key that it means."""
+    _, _, inner = error.option.partition(".")
+    if inner and (value := item.get(inner)) is not None:
+        found = f"found {value.shown()}"
+        report.add(value.place, value.path, found, error.allowed, error.nearest)
+    elif isinstance(error.found, str) and (entry := item.entries.get(error.found)) is not None:
+        found = f"unknown key '{error.found}'"
+        report.add(entry.key_place, item.path, found, error.allowed, error.nearest)
+    else:
+        report.add(item.place, item.path, "not complete", error.allowed, error.nearest)

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ragbench.config.chunking import CHUNK
-from ragbench.config.components import options_of
-from ragbench.config.scalars import ScalarError, resolve
+from ragbench.config.components import CHUNK, options_of
 from ragbench.config.schema import ExperimentConfig
-from ragbench.config.tree import Quoted
+from ragbench.config.tree import Quoted, ScalarError, resolve
 from ragbench.registry import declared_options
 from ragbench.text.chunk import Chunking
 

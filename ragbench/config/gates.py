@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.blocks import check_block
-from ragbench.config.files import resolve_path
 from ragbench.config.gate_block import COSTS, Gate
 from ragbench.config.known_scores import KnownScore, KnownScores
-from ragbench.config.load import UNREADABLE
+from ragbench.config.options import check_block
 from ragbench.config.problems import some_of
-from ragbench.config.references import Context
+from ragbench.config.references import Context, resolve_path
 from ragbench.config.schema import Component
 from ragbench.config.tree import Item
+from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.registry import nearest
 
 _SUBJECTS = ("measure", "failed", "certificate")

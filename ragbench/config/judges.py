@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.check import check_options
-from ragbench.config.component_keys import JudgeCommon
-from ragbench.config.components import load_type, options_of
-from ragbench.config.files import resolve_path
+from ragbench.config.components import JudgeCommon, load_type, options_of
+from ragbench.config.options import check_options
 from ragbench.config.problems import Place, Report
-from ragbench.config.references import Context
-from ragbench.config.resolve import resolve_options
+from ragbench.config.references import Context, resolve_options, resolve_path
 from ragbench.config.schema import JudgeBlock
 from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError

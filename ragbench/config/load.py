@@ -1,237 +1,332 @@
-"""YAML text to a tree with positions.
-
-Built from the parser's events, not from its nodes: PyYAML makes nodes by recursion in C, which
-a file of nothing but opening brackets can crash.
-"""
+"""From a YAML file or a mapping to a checked `ExperimentConfig`, or every problem at once."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import yaml
+from ragbench.config.components import (
+    Checked,
+    check_component,
+    check_dataset_options,
+    retriever_family,
+)
+from ragbench.config.gate_block import Gate
+from ragbench.config.gates import GateContext, check_gates, pairs_of
+from ragbench.config.judges import check_clusters
+from ragbench.config.known_scores import known_scores
+from ragbench.config.metrics import check_metrics, check_statistics
+from ragbench.config.options import check_block, check_options
+from ragbench.config.problems import Place, Report
+from ragbench.config.references import Context, report_cycles, resolve_options
+from ragbench.config.schema import (
+    BLOCKS,
+    BudgetLimits,
+    Component,
+    Executor,
+    ExperimentConfig,
+    Metrics,
+    RetrievalMetrics,
+    Statistics,
+    Top,
+)
+from ragbench.config.sweep import Expanded, expand_sweeps
+from ragbench.config.tree import Item, PythonReader, variants
+from ragbench.config.variables import Overrides, apply_overrides, interpolate
+from ragbench.config.yaml_reader import decode, read_yaml
+from ragbench.errors import OptionError
+from ragbench.registry import Family, declared_options
 
-from ragbench.config import syntax
-from ragbench.config.problems import KeyPath, Place, Report
-from ragbench.config.scalars import ScalarError, resolve
-from ragbench.config.tree import MAX_DEPTH, Entry, Item, has_lone_surrogate
+MAX_VARIANTS = 100
+"""Values of repeated keys that are checked; each repetition itself is always reported."""
 
-MAX_NODES = 100_000
-"""Values in a config, aliases counted in full: an alias of aliases of aliases grows quickly."""
-
-_PARSER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-_TAG = "tag:yaml.org,2002:"
-_TAGS = {
-    "scalar": {f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null")},
-    "list": {f"{_TAG}seq"},
-    "mapping": {f"{_TAG}map"},
-}
-# the line breaks that the parser counts
-_LINE = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-_UNPRINTABLE = re.compile(
-    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+_MADE_WHEN_SET = (
+    *((block,) for block in BLOCKS if block != "gates"),
+    *(("metrics", block) for block in ("retrieval", "judge")),
+    *(("metrics", "retrieval", block) for block in RetrievalMetrics.blocks),
 )
 
 
-class _StopReadingError(Exception):
-    """The rest of the text cannot be read; what is wrong is in the report."""
+def load_config(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    overrides: Overrides = (),
+    base_dir: str | os.PathLike[str] | None = None,
+    live_retrievers: Collection[str] = (),
+    live_generators: Collection[str] = (),
+    live_apps: Collection[str] = (),
+) -> ExperimentConfig:
+    """Read and check a config as a whole.
 
+    Args:
+        source: The YAML file, or its content as a mapping.
+        overrides: `dotted.key=value` texts, as `--set` takes them, or a mapping from dotted
+            keys to values.
+        base_dir: The folder that paths are relative to; default: that of the file, or the
+            working directory for a mapping.
+        live_retrievers: Names of retrievers that the caller adds as objects; references may use
+            them.
+        live_generators: Names of generators that the caller adds; gates may name their pairs.
+        live_apps: Names of whole apps that the caller adds.
 
-def read_yaml(text: str, file: str | None, report: Report) -> Item | None:
-    """Return the tree of a YAML text; None where it cannot be read at all.
-
-    Everything that is wrong with the text itself goes into the report: syntax, repeated keys,
-    keys that are not text, unknown tags and aliases, numbers with leading zeros.
+    Raises:
+        ConfigError: Everything that is wrong, in file order.
     """
-    return _Reader(text, file, report).read()
+    report = Report()
+    path: Path | None
+    read: Item | None
+    if isinstance(source, Mapping):
+        path, read = None, PythonReader(report).read(source)
+    else:
+        if not isinstance(source, (str, Path)):
+            raise OptionError("load_config", "source", source, "a path, a mapping")
+        path = Path(source)
+        read = _read_file(path, report)
+    base = Path(base_dir) if base_dir is not None else path.parent if path else Path()
+    config = None
+    if read is not None and _is_mapping(read, report):
+        tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
+        tree = interpolate(tree, os.environ, report)
+        live = (live_retrievers, live_generators, live_apps)
+        config = _check_variants(tree, report, path, base, live)
+    if config is None or report:
+        raise report.error(os.fspath(path) if path else "the config")
+    return replace(config, environment=dict(report.environment))
 
 
-def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Item | None:
-    """Return the tree of one value, as in `--set key=value`; all of it stands at `place`."""
-    return _Reader(text, place.file, report, place, path).read()
-
-
-def decode(data: bytes, file: str, report: Report) -> str | None:
-    """Return the text of a file; None, with the place in the report, where it is not UTF-8."""
+def _read_file(path: Path, report: Report) -> Item | None:
+    file = os.fspath(path)
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = _LINE.split(data[: error.start].decode("utf-8-sig", "replace"))
-        rest = _LINE.split(data[error.start : error.start + 200].decode("utf-8", "replace"))[0]
-        place = Place(file, len(before), len(before[-1]) + 1, before[-1] + rest)
-        report.add(place, (), f"byte 0x{data[error.start]:02x} is not UTF-8", "a file in UTF-8")
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        reason = "no such file" if isinstance(error, FileNotFoundError) else reason
+        reason = "a folder, not a file" if path.is_dir() else reason
+        report.add(Place(file), (), reason, "a YAML file")
         return None
+    text = decode(data, file, report)
+    return None if text is None else read_yaml(text, file, report)
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Follows the events of one text."""
+def _is_mapping(tree: Item, report: Report) -> bool:
+    if not isinstance(tree.value, dict):
+        is_empty = tree.value is None and not tree.written
+        found = "the file is empty" if is_empty else f"found {tree.shown()}"
+        report.add(tree.place, (), found, "a mapping with the key 'dataset'")
+    return isinstance(tree.value, dict)
 
-    text: str
-    file: str | None
-    report: Report
-    fixed: Place | None = None
-    root: KeyPath = ()
-    lines: list[str] = field(init=False)
-    events: Iterator[Any] = field(init=False)
-    anchors: dict[str, tuple[Item, int]] = field(default_factory=dict)
-    nodes: int = 0
 
-    def __post_init__(self) -> None:
-        self.lines = _LINE.split(self.text)
+def _check_variants(
+    tree: Item,
+    report: Report,
+    path: Path | None,
+    base: Path,
+    live: tuple[Collection[str], Collection[str], Collection[str]],
+) -> ExperimentConfig | None:
+    """Check the tree, and again with the other value of each repeated key."""
+    config = None
+    for replaced, variant in itertools.islice(variants(tree), MAX_VARIANTS):
+        own = Report()
+        built = TreeCheck(variant, own, path, base, live).build()
+        report.include(own.under(replaced))
+        config = config if replaced else built
+    return config
 
-    def read(self) -> Item | None:
-        """Read the one document; None where that is not possible."""
-        if not self._is_printable():
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+# what expand_sweeps makes; a saved config has these names
+_SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_.]*=[A-Za-z0-9_.+-]+)+")
+_NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
+
+
+class TreeCheck:
+    """The checks of one tree, block by block."""
+
+    def __init__(
+        self,
+        tree: Item,
+        report: Report,
+        path: Path | None,
+        base: Path,
+        live: tuple[Collection[str], Collection[str], Collection[str]],
+    ) -> None:
+        self.tree, self.report, self.path = tree, report, path
+        self.live_retrievers, self.live_generators, self.live_apps = live
+        self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}
+        names = dict.fromkeys([*self.swept["retrievers"].components, *self.live_retrievers])
+        self.context = Context(report, base, list(names), self.swept["retrievers"].members)
+
+    def build(self) -> ExperimentConfig | None:
+        """Check everything; None where anything is wrong."""
+        from ragbench.data import LOADERS
+        from ragbench.generate import APPS, GENERATORS
+
+        declared = declared_options(Top)
+        top = check_options(self.tree, declared, self.report, others=BLOCKS, planned=Top.planned)
+        resolve_options(self.tree, declared, top, self.context)
+        name = self._name(top.get("name"))
+        dataset = self._dataset(LOADERS)
+        retrievers = self._components("retrievers", retriever_family)
+        generators = self._components("generators", lambda _: GENERATORS)
+        apps = self._components("apps", lambda _: APPS)
+        self._check_names()
+        references = {name: checked.references for name, checked in retrievers.items()}
+        report_cycles(references, self.report)
+        self._require_a_system(LOADERS)
+        metrics = check_metrics(self.tree.get("metrics"), self.context)
+        statistics = self._statistics()
+        check_clusters(metrics.metrics.judges, statistics[0].get("cluster"), self.report)
+        budget = self._block("budget", BudgetLimits)
+        executor = self._block("executor", Executor)
+        gates = self._gates(metrics.metrics, generators, LOADERS)
+        is_complete = top.keys() >= declared_options(Top).keys()  # else it was unreadable
+        if self.report or not is_complete or dataset is None or not dataset.component:
             return None
-        self.events = iter(yaml.parse(self.text, Loader=_PARSER))
-        try:
-            return self._document()
-        except yaml.MarkedYAMLError as error:
-            syntax.explain(error, self.lines, self._place_at, self.root, self.report)
-        except RecursionError:
-            self.report.add(self._place_at(0, 0, 1), self.root, "too deeply nested to be read")
-        except _StopReadingError:
-            pass
-        return None
+        resolved = {
+            "name": self._as_written("name", name),
+            "seed": self._as_written("seed", top["seed"]),
+            "dataset": dataset.written,
+            "retrievers": {key: checked.written for key, checked in retrievers.items()},
+            "generators": {key: checked.written for key, checked in generators.items()},
+            "apps": {key: checked.written for key, checked in apps.items()},
+            "controls": self._as_written("controls", top["controls"]),
+            "metrics": metrics.written,
+            "statistics": statistics[1],
+            "gates": gates[1],
+            "max_failed": self._as_written("max_failed", top["max_failed"]),
+            "budget": budget[1],
+            "executor": executor[1],
+            **{key: self._as_written(key, top[key]) for key in ("cache", "cache_also")},
+            "output": self._as_written("output", top["output"]),
+        }
+        return ExperimentConfig(
+            name=name,
+            seed=top["seed"],
+            dataset=dataset.component,
+            retrievers=_built(retrievers),
+            generators=_built(generators),
+            apps=_built(apps),
+            controls=tuple(dict.fromkeys(top["controls"] or ())),
+            metrics=metrics.metrics,
+            statistics=Statistics(**statistics[0]),
+            gates=gates[0],
+            max_failed=top["max_failed"],
+            budget=BudgetLimits(**budget[0]),
+            executor=Executor(**executor[0]),
+            cache=top["cache"],
+            cache_also=tuple(map(Path, top["cache_also"] or ())),
+            output=top["output"],
+            path=self.path,
+            resolved={key: value for key, value in resolved.items() if value not in ({}, [], None)},
+        )
 
-    def _is_printable(self) -> bool:
-        bad = _UNPRINTABLE.search(self.text)
-        if bad is None:
-            return True
-        before = _LINE.split(self.text[: bad.start()])
-        place = self._place_at(len(before) - 1, len(before[-1]), 1)
-        found = f"the character U+{ord(bad[0]):04X} is not allowed in YAML"
-        self.report.add(place, self.root, found, 'an escape in double quotes, such as "\\u0000"')
-        return False
+    def _as_written(self, key: str, value: Any) -> Any:
+        item = self.tree.get(key)
+        return value if item is None or item.value is None else item.as_written()
 
-    def _document(self) -> Item:
-        next(self.events)  # the start of the stream
-        if isinstance(next(self.events), yaml.StreamEndEvent):
-            return Item(None, self._place_at(0, 0, 1), self.root)
-        item = self._item(next(self.events), self.root, 0)
-        next(self.events)  # the end of the document
-        after = next(self.events)
-        if not isinstance(after, yaml.StreamEndEvent):
-            self._stop(self._place(after), "a second document begins", "one document per file")
-        return item
+    def _name(self, name: str | None) -> str:
+        if name is None:
+            stem = self.path.stem if self.path else "experiment"
+            return re.sub(r"[^A-Za-z0-9_.-]+", "-", stem)
+        item = self.tree.get("name")
+        if item is not None and (not _NAME.fullmatch(name) or set(name) == {"."}):
+            self.report.add(item.place, item.path, f"{item.shown()} is not a name", _NAME_ALLOWED)
+        return name
 
-    def _item(self, event: Any, path: KeyPath, depth: int) -> Item:
-        place = self._place(event)
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, place, path)
-        start = self.nodes
-        self._count(1, place)
-        if depth > MAX_DEPTH:
-            self._stop(place, f"more than {MAX_DEPTH} levels deep", "a flatter config")
-        if isinstance(event, yaml.ScalarEvent):
-            item = self._scalar(event, place, path)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            item = self._list(event, place, path, depth)
-        else:
-            item = self._mapping(event, place, path, depth)
-        if event.anchor:
-            self.anchors[event.anchor] = (item, self.nodes - start)
-        return item
-
-    def _alias(self, event: Any, place: Place, path: KeyPath) -> Item:
-        if event.anchor not in self.anchors:
-            known = ", ".join(f"*{name}" for name in self.anchors) or "no alias before its anchor"
-            self._stop(place, f"'*{event.anchor}' refers to nothing", known)
-        item, size = self.anchors[event.anchor]
-        self._count(size, place)
-        return item
-
-    def _count(self, more: int, place: Place) -> None:
-        self.nodes += more
-        if self.nodes > MAX_NODES:
-            self._stop(place, f"more than {MAX_NODES:,} values", "a smaller config")
-
-    def _scalar(self, event: Any, place: Place, path: KeyPath) -> Item:
-        text, quoted = str(event.value), bool(event.style)
-        self._check_tag(event, "scalar", place, path)
-        if has_lone_surrogate(text):
-            self.report.add(place, path, "text with half a character (a lone surrogate)")
-            return Item(None, place, path, "null")
-        if quoted or event.tag == f"{_TAG}str":
-            quoted = event.tag in (None, "!", f"{_TAG}str")
-        if quoted:
-            return Item(text, place, path, text, quoted=True)
-        try:
-            return Item(resolve(text), place, path, text)
-        except ScalarError as error:
-            self.report.add(place, path, error.found, error.allowed)
-            # as text it would get a second error wherever a number is wanted
-            return Item(UNREADABLE, place, path, text)
-
-    def _list(self, event: Any, place: Place, path: KeyPath, depth: int) -> Item:
-        self._check_tag(event, "list", place, path)
-        items: list[Item] = []
-        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
-            items.append(self._item(event, (*path, str(len(items))), depth + 1))
-        return Item(tuple(items), place, path)
-
-    def _mapping(self, event: Any, place: Place, path: KeyPath, depth: int) -> Item:
-        self._check_tag(event, "mapping", place, path)
-        entries: dict[str, Entry] = {}
-        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
-            key = self._item(event, path, depth + 1)
-            name = self._key(key, path)
-            item = self._item(next(self.events), (*path, name or "?"), depth + 1)
-            if name is None:
-                continue
-            entry = Entry(key.place, item)
-            if name in entries:
-                first = entries[name]
-                where = f"line {first.key_place.line}" if first.key_place.line else "before"
-                found = f"the key '{name}' is repeated; its first place is {where}"
-                self.report.add(key.place, path, found, "each key once")
-                entry = Entry(first.key_place, first.item, (*first.repeats, entry))
-            entries[name] = entry
-        return Item(entries, place, path)
-
-    def _key(self, key: Item, path: KeyPath) -> str | None:
-        """The key as text, or None with a problem."""
-        if key.value == "<<" and not key.quoted:
-            found = "the merge key '<<' is not part of YAML 1.2"
-            self.report.add(key.place, path, found, "an alias for a whole value, or the keys")
+    def _dataset(self, loaders: Family) -> Checked | None:
+        entry = self.tree.entries.get("dataset")
+        if entry is None:
+            allowed = f"dataset: {{type: {', '.join(loaders.names())}, ...}}"
+            self.report.add(self.tree.place, (), "missing key 'dataset'", allowed)
             return None
-        if isinstance(key.value, str):
-            return key.value
-        self.report.add(key.place, path, f"the key {key.shown()} is not text", "a key in quotes")
-        return None
+        checked = check_component("dataset", entry, loaders, self.context)
+        kind = entry.item.get("type")
+        if kind is not None and isinstance(kind.value, str) and kind.value in loaders.table:
+            check_dataset_options(entry.item, self.report)
+        return checked
 
-    def _check_tag(self, event: Any, kind: str, place: Place, path: KeyPath) -> None:
-        if event.tag not in (None, "!") and event.tag not in _TAGS[kind]:
-            tag = event.tag.replace(_TAG, "!!")
-            self.report.add(place, path, f"the tag '{tag}' is not understood here", "no tag")
+    def _expand(self, block: str) -> Expanded:
+        item = self.tree.get(block)
+        if item is None:
+            return Expanded({})
+        if not isinstance(item.value, dict):
+            found = f"{item.shown()} is not a mapping"
+            self.report.add(item.place, item.path, found, "a mapping from names to components")
+        for name, entry in item.entries.items():
+            if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
+                self.report.add(
+                    entry.key_place, item.path, f"{name!r} is not a name", _NAME_ALLOWED
+                )
+        return expand_sweeps(item, self.report)
 
-    def _stop(self, place: Place, found: str, allowed: str) -> None:
-        self.report.add(place, self.root, found, allowed)
-        raise _StopReadingError
+    def _components(self, block: str, family_of: Callable[[Item], Family]) -> dict[str, Checked]:
+        return {
+            name: check_component(name, entry, family_of(entry.item), self.context)
+            for name, entry in self.swept[block].components.items()
+        }
 
-    def _place(self, event: Any) -> Place:
-        start, end = event.start_mark, event.end_mark
-        width = end.column - start.column if end.line == start.line else None
-        return self._place_at(start.line, start.column, width)
+    def _check_names(self) -> None:
+        """Refuse two pairs whose files would have the same name."""
+        taken: dict[str, str] = {}
+        for generator, entry in self.swept["generators"].components.items():
+            for retriever in self.context.retrievers:
+                pair, file = f"{retriever}/{generator}", f"{retriever}--{generator}"
+                if taken.setdefault(file, pair) != pair:
+                    found = f"{taken[file]} and {pair} would write the same file"
+                    self.report.add(entry.key_place, entry.item.path, found, "names without '--'")
 
-    def _place_at(self, line: int, column: int, width: int | None) -> Place:
-        """The place of 0-based marks; without a width, up to the end of the line."""
-        if self.fixed is not None:
-            return self.fixed
-        source = self.lines[line] if line < len(self.lines) else ""
-        if width is None:
-            width = len(source) - column
-        return Place(self.file, line + 1, column + 1, source, max(1, width))
+    def _may_bring_systems(self, loaders: Family) -> bool:
+        """Whether the data set may: records do, and loaders that we do not know."""
+        dataset = self.tree.get("dataset")
+        kind = dataset.get("type") if dataset is not None else None
+        type_name = kind.value if kind is not None and isinstance(kind.value, str) else None
+        return type_name not in loaders.table or type_name == "records"
+
+    def _require_a_system(self, loaders: Family) -> None:
+        brings = self.live_retrievers or self.live_apps or self.swept["apps"].components
+        if brings or self._may_bring_systems(loaders):
+            return
+        item = self.tree.entries.get("retrievers")
+        if item is None:
+            self.report.add(
+                self.tree.place, (), "missing key 'retrievers'", "at least one retriever or app"
+            )
+        elif item.item.value == {}:
+            self.report.add(
+                item.key_place, item.item.path, "no retriever", "at least one retriever"
+            )
+
+    def _statistics(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return check_statistics(self._item("statistics"), self.context)
+
+    def _gates(
+        self, metrics: Metrics, generators: Mapping[str, Checked], loaders: Family
+    ) -> tuple[tuple[Gate, ...], list[Any]]:
+        item = self.tree.get("gates")
+        if item is None:
+            return (), []
+        paired = {name: checked.component for name, checked in generators.items()}
+        pairs = pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live_generators)})
+        apps = [*self.swept["apps"].components, *self.live_apps]
+        known = GateContext(
+            self.context, known_scores(metrics), pairs, apps, self._may_bring_systems(loaders)
+        )
+        return check_gates(item, known)
+
+    def _block(self, name: str, record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The values of a block, and the block as plain data with its defaults."""
+        return check_block(self._item(name), record, self.report)
+
+    def _item(self, name: str) -> Item:
+        """The block as it stands in the file, or an empty one."""
+        entry = self.tree.entries.get(name)
+        return entry.item if entry else Item({}, self.tree.place, (name,))
 
 
-class _Unreadable(str):
-    """Stands for a word that was reported already."""
-
-    __slots__ = ()
-
-
-UNREADABLE = _Unreadable("?")
-"""The value of a word that cannot be read; whoever checks it keeps quiet."""
+def _built(checked: Mapping[str, Checked]) -> dict[str, Component]:
+    return {name: c.component for name, c in checked.items() if c.component is not None}

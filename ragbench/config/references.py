@@ -1,7 +1,8 @@
-"""Retrievers that refer to other retrievers: the names exist, and the chain ends."""
+"""What options name, found and absolute: other retrievers, files and folders, Python code."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 from ragbench.config.problems import Report, some_of
 from ragbench.config.tree import Item
-from ragbench.registry import DeclaredOption, nearest
+from ragbench.errors import DataError
+from ragbench.registry import DeclaredOption, load_object, nearest
 
 
 @dataclass
@@ -98,3 +100,73 @@ def _report_one(waiting: Mapping[str, Sequence[tuple[str, Item]]], report: Repor
             report.add(item.place, item.path, found, "a chain that ends")
             return circle
         trail[target] = item
+
+
+def resolve_path(item: Item, base: Path, report: Report) -> Path | None:
+    """Return the absolute path that a value names; None, with a problem, where nothing is."""
+    text = str(item.value)
+    path = Path(os.path.abspath(base / os.path.expanduser(text))) if "\0" not in text else None
+    if path is not None and os.path.exists(path):
+        return path
+    close = nearest(path.name, _names_in(path.parent)) if path is not None else None
+    directory = os.path.dirname(item.written)
+    report.add(
+        item.place,
+        item.path,
+        f"no such file: {item.written}",
+        "a path" if base == Path() else f"a path relative to {base}",
+        os.path.join(directory, close) if close else None,
+    )
+    return None
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # the folder is not there either: nothing to suggest
+        return []
+
+
+_OF_MODELS = ("config.json", "modules.json")
+"""What a folder with a model holds."""
+_OF_FILES = (".j2", ".txt", ".yaml", ".yml")
+"""How no built-in name and no model of a hub ends."""
+
+
+def resolve_options(
+    item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
+) -> None:
+    """Make the paths among the values absolute, and see that the Python code that they name is."""
+    for key, option in declared.items():
+        value = item.get(key)
+        if value is None or key not in values:
+            continue
+        if option.option.refers_to in ("path_or_name", "folder_or_name"):
+            # what is not there is left to the component, which knows its names
+            path = context.base / str(value.value)
+            is_folder = option.option.refers_to == "folder_or_name" and path.is_dir()
+            if is_folder or any((path / name).is_file() for name in ("", *_OF_MODELS)):
+                values[key] = str(path.absolute())
+            elif path.suffix in _OF_FILES:
+                resolve_path(value, context.base, context.report)
+        elif option.option.refers_to == "object":
+            _check_object(value, context)
+        elif option.option.refers_to != "path":
+            continue
+        elif isinstance(value.value, tuple):
+            paths = [resolve_path(part, context.base, context.report) for part in value.items]
+            kept = zip(values[key], paths, strict=True)
+            values[key] = [type(old)(path) for old, path in kept if path is not None]
+        elif isinstance(value.value, str):
+            found = resolve_path(value, context.base, context.report)
+            if found is not None:
+                values[key] = str(found) if isinstance(values[key], str) else found
+
+
+def _check_object(item: Item, context: Context) -> None:
+    """Report code that cannot be imported; what can stays importable for its component."""
+    try:
+        load_object(str(item.value), context.search)
+    except DataError as error:
+        problem = error.problem
+        context.report.add(item.place, item.path, problem.found, problem.allowed, problem.nearest)

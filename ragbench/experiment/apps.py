@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from ragbench.experiment.calls import Calls, Outcome, call_each, naming
 from ragbench.generate.answer import read_answer
-from ragbench.generate.apps.base import App
+from ragbench.generate.base import App
 from ragbench.types import Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.comparison.evaluate import evaluate_run
-from ragbench.comparison.gates import GateVerdict, decide_drop
-from ragbench.comparison.limits import decide_score
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import pair_scores
 from ragbench.comparison.read_scored import HasRunFolder, Source, read_scored
@@ -18,6 +16,8 @@ from ragbench.data.baseline import write_baseline
 from ragbench.data.run_scores import read_run_scores
 from ragbench.errors import DataError
 from ragbench.experiment.gate_files import find_score
+from ragbench.gates.drop import GateVerdict, decide_drop
+from ragbench.gates.limit import decide_score
 from ragbench.registry import nearest
 from ragbench.report.digits import printable, significant
 

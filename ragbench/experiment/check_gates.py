@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.fail_if import FailIf
 from ragbench.comparison.paired import SCHEMA, Method
 from ragbench.comparison.read_scored import HasRunFolder, Source, read_scored
 from ragbench.comparison.scored import ScoredSystems
@@ -15,16 +14,17 @@ from ragbench.config.gate_block import Gate
 from ragbench.config.gates import GateContext
 from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.known_scores import Kind, KnownScore, KnownScores
-from ragbench.config.load import read_value
 from ragbench.config.problems import KeyPath, Place, Report
 from ragbench.config.references import Context
 from ragbench.config.tree import Item, PythonReader
+from ragbench.config.yaml_reader import read_value
 from ragbench.data.baseline_check import Checked
 from ragbench.data.run_folder import read_json, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.common_clusters import source_clusters
 from ragbench.experiment.gate_files import check_references, read_gate_files
 from ragbench.experiment.gates import GatedRun, decide_gates
+from ragbench.gates.fail_if import FailIf
 
 GateLike = Mapping[str, Any] | str
 """A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragbench.comparison.comparable import Met
 from ragbench.comparison.scored import ScoredSystems
-from ragbench.config.matching import METADATA
+from ragbench.config.metrics import METADATA
 from ragbench.data.query_metadata import read_query_metadata
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.query_groups import clusters_by

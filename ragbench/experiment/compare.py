@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 from ragbench.comparison.across import compare_met
 from ragbench.comparison.comparable import meet
-from ragbench.comparison.fail_if import FailIf, decide_all, undecided, why_skipped
 from ragbench.comparison.matching import find_measure
 from ragbench.comparison.moved import moved_most
 from ragbench.comparison.paired import Families, Method
@@ -19,6 +18,7 @@ from ragbench.comparison.scored import ScoredSystems
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, OptionError
 from ragbench.experiment.common_clusters import common_clusters
+from ragbench.gates.fail_if import FailIf, decide_all, undecided, why_skipped
 from ragbench.registry import nearest
 from ragbench.report.comparison.base import lay_out_comparison
 from ragbench.report.comparison.table import render_table

@@ -11,9 +11,8 @@ from ragbench.config.problems import Place
 from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
 from ragbench.errors import AdapterError, ConfigError, OptionError, Problem
 from ragbench.experiment.calls import Calls
-from ragbench.generate.apps.python import as_app
 from ragbench.generate.base import AskingGenerator
-from ragbench.generate.python import as_generator
+from ragbench.generate.python import as_app, as_generator
 from ragbench.llm import Budget, Replies
 from ragbench.registry import PYTHON
 from ragbench.rerank.base import Reranked

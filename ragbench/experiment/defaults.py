@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ragbench.config.schema import ExperimentConfig
-from ragbench.config.scoring_blocks import RetrievalMetrics
+from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import DEFAULT_JUDGE, PlannedJudge, build_judge, checked_metric

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragbench.config.scoring_blocks import RetrievalMetrics
+from ragbench.config.schema import RetrievalMetrics
 from ragbench.experiment.components import PlannedJudge
 from ragbench.experiment.fill_plan import PlannedFill
 from ragbench.experiment.generation import document_of

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.config.schema import ExperimentConfig
-from ragbench.config.scoring_blocks import Fill
+from ragbench.config.schema import ExperimentConfig, Fill
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.components import PlannedJudge, build_judge
 from ragbench.score.judge.base import Rubric

@@ -6,9 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragbench.comparison.gates import GateVerdict, decide_drop, decide_queries_worse
-from ragbench.comparison.increases import decide_increase
-from ragbench.comparison.limits import decide_cost, decide_failed, decide_kappa, decide_score
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import pair_scores
 from ragbench.comparison.scored import ScoredSystems
@@ -20,6 +17,9 @@ from ragbench.experiment.gate_files import GateFiles, find_score
 from ragbench.experiment.plan import Plan, method_of
 from ragbench.experiment.results import Results
 from ragbench.experiment.sampled import join_samples
+from ragbench.gates.drop import GateVerdict, decide_drop, decide_queries_worse
+from ragbench.gates.increase import decide_increase
+from ragbench.gates.limit import decide_cost, decide_failed, decide_kappa, decide_score
 from ragbench.report.digits import counted
 from ragbench.score.base import ScoreColumn
 from ragbench.secrets import redact

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from ragbench.config.scoring_blocks import Match, RetrievalMetrics
+from ragbench.config.schema import Match, RetrievalMetrics
 from ragbench.data.files.collection import encode_spaces
 from ragbench.data.files.jsonl import id_problem
 from ragbench.errors import DataError

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
-from ragbench.config import dump_config
+from ragbench.config.dump import dump_config
 from ragbench.data.query_metadata import QUERIES_FILE, format_query_metadata
 from ragbench.data.run_folder import (
     file_name,

@@ -28,7 +28,7 @@ from ragbench.experiment.systems import (
     choose_baseline,
     cross,
 )
-from ragbench.generate.apps.base import App
+from ragbench.generate.base import App
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.text.base import Metric

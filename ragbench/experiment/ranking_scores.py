@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.config.scoring_blocks import RetrievalMetrics
+from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.experiment.generation import document_of
 from ragbench.experiment.retrieval import Ranked

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.run_folder import (
     read_per_query,

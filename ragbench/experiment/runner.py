@@ -12,7 +12,7 @@ from typing import Any
 from ragbench.comparison.paired import compare_systems
 from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.systems import Kind, SystemScores
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.data.run_folder import check_output
 from ragbench.experiment.answering import Answerer, Answering

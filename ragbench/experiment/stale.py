@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ragbench.config.scoring_blocks import Match
+from ragbench.config.schema import Match
 from ragbench.errors import DataError
 from ragbench.experiment.matching import document_id
 from ragbench.registry import nearest

@@ -1,4 +1,4 @@
-"""Generators: `generators: {name: {type: ...}}`."""
+"""Generators and whole apps: `generators: {name: {type: ...}}`, `apps: {name: {type: ...}}`."""
 
 from ragbench.registry import Family
 
@@ -14,5 +14,13 @@ GENERATORS = Family(
         "predictions": "ragbench.generate.predictions:Predictions",
     },
 )
+APPS = Family(
+    "app",
+    "ragbench.apps",
+    table={
+        "http": "ragbench.generate.http:HttpApp",
+        "langchain": "ragbench.generate.langchain:LangchainApp",
+    },
+)
 
-__all__ = ["GENERATORS"]
+__all__ = ["APPS", "GENERATORS"]

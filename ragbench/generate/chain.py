@@ -1,18 +1,134 @@
-"""A chain of LangChain, or any object with `invoke`, asked for an answer."""
+"""A chain of LangChain, or any object with `invoke`: asked for an answer, its retrievers heard."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragbench import llm
 from ragbench.adapters.hits import HitReader
 from ragbench.adapters.sync_or_async import Either
 from ragbench.adapters.templates import JsonPath, fill
 from ragbench.errors import AdapterError
-from ragbench.generate.listener import Heard, callbacks_of
 from ragbench.llm.completions import read_text
 from ragbench.registry import shown
-from ragbench.types import Prediction, Usage
+from ragbench.types import Document, Prediction, Usage
+from ragbench.types.records import add_usage
+
+
+class Heard:
+    """The passages, queries and tokens of one answer.
+
+    Passages are those of the outermost retrievers: one that asks others (an ensemble, several
+    queries) tells its own list, and what it asks them are formulated queries.
+    """
+
+    def __init__(self, question: str, hits: HitReader) -> None:
+        self._question, self._hits = question, hits
+        self._parents: dict[Any, Any] = {}
+        self._retrievers: set[Any] = set()
+        self._passages: dict[str, Document] = {}
+        self._queries: dict[str, None] = {}
+        self._usages: list[Usage] = []
+
+    def started(self, run: Any, parent: Any) -> None:
+        """Note which run is inside which."""
+        self._parents[run] = parent
+
+    def searched(self, run: Any, parent: Any, query: str) -> None:
+        """Note a retriever and what it was asked."""
+        self.started(run, parent)
+        self._retrievers.add(run)
+        if query.strip() != self._question.strip():
+            self._queries[query] = None
+
+    def found(self, run: Any, documents: Sequence[Any]) -> None:
+        """Note what a retriever returned, unless another one asked it."""
+        above = self._parents.get(run)
+        while above is not None:
+            if above in self._retrievers:
+                return
+            above = self._parents.get(above)
+        self.add(documents)
+
+    def add(self, documents: Sequence[Any]) -> None:
+        """Take over passages, each once."""
+        for document in documents:
+            hit = self._hits.read(
+                own_id=getattr(document, "id", None),
+                text=getattr(document, "page_content", None),
+                metadata=getattr(document, "metadata", None),
+                score=None,
+            )
+            passage = Document(hit.id, hit.text or "", hit.title or "", hit.metadata)
+            self._passages.setdefault(hit.id, passage)
+
+    def answered(self, message: Any) -> None:
+        """Count the tokens of a model's reply; what it does not say is unknown."""
+        told = getattr(message, "usage_metadata", None) or {}
+        tokens = llm.Usage(told.get("input_tokens"), told.get("output_tokens"))
+        about = getattr(message, "response_metadata", None) or {}
+        price = llm.Prices.load().of(str(about.get("model_name") or about.get("model") or ""))
+        usd = None if price is None else price.cost_usd(tokens)
+        self._usages.append(Usage(tokens.input_tokens, tokens.output_tokens, usd))
+
+    @property
+    def passages(self) -> list[Document] | None:
+        """What was retrieved, best first; None where nothing was heard of any retriever."""
+        return list(self._passages.values()) if self._passages or self._retrievers else None
+
+    @property
+    def queries(self) -> list[str]:
+        """What retrievers were asked, apart from the question itself."""
+        return list(self._queries)
+
+    @property
+    def usage(self) -> Usage:
+        """The sum over all replies; unknown where no model was heard."""
+        return add_usage(self._usages) if self._usages else Usage()
+
+
+def callbacks_of(heard: Heard) -> list[Any]:
+    """Return what to pass as `config={"callbacks": ...}`; nothing without langchain."""
+    try:
+        from langchain_core.callbacks import BaseCallbackHandler
+    except ImportError:  # an object that only looks like a chain
+        return []
+
+    class Listener(BaseCallbackHandler):
+        """Tells what it hears."""
+
+        def on_chain_start(
+            self,
+            serialized: Any,
+            inputs: Any,
+            *,
+            run_id: Any,
+            parent_run_id: Any = None,
+            **kwargs: Any,
+        ) -> None:
+            heard.started(run_id, parent_run_id)
+
+        def on_retriever_start(
+            self,
+            serialized: Any,
+            query: str,
+            *,
+            run_id: Any,
+            parent_run_id: Any = None,
+            **kwargs: Any,
+        ) -> None:
+            heard.searched(run_id, parent_run_id, query)
+
+        def on_retriever_end(self, documents: Any, *, run_id: Any, **kwargs: Any) -> None:
+            heard.found(run_id, documents)
+
+        def on_llm_end(self, response: Any, **kwargs: Any) -> None:
+            for generation in [part for row in response.generations for part in row]:
+                heard.answered(getattr(generation, "message", None))
+
+    return [Listener()]
+
 
 _ANSWERS = ("answer", "output", "result", "output_text", "text")
 _CONTEXTS = ("context", "source_documents", "documents", "contexts")

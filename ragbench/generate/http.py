@@ -1,22 +1,141 @@
-"""A service that answers from passages: `type: http`."""
+"""Generators and apps behind a URL: `type: http`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+from ragbench.adapters.hits import HitReader
 from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
-from ragbench.adapters.templates import PASSAGE_PLACES, passage_values
-from ragbench.generate.http_answer import (
-    AnswerPath,
-    AnswerPaths,
-    HttpService,
-    InputTokens,
-    OutputTokens,
-    Usd,
+from ragbench.adapters.templates import (
+    PASSAGE_PLACES,
+    JsonPath,
+    Place,
+    check_template,
+    fill,
+    passage_values,
 )
-from ragbench.registry import Option
-from ragbench.types import Document, Prediction
+from ragbench.errors import AdapterError, OptionError
+from ragbench.registry import Option, shown
+from ragbench.types import Document, Prediction, Usage
+
+AnswerPath = Annotated[str, Option("Path to the answer.")]
+InputTokens = Annotated[str | None, Option("Path to the number of tokens that were sent.")]
+OutputTokens = Annotated[str | None, Option("Path to the number of tokens of the answer.")]
+Usd = Annotated[str | None, Option("Path to the cost in US dollars.")]
+
+_MANY = ("texts", "ids", "titles")
+
+
+class AnswerPaths:
+    """Where a reply has its answer, and what else it tells.
+
+    Args:
+        answer: Path to the answer.
+        more: Paths by option: `texts`, `ids`, `titles`, `queries` (lists), `input_tokens`,
+            `output_tokens`, `usd` (numbers); None leaves one out.
+
+    Raises:
+        OptionError: One is no path, or is one to a single value where a list is meant.
+
+    Example:
+        >>> paths = AnswerPaths("$.answer", texts="$.sources[*].text", usd="$.cost")
+        >>> found = paths.read({"answer": "Io", "sources": [{"text": "Io erupts."}], "cost": 0.1})
+        >>> found.answer, found.contexts[0].text, found.usage.usd
+        ('Io', 'Io erupts.', 0.1)
+    """
+
+    def __init__(self, answer: str, **more: str | None) -> None:
+        self._answer = JsonPath(answer, "http", "answer")
+        if self._answer.has_star:
+            raise OptionError("http", "answer", answer, "a path without [*]")
+        self._paths = {
+            option: JsonPath(path, "http", option)
+            for option, path in more.items()
+            if path is not None
+        }
+        for option in _MANY:
+            if option in self._paths and not self._paths[option].has_star:
+                raise OptionError("http", option, more[option], "a path with [*]")
+        if ("ids" in self._paths or "titles" in self._paths) and "texts" not in self._paths:
+            raise OptionError("http", "texts", None, "a path to the texts of the passages")
+
+    def read(self, reply: Any) -> Prediction:
+        """Return the answer with its passages, queries and usage.
+
+        Raises:
+            AdapterError: It is not where the path says, or no text.
+        """
+        answer = self._answer.one(reply)
+        if not isinstance(answer, str):
+            raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: text")
+        usage = Usage(
+            _count(self._value("input_tokens", reply)),
+            _count(self._value("output_tokens", reply)),
+            _number(self._value("usd", reply)),
+        )
+        queries = [text for text in self._all("queries", reply).values() if isinstance(text, str)]
+        return Prediction(answer, self._passages(reply), usage, queries)
+
+    def _passages(self, reply: Any) -> list[Document] | None:
+        if "texts" not in self._paths:
+            return None
+        texts = self._paths["texts"].find(reply)
+        ids, titles = self._all("ids", reply), self._all("titles", reply)
+        reader = HitReader(None)
+        found = []
+        for number, (place, text) in enumerate(texts.items(), start=1):
+            if not isinstance(text, str):
+                raise AdapterError(f"passage {number} is {shown(text)}, allowed: text")
+            hit = reader.read(own_id=ids.get(place), text=text, metadata=None, score=None)
+            title = titles.get(place)
+            found.append(Document(hit.id, text, title if isinstance(title, str) else ""))
+        return found
+
+    def _all(self, option: str, reply: Any) -> Mapping[Place, Any]:
+        path = self._paths.get(option)
+        return {} if path is None else path.find(reply, required=False)
+
+    def _value(self, option: str, reply: Any) -> Any:
+        return next(iter(self._all(option, reply).values()), None)
+
+
+class HttpService:
+    """Posts a body to a URL and reads the answer off the JSON that comes back.
+
+    Args:
+        endpoint: The URL.
+        body: What is sent, with places in braces.
+        places: The places that it may have.
+        paths: Where the reply has its answer.
+
+    Raises:
+        OptionError: The body has other places.
+    """
+
+    is_opaque = True
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        body: Mapping[str, Any],
+        places: Sequence[str],
+        paths: AnswerPaths,
+    ) -> None:
+        check_template(body, places, "http", "body")
+        self._endpoint, self._body, self._paths = endpoint, body, paths
+
+    def _ask(self, values: Mapping[str, Any]) -> Prediction:
+        return self._paths.read(self._endpoint.post(fill(self._body, values)))
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < float("inf") else None
 
 
 class HttpGenerator(HttpService):
@@ -65,3 +184,61 @@ class HttpGenerator(HttpService):
             AdapterError: The JSON has no answer where the path says.
         """
         return self._ask({"question": question, **passage_values(contexts)})
+
+
+class HttpApp(HttpService):
+    """Post each question to a URL and read answer and passages off the JSON.
+
+    The order of the passages is the ranking that is scored; one without an id gets a hash of its
+    text.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: Url,
+        body: Annotated[
+            dict[str, Any] | None,
+            Option('What is sent; default: `{question: "{question}"}`.'),
+        ] = None,
+        answer: AnswerPath = "$.answer",
+        texts: Annotated[str | None, Option("Path to the texts of the passages.")] = None,
+        ids: Annotated[str | None, Option("Path to the ids of the passages.")] = None,
+        titles: Annotated[str | None, Option("Path to the titles of the passages.")] = None,
+        queries: Annotated[str | None, Option("Path to queries that it formulated.")] = None,
+        input_tokens: InputTokens = None,
+        output_tokens: OutputTokens = None,
+        usd: Usd = None,
+        headers: Headers = None,
+        timeout: Timeout = 60.0,
+        retries: Retries = 2,
+    ) -> None:
+        """Check the options; nothing is sent before the first question.
+
+        Raises:
+            OptionError: The URL, the body or a path cannot be one.
+        """
+        super().__init__(
+            Endpoint("http", url, headers, timeout=timeout, retries=retries),
+            body or {"question": "{question}"},
+            ("question",),
+            AnswerPaths(
+                answer,
+                texts=texts,
+                ids=ids,
+                titles=titles,
+                queries=queries,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                usd=usd,
+            ),
+        )
+
+    def answer(self, question: str) -> Prediction:
+        """Post a question.
+
+        Raises:
+            CallFailure: The server does not answer, or not with JSON.
+            AdapterError: The JSON has no answer where the paths say.
+        """
+        return self._ask({"question": question})

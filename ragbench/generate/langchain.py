@@ -1,4 +1,4 @@
-"""Answers by what a LangChain application has: `type: langchain`, a chat model or a chain."""
+"""Chat models and chains of LangChain as generators and apps: `type: langchain`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from ragbench.adapters.factory import Factory, FactoryArgs, live_object
+from ragbench.adapters.hits import IdField
 from ragbench.adapters.templates import PASSAGE_PLACES, check_template, passage_values
 from ragbench.errors import OptionError
 from ragbench.generate.chain import Chain
@@ -139,3 +140,46 @@ def _refuse(kind: str, **options: Any) -> None:
     for option, value in options.items():
         if value is not None:
             raise OptionError("langchain", option, value, f"nothing: the object is {kind}")
+
+
+class LangchainApp:
+    """Answer by a chain of langchain that retrieves for itself.
+
+    The passages that its retrievers return are heard through callbacks, so that its retrieval and
+    its faithfulness are scored without a change to its code.
+    """
+
+    is_opaque = True
+
+    def __init__(
+        self,
+        *,
+        factory: Factory = None,
+        args: FactoryArgs = None,
+        input: Annotated[
+            str | dict[str, Any], Option('What it gets: a text, or `{input: "{question}"}`.')
+        ] = "{question}",
+        answer: Annotated[
+            str | None, Option("Path to the answer in what it returns; default: the usual.")
+        ] = None,
+        id_field: IdField = None,
+        client: Any = None,
+    ) -> None:
+        """Make or take the chain; from Python, `client` is one that exists.
+
+        Raises:
+            AdapterError: The factory fails, or what it makes cannot be asked.
+            OptionError: An option cannot be one.
+        """
+        owner = "app 'langchain'"
+        made = live_object(client, factory, args, owner)
+        check_template(input, ("question",), "langchain", "input")
+        self._chain = Chain(made, input, answer=answer, id_field=id_field, owner=owner)
+
+    def answer(self, question: str) -> Prediction:
+        """Ask the chain.
+
+        Raises:
+            AdapterError: What it returns is no answer.
+        """
+        return self._chain.ask(question, {})

@@ -1,8 +1,7 @@
-"""Generators of the user's own: `type: "python:package.module:Name"`, or a live object.
+"""Generators and apps of the user's own: `type: "python:package.module:Name"`, or a live object.
 
-`Name` is a class (made with the options of the YAML), an object with
-`generate(question, contexts)`, or a plain function of the same two arguments, to which the
-options are passed as keywords.
+`Name` is a class (made with the options of the YAML), an object with the method of a generator or
+an app, or a plain function of the same arguments, to which the options are passed as keywords.
 """
 
 from __future__ import annotations
@@ -10,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragbench.generate.base import Generator, QueryGenerator
+from ragbench.generate.answer import read_answer
+from ragbench.generate.base import App, Generator, QueryGenerator
+from ragbench.generate.langchain import LangchainApp
 from ragbench.registry import adapt
 from ragbench.types import Document, Prediction
 
@@ -38,3 +39,35 @@ def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Generat
         arguments="(question, contexts)",
     )
     return made
+
+
+class CallableApp:
+    """A plain function `(question) -> answer` as an app."""
+
+    is_opaque = True
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def answer(self, question: str) -> Prediction:
+        """Ask the function.
+
+        Raises:
+            AdapterError: It returns no answer; see `ragbench.generate.answer.read_answer`.
+        """
+        return read_answer(self._function(question))
+
+
+def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
+    """Make an app of a class, an object, a chain or a function; see `ragbench.registry.adapt`."""
+    made: Any = adapt(
+        target,
+        options,
+        owner,
+        methods=("answer", "invoke", "ainvoke"),
+        wrap=CallableApp,
+        arguments="(question)",
+    )
+    if callable(own := getattr(made, "answer", None)):
+        return made if isinstance(made, (LangchainApp, CallableApp)) else CallableApp(own)
+    return LangchainApp(client=made)

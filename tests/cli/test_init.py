@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from ragbench.cli.init import command
 from ragbench.cli.validate import command as validate
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.config.scaffold import guess_columns
 from ragbench.errors import ConfigError, DataError
 

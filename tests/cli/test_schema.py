@@ -5,7 +5,7 @@ import json
 from click.testing import CliRunner
 
 from ragbench.cli.schema import command
-from ragbench.config import config_schema
+from ragbench.config.json_schema import config_schema
 
 
 def test_prints_the_schema():

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from ragbench.cli import group
 from ragbench.cli.verification import verify_experiment
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.experiment.result import load_experiment
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from ragbench.comparison.across import compare_met, rows_of
 from ragbench.comparison.comparable import meet
-from ragbench.comparison.fail_if import FailIf, decide_all, why_skipped
 from ragbench.comparison.moved import moved_most
 from ragbench.comparison.paired import Method
 from ragbench.errors import OptionError
+from ragbench.gates.fail_if import FailIf, decide_all, why_skipped
 from ragbench.types import Cause
 from tests.comparison.scored_systems import column, source, system
 

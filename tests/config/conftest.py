@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.errors import ConfigError
 
 VALID = """\

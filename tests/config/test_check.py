@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from ragbench.config.check import INVALID, check_value
+from ragbench.config.options import INVALID, check_value
 from ragbench.config.problems import Report
 from ragbench.config.tree import PythonReader
 from ragbench.registry import DeclaredOption, Option

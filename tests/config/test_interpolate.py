@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.config import dump_config, load_config
-from ragbench.config.interpolate import interpolate
-from ragbench.config.load import read_yaml
+from ragbench.config.dump import dump_config
+from ragbench.config.load import load_config
 from ragbench.config.problems import Report
+from ragbench.config.variables import interpolate
+from ragbench.config.yaml_reader import read_yaml
 from ragbench.errors import ConfigError
 
 TAIL = "dataset: {type: beir, path: data}\nretrievers: {a: {type: bm25}}\n"

@@ -7,9 +7,10 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ragbench.config import config_schema, load_config
-from ragbench.config.load import read_yaml
+from ragbench.config.json_schema import config_schema
+from ragbench.config.load import load_config
 from ragbench.config.problems import Report
+from ragbench.config.yaml_reader import read_yaml
 from ragbench.errors import ConfigError
 from tests.config.test_dump import CONFIGS
 from tests.config.test_shared_schemas import written_out

@@ -18,11 +18,3 @@ def test_importing_the_package_is_free():
     loaded = modules_after("import ragbench.config")
 
     assert not loaded & set(HEAVY)
-
-
-def test_every_public_name_is_there():
-    import ragbench.config
-
-    for name in ragbench.config.__all__:
-        assert getattr(ragbench.config, name) is not None
-    assert set(ragbench.config.__all__) == set(ragbench.config._HOME_OF)

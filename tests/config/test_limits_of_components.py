@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.experiment.components import calls_of
 
 

@@ -7,9 +7,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.config.load import MAX_NODES, read_yaml
 from ragbench.config.problems import Report
 from ragbench.config.tree import MAX_DEPTH
+from ragbench.config.yaml_reader import MAX_NODES, read_yaml
 
 PARSERS = [yaml.BaseLoader, *([yaml.CBaseLoader] if yaml.__with_libyaml__ else [])]
 TAIL = "retrievers: {bm25: {type: bm25}}\n"
@@ -18,7 +18,7 @@ TAIL = "retrievers: {bm25: {type: bm25}}\n"
 @pytest.fixture(params=PARSERS, ids=lambda parser: parser.__name__)
 def parser(request, monkeypatch):
     """The parser in C, where PyYAML has it, and the one in Python."""
-    monkeypatch.setattr("ragbench.config.load._PARSER", request.param)
+    monkeypatch.setattr("ragbench.config.yaml_reader._PARSER", request.param)
 
 
 @pytest.mark.usefixtures("parser")

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import ConfigError
 from ragbench.retrieve.bm25 import BM25

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.errors import EXIT_BAD_INPUT, ConfigError
 
 HEAD = "dataset: {type: beir, path: data}\nretrievers:\n  bm25: {type: bm25}\n"

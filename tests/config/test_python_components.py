@@ -97,7 +97,7 @@ def test_a_module_that_cannot_be_imported(lines, here, body):
 
 
 def test_the_folder_of_the_yaml_is_searched_too(here):
-    from ragbench.config import load_config
+    from ragbench.config.load import load_config
 
     (here / "configs").mkdir()
     (here / "configs" / "beside_of_test.py").write_text("def f(q, k): ...\n", encoding="utf-8")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.config.scalars import ScalarError, resolve
+from ragbench.config.tree import ScalarError, resolve
 
 
 @pytest.mark.parametrize(

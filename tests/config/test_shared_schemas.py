@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ragbench.config import config_schema
-from ragbench.config.shared_schemas import share
+from ragbench.config.json_schema import config_schema, share
 
 
 def written_out(schema):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.data.files.columns import with_paths
 from ragbench.data.files.jsonl import Entry
 from ragbench.data.loaders.records import Records

@@ -9,7 +9,7 @@ from ragbench import check_gates
 from ragbench.data.baseline import read_baseline, write_baseline
 from ragbench.data.run_scores import read_run_scores
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.collected_gates import collect_gates
+from ragbench.experiment.pytest_runs import collect_gates
 from ragbench.experiment.runner import run_experiment
 from ragbench.types import Prediction, Usage
 from tests.experiment.moons import write_jsonl

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import ragbench as rb
-from ragbench.config.scoring_blocks import Fill
+from ragbench.config.schema import Fill
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.choices import Choices
 from ragbench.experiment.fill_plan import PlannedFill

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import ragbench as rb
-from ragbench.config import load_config
+from ragbench.config.load import load_config
 from ragbench.experiment.query_groups import cluster_labels, slicings
 from ragbench.types import Qrels, Query
 

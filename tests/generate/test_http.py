@@ -3,10 +3,9 @@
 import pytest
 
 from ragbench.errors import AdapterError, OptionError
-from ragbench.generate.apps import APPS
-from ragbench.generate.apps.http import HttpApp
-from ragbench.generate.apps.python import CallableApp, as_app
-from ragbench.generate.http import HttpGenerator
+from ragbench.generate import APPS
+from ragbench.generate.http import HttpApp, HttpGenerator
+from ragbench.generate.python import CallableApp, as_app
 from ragbench.types import Document, Prediction, Usage
 from tests.retrieve.search_server import SearchServer
 

@@ -10,9 +10,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from ragbench.errors import AdapterError, OptionError
-from ragbench.generate.apps.langchain import LangchainApp
 from ragbench.generate.base import AskingGenerator
-from ragbench.generate.langchain import LangchainGenerator
+from ragbench.generate.langchain import LangchainApp, LangchainGenerator
 from ragbench.llm import Replies
 from ragbench.types import Document, Query, Usage
 from tests.retrieve.foreign import store

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.comparison.limits import decide_cost, decide_failed, decide_kappa, decide_score
+from ragbench.gates.limit import decide_cost, decide_failed, decide_kappa, decide_score
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import cohen_kappa

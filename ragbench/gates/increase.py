@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.gates import ENOUGH_CLUSTERS, GateVerdict, Verdict
-from ragbench.comparison.needed import queries_to_decide, shown_needed
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
+from ragbench.gates.change import queries_to_decide, shown_needed
+from ragbench.gates.drop import ENOUGH_CLUSTERS, GateVerdict, Verdict
 from ragbench.stats import Increase, increase_interval, queries_for, t_quantile
 from ragbench.types import FloatArray
 

@@ -1,4 +1,4 @@
-"""Values against declared options: every wrong one gets its own problem, the others go on."""
+"""Values and blocks of a config against the options that are declared for them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from ragbench.config.load import UNREADABLE
 from ragbench.config.problems import NOT_BUILT, Place, Report
 from ragbench.config.tree import Item
-from ragbench.registry import DeclaredOption, Option, describe_allowed, nearest
+from ragbench.config.yaml_reader import UNREADABLE
+from ragbench.registry import DeclaredOption, Option, declared_options, describe_allowed, nearest
 
 _RANGE = {
     "finite_number",
@@ -183,3 +183,30 @@ def _words(annotation: Any) -> list[str]:
 
 def _is_union(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (typing.Union, UnionType)
+
+
+def check_block(
+    item: Item, record: Any, report: Report, others: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Check a block against the record that declares it.
+
+    Returns:
+        The valid values, and the block as plain data with its defaults written out.
+    """
+    declared = declared_options(record)
+    values = check_options(
+        item,
+        declared,
+        report,
+        others=others,
+        planned=getattr(record, "planned", ()),
+        planned_words=getattr(record, "planned_words", None),
+    )
+    written = {}
+    for key in declared:
+        value = item.get(key)
+        if value is not None:
+            written[key] = value.as_written()
+        elif values.get(key) is not None:
+            written[key] = values[key]
+    return values, written

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from ragbench.comparison.increases import decide_increase
 from ragbench.comparison.paired import Method
 from ragbench.comparison.paired_scores import PairedScores
+from ragbench.gates.increase import decide_increase
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import increase_interval

@@ -10,10 +10,10 @@ from typing import Any
 
 from ragbench.comparison.across import pairs_of
 from ragbench.comparison.comparable import Met
-from ragbench.comparison.gates import decide_drop
 from ragbench.comparison.paired import Method
 from ragbench.comparison.scored import ScoredSystems
 from ragbench.errors import OptionError
+from ragbench.gates.drop import decide_drop
 
 _FORM = re.compile(r"\s*(?P<measure>\S.*?)\s+drop\s*>\s*(?P<margin>\S+)\s*")
 ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"

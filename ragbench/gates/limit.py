@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.gates import Decide, GateVerdict, Verdict
 from ragbench.comparison.paired_scores import at_least
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
+from ragbench.gates.drop import Decide, GateVerdict, Verdict
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause
 

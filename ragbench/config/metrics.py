@@ -1,0 +1,377 @@
+"""The blocks `metrics` and `statistics`: scores by their names, and what goes together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.config.judges import check_judges, check_rubric
+from ragbench.config.options import INVALID, check_block, check_options, check_value
+from ragbench.config.problems import NOT_BUILT, Place, Report
+from ragbench.config.references import Context, check_reference
+from ragbench.config.schema import (
+    SLICES,
+    Fill,
+    JudgeBlock,
+    Match,
+    Metrics,
+    NamedMetric,
+    RetrievalMetrics,
+    Statistics,
+)
+from ragbench.config.tree import Item
+from ragbench.config.yaml_reader import UNREADABLE
+from ragbench.errors import NotBuiltYet, OptionError, RagbenchError
+from ragbench.registry import DeclaredOption, Option, declared_options, nearest
+
+if TYPE_CHECKING:
+    from ragbench.score.judge.base import Rubric
+    from ragbench.score.text.base import Metric
+
+
+_BLOCKS = ("retrieval", "generation", "judge")
+_VERIFY = DeclaredOption(
+    "verify",
+    bool,
+    False,
+    Option("Compute every score again with the packages that define it; say how far apart."),
+)
+_QUOTE = 'a name with a comma in quotes: "ndcg(gain=exp,discount=jk)@10"'
+_NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metrics."))
+
+
+@dataclass(frozen=True)
+class CheckedMetrics:
+    """The block after its checks."""
+
+    metrics: Metrics
+    """What is scored."""
+    written: dict[str, Any]
+    """The block as plain data with its defaults."""
+
+
+def check_metrics(item: Item | None, context: Context) -> CheckedMetrics:
+    """Check the whole block; everything that is wrong goes into the report."""
+    block = item or Item({}, Place(), ("metrics",))
+    report = context.report
+    values = check_options(block, {"verify": _VERIFY}, report, others=_BLOCKS)
+    retrieval, written = _retrieval(block.get("retrieval"), context)
+    result: dict[str, Any] = {"retrieval": written}
+    verify = bool(values.get("verify"))
+    if verify:
+        result["verify"] = True
+    generation, judges = None, None
+    if (names := block.get("generation")) is not None:
+        generation = _generation(names, context)
+        result["generation"] = names.as_written()
+    if (judge := block.get("judge")) is not None:
+        judges, result["judge"] = check_judges(judge, block.entries["judge"].key_place, context)
+    fill = None if (rules := block.get("retrieval")) is None else rules.get("fill")
+    if fill is not None:
+        around = Around(judges, judge is not None, retrieval.top_k, retrieval.match.level)
+        checked, written["fill"] = check_fill(fill, around, context)
+        retrieval = replace(retrieval, fill=checked)
+    metrics = Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify)
+    return CheckedMetrics(metrics, result)
+
+
+def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, dict[str, Any]]:
+    from ragbench.score.retrieval.notation import parse_measures
+
+    report = context.report
+    block = item or Item({}, Place(), ("metrics", "retrieval"))
+    others = tuple(RetrievalMetrics.blocks)
+    values, written = check_block(block, RetrievalMetrics, report, others)
+    match = block.get("match")
+    if match is not None:
+        checked, written["match"] = check_match(match, values.get("ties"), report)
+        values |= {} if checked is None else {"match": checked}
+    names = block.get("measures")
+    if names is not None:
+        parsed = _parse_names(names, parse_measures, "measure", report)
+        _check_cutoffs(parsed, values.get("top_k"), report)
+    return RetrievalMetrics(**values), written
+
+
+def _generation(item: Item, context: Context) -> tuple[NamedMetric, ...] | None:
+    from ragbench.score.text.notation import parse_metric
+
+    names = check_value(item, _NAMES, context.report)
+    parsed = _parse_names(item, parse_metric, "metric", context.report)
+    if names is INVALID:
+        return None
+    return tuple(
+        NamedMetric(metric=_with_paths(metric, context.base), place=name.place)
+        for name, metric in parsed
+    )
+
+
+def _with_paths(metric: Metric, base: Path) -> Metric:
+    """The metric with the files and folders that its options name, relative to the config."""
+    declared = declared_options(metric.declaration.function)
+    found = {}
+    for name, value in metric.chosen.items():
+        refers_to = declared[name].option.refers_to
+        is_path = isinstance(value, str) and refers_to in ("path", "path_or_name")
+        # what is nowhere there is left to the metric, which knows its names
+        if is_path and (path := base / value).exists():
+            found[name] = str(path.absolute())
+    if not found:
+        return metric
+    return replace(metric, options={**metric.options, **found}, chosen={**metric.chosen, **found})
+
+
+def _parse_names(
+    names: Item, parse: Callable[[str], Any], noun: str, report: Report
+) -> list[tuple[Item, Any]]:
+    """Parse each name of a list; a wrong or repeated one is a problem at its place."""
+    parsed: list[tuple[Item, Any]] = []
+    seen: dict[Any, Item] = {}
+    open_parenthesis = False
+    for item in names.items:
+        if not isinstance(item.value, str) or item.value is UNREADABLE:
+            continue
+        text = item.value
+        balance = text.count("(") - text.count(")")
+        if open_parenthesis:
+            # the rest of a name that was cut at its comma, which was reported already
+            open_parenthesis = balance >= 0
+            continue
+        if balance > 0 and len(names.items) > 1 and not item.quoted:
+            open_parenthesis = True
+            report.add(item.place, item.path, f"{item.shown()} has no ')'", _QUOTE)
+            continue
+        result = _parse(item, parse, noun, report)
+        if result is None:
+            continue
+        names_of = _identities(result)
+        if (first := next((seen[name] for name in names_of if name in seen), None)) is not None:
+            found = f"{item.shown()} is named twice"
+            if first.written != item.written:
+                found = f"{item.shown()} is the same as {first.shown()}"
+            report.add(item.place, item.path, found, f"each {noun} once")
+        seen.update(dict.fromkeys(names_of, item))
+        parsed.append((item, result))
+    return parsed
+
+
+def _identities(parsed: Any) -> list[str]:
+    """What two spellings of the same score share; `ndcg_cut_5,10` are two scores."""
+    if isinstance(parsed, list):
+        return [measure.name for measure in parsed]
+    return [parsed.canonical]
+
+
+def _parse(item: Item, parse: Callable[[str], Any], noun: str, report: Report) -> Any:
+    try:
+        return parse(str(item.value))
+    except NotBuiltYet:
+        report.add(item.place, item.path, f"{item.shown()} {NOT_BUILT}")
+    except OptionError as error:
+        found = f"unknown {noun} {item.shown()}"
+        if error.option and error.found != item.value and not item.from_environment:
+            found = f"{error.option} of {item.shown()}: found {error.found!r}"
+            if error.found is None:
+                found = f"{item.shown()} has no {error.option}"
+        report.add(item.place, item.path, found, error.allowed, error.nearest)
+    except RagbenchError as error:  # a third party's, which cannot be loaded
+        report.add(item.place, item.path, str(error))
+    return None
+
+
+def _check_cutoffs(parsed: list[tuple[Item, Any]], top_k: int | None, report: Report) -> None:
+    for item, measures in parsed:
+        deepest = max((measure.k or 0 for measure in measures), default=0)
+        if top_k is not None and deepest > top_k:
+            found = f"{item.shown()} looks deeper than top_k"
+            report.add(item.place, item.path, found, f"k up to top_k, which is {top_k}")
+
+
+METADATA = re.compile(r"metadata(\.[^.\s]+)+")
+"""How a config names a value of the metadata."""
+
+_LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
+
+
+def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, dict[str, Any]]:
+    """Check the block; what is wrong goes into the report.
+
+    Args:
+        item: The block.
+        ties: The order of equal scores, which a match by text needs.
+        report: Gets the problems.
+
+    Returns:
+        The checked block, None where a part of it is wrong, and the block as plain data.
+    """
+    values, written = check_block(item, Match, report)
+    level = values.get("level")
+    if level is None:
+        return None, written
+    for key, wanted in _LEVEL_OF.items():
+        if (given := item.get(key)) is not None and level != wanted:
+            place = item.entries[key].key_place
+            report.add(place, given.path, f"'{key}' means nothing with level: {level}",
+                       f"level: {wanted}")  # fmt: skip
+    if level == "document":
+        _check_document(item, report)
+    if level == "text" and ties == "average":
+        found = "level: text credits the first match, and ties: average has no first"
+        report.add(item.place, item.path, found, "ties: docid, stable")
+    return Match(**values), written
+
+
+def _check_document(item: Item, report: Report) -> None:
+    where, separator = item.get("id"), item.get("separator")
+    if where is None and separator is None:
+        found = "level: document does not say which document a passage is of"
+        report.add(item.place, item.path, found, 'id: metadata.<key>, or separator: "#"')
+    if where is not None and separator is not None:
+        report.add(separator.place, separator.path, "id and separator are both given", "one")
+    if where is not None and isinstance(where.value, str) and not METADATA.fullmatch(where.value):
+        allowed = "metadata.<key>, such as metadata.doc_id"
+        report.add(where.place, where.path, f"{where.shown()} is no key of the metadata", allowed)
+    if separator is not None and separator.value == "":
+        report.add(separator.place, separator.path, "the separator is empty", "text, such as '#'")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the other blocks say that a `fill` must go with."""
+
+    judges: Mapping[str, JudgeBlock] | None
+    """The judges by name; None where there is no such block, or where it is wrong."""
+    judges_written: bool
+    """Whether there is a block of judges at all."""
+    top_k: int | None
+    """Ranks that are kept and scored."""
+    level: str
+    """What counts as a hit."""
+
+
+def check_fill(item: Item, around: Around, context: Context) -> tuple[Fill | None, dict[str, Any]]:
+    """Check the block; what is wrong goes into the report.
+
+    Returns:
+        The checked block, None where a part of it is wrong, and the block as plain data.
+    """
+    report, before = context.report, len(context.report)
+    values, written = check_block(item, Fill, report)
+    name, judge = _judge(item, values, around, context)
+    source = _rubric(item, values, judge, context)
+    depth, top_k = values.get("depth"), around.top_k
+    if depth is not None and top_k is not None and depth > top_k:
+        at = item.get("depth") or item
+        report.add(at.place, at.path, f"{depth} is deeper than top_k", f"up to {top_k}")
+    if around.level != "id":
+        found = f"fill does not go with match: level: {around.level}"
+        report.add(item.place, item.path, found, "level: id")
+    if len(report) > before or source is None or name is None:
+        return None, written
+    written["judge"] = name
+    return Fill(**{**values, "judge": name, "rubric": source}), written
+
+
+def _judge(
+    item: Item, values: Mapping[str, Any], around: Around, context: Context
+) -> tuple[str | None, JudgeBlock | None]:
+    """The judge that is meant: the named one, or the only one."""
+    if around.judges is None:
+        if not around.judges_written:
+            found = "fill needs a judge, and the config has none"
+            context.report.add(item.place, item.path, found, "metrics.judge: {type: openai, ...}")
+        return None, None
+    known, given = list(around.judges), item.get("judge")
+    if given is None and len(known) != 1:
+        found = f"fill does not say which of {len(known)} judges grades"
+        context.report.add(item.place, item.path, found, f"judge: {', '.join(known)}")
+        return None, None
+    name = known[0] if given is None else values.get("judge")
+    if name is not None and name not in known and given is not None:
+        close = nearest(str(name), known)
+        found = f"no judge {given.shown()}"
+        context.report.add(given.place, given.path, found, ", ".join(known), close)
+        return None, None
+    return name, around.judges.get(str(name))
+
+
+def _rubric(
+    item: Item, values: Mapping[str, Any], judge: JudgeBlock | None, context: Context
+) -> str | Path | None:
+    """Where the rubric is; None, with a problem, where it cannot give grades."""
+    from ragbench.score.judge.rubric import load_rubric
+
+    given = item.get("rubric")
+    source: str | Path | None = values.get("rubric")
+    if given is not None and isinstance(given.value, str):
+        found = check_rubric(given, context)
+        source = None if found is None else found[1]
+    if source is None:
+        return None
+    at, rubric = given or item, load_rubric(source)
+    if (rubric.asks, rubric.method) != ("context", "rating") or rubric.direction != "higher":
+        found_text = f"rubric '{rubric.name}' does not rate passages"
+        allowed = "one with asks: context, method: rating, direction: higher"
+        context.report.add(at.place, at.path, found_text, allowed)
+    served = None if judge is None else getattr(judge.cls, "served", None)
+    if judge is not None and isinstance(served, (list, tuple)) and rubric.name not in served:
+        found_text = f"judge '{judge.type}' cannot apply '{rubric.name}'"
+        context.report.add(at.place, at.path, found_text, "a judge that is a language model")
+    _check_levels(item, values, rubric, context)
+    return source
+
+
+def _check_levels(item: Item, values: Mapping[str, Any], rubric: Rubric, context: Context) -> None:
+    start, at = values.get("relevant_from"), item.get("relevant_from")
+    if start is not None and at is not None and start > rubric.levels:
+        found = f"{start} is above the levels of '{rubric.name}'"
+        context.report.add(at.place, at.path, found, f"2 to {rubric.levels}")
+
+
+def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Check the block; what is wrong goes into the context's report.
+
+    Returns:
+        The valid values, and the block as plain data with its defaults.
+    """
+    values, written = check_block(item, Statistics, context.report)
+    baseline = item.get("baseline")
+    # without retrievers the systems are those of the records, known when they are read
+    if baseline is not None and isinstance(baseline.value, str) and context.retrievers:
+        check_reference(baseline, context)
+    _check_test(item, values, context)
+    if values.get("correction") == "bh":
+        values["correction"] = "benjamini_hochberg"
+    cluster, slices = item.get("cluster"), item.get("slices")
+    if cluster is not None and isinstance(cluster.value, str):
+        _check_field(cluster, (), context)
+    if slices is not None and values.get("slices"):
+        for field in slices.items:
+            _check_field(field, SLICES, context)
+        values["slices"] = tuple(dict.fromkeys(values["slices"]))
+    return values, written
+
+
+def _check_test(item: Item, values: dict[str, Any], context: Context) -> None:
+    """Refuse what a test cannot do."""
+    test, correction = values.get("test", "randomization"), item.get("correction")
+    if correction is not None and correction.value == "max_t" and test != "randomization":
+        found = f"max_t is made of sign flips, and the test is {test}"
+        context.report.add(correction.place, correction.path, found, "test: randomization")
+    if test == "mcnemar" and values.get("cluster") is not None:
+        place = item.entries["test"].item
+        found = "mcnemar counts single queries, and the units are clusters"
+        context.report.add(place.place, place.path, found, "randomization, t, wilcoxon")
+
+
+def _check_field(item: Item, words: tuple[str, ...], context: Context) -> None:
+    value = str(item.value)
+    if value not in words and not METADATA.fullmatch(value):
+        found = f"{item.shown()} is no key of the metadata"
+        allowed = "metadata.<key>, such as metadata.topic"
+        if words:
+            found, allowed = f"unknown field {item.shown()}", f"{', '.join(words)}, {allowed}"
+        context.report.add(item.place, item.path, found, allowed, nearest(value, words))

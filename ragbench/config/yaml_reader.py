@@ -1,0 +1,287 @@
+"""YAML to a tree with positions; mistakes of syntax are said in our words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from ragbench.config.problems import KeyPath, Place, Report
+from ragbench.config.tree import MAX_DEPTH, Entry, Item, ScalarError, has_lone_surrogate, resolve
+
+MAX_NODES = 100_000
+"""Values in a config, aliases counted in full: an alias of aliases of aliases grows quickly."""
+
+_PARSER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_TAG = "tag:yaml.org,2002:"
+_TAGS = {
+    "scalar": {f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null")},
+    "list": {f"{_TAG}seq"},
+    "mapping": {f"{_TAG}map"},
+}
+# the line breaks that the parser counts
+_LINE = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_UNPRINTABLE = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+
+
+class _StopReadingError(Exception):
+    """The rest of the text cannot be read; what is wrong is in the report."""
+
+
+def read_yaml(text: str, file: str | None, report: Report) -> Item | None:
+    """Return the tree of a YAML text; None where it cannot be read at all.
+
+    Everything that is wrong with the text itself goes into the report: syntax, repeated keys,
+    keys that are not text, unknown tags and aliases, numbers with leading zeros.
+    """
+    return _Reader(text, file, report).read()
+
+
+def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Item | None:
+    """Return the tree of one value, as in `--set key=value`; all of it stands at `place`."""
+    return _Reader(text, place.file, report, place, path).read()
+
+
+def decode(data: bytes, file: str, report: Report) -> str | None:
+    """Return the text of a file; None, with the place in the report, where it is not UTF-8."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = _LINE.split(data[: error.start].decode("utf-8-sig", "replace"))
+        rest = _LINE.split(data[error.start : error.start + 200].decode("utf-8", "replace"))[0]
+        place = Place(file, len(before), len(before[-1]) + 1, before[-1] + rest)
+        report.add(place, (), f"byte 0x{data[error.start]:02x} is not UTF-8", "a file in UTF-8")
+        return None
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Follows the events of one text."""
+
+    text: str
+    file: str | None
+    report: Report
+    fixed: Place | None = None
+    root: KeyPath = ()
+    lines: list[str] = field(init=False)
+    events: Iterator[Any] = field(init=False)
+    anchors: dict[str, tuple[Item, int]] = field(default_factory=dict)
+    nodes: int = 0
+
+    def __post_init__(self) -> None:
+        self.lines = _LINE.split(self.text)
+
+    def read(self) -> Item | None:
+        """Read the one document; None where that is not possible."""
+        if not self._is_printable():
+            return None
+        self.events = iter(yaml.parse(self.text, Loader=_PARSER))
+        try:
+            return self._document()
+        except yaml.MarkedYAMLError as error:
+            explain(error, self.lines, self._place_at, self.root, self.report)
+        except RecursionError:
+            self.report.add(self._place_at(0, 0, 1), self.root, "too deeply nested to be read")
+        except _StopReadingError:
+            pass
+        return None
+
+    def _is_printable(self) -> bool:
+        bad = _UNPRINTABLE.search(self.text)
+        if bad is None:
+            return True
+        before = _LINE.split(self.text[: bad.start()])
+        place = self._place_at(len(before) - 1, len(before[-1]), 1)
+        found = f"the character U+{ord(bad[0]):04X} is not allowed in YAML"
+        self.report.add(place, self.root, found, 'an escape in double quotes, such as "\\u0000"')
+        return False
+
+    def _document(self) -> Item:
+        next(self.events)  # the start of the stream
+        if isinstance(next(self.events), yaml.StreamEndEvent):
+            return Item(None, self._place_at(0, 0, 1), self.root)
+        item = self._item(next(self.events), self.root, 0)
+        next(self.events)  # the end of the document
+        after = next(self.events)
+        if not isinstance(after, yaml.StreamEndEvent):
+            self._stop(self._place(after), "a second document begins", "one document per file")
+        return item
+
+    def _item(self, event: Any, path: KeyPath, depth: int) -> Item:
+        place = self._place(event)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, place, path)
+        start = self.nodes
+        self._count(1, place)
+        if depth > MAX_DEPTH:
+            self._stop(place, f"more than {MAX_DEPTH} levels deep", "a flatter config")
+        if isinstance(event, yaml.ScalarEvent):
+            item = self._scalar(event, place, path)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            item = self._list(event, place, path, depth)
+        else:
+            item = self._mapping(event, place, path, depth)
+        if event.anchor:
+            self.anchors[event.anchor] = (item, self.nodes - start)
+        return item
+
+    def _alias(self, event: Any, place: Place, path: KeyPath) -> Item:
+        if event.anchor not in self.anchors:
+            known = ", ".join(f"*{name}" for name in self.anchors) or "no alias before its anchor"
+            self._stop(place, f"'*{event.anchor}' refers to nothing", known)
+        item, size = self.anchors[event.anchor]
+        self._count(size, place)
+        return item
+
+    def _count(self, more: int, place: Place) -> None:
+        self.nodes += more
+        if self.nodes > MAX_NODES:
+            self._stop(place, f"more than {MAX_NODES:,} values", "a smaller config")
+
+    def _scalar(self, event: Any, place: Place, path: KeyPath) -> Item:
+        text, quoted = str(event.value), bool(event.style)
+        self._check_tag(event, "scalar", place, path)
+        if has_lone_surrogate(text):
+            self.report.add(place, path, "text with half a character (a lone surrogate)")
+            return Item(None, place, path, "null")
+        if quoted or event.tag == f"{_TAG}str":
+            quoted = event.tag in (None, "!", f"{_TAG}str")
+        if quoted:
+            return Item(text, place, path, text, quoted=True)
+        try:
+            return Item(resolve(text), place, path, text)
+        except ScalarError as error:
+            self.report.add(place, path, error.found, error.allowed)
+            # as text it would get a second error wherever a number is wanted
+            return Item(UNREADABLE, place, path, text)
+
+    def _list(self, event: Any, place: Place, path: KeyPath, depth: int) -> Item:
+        self._check_tag(event, "list", place, path)
+        items: list[Item] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            items.append(self._item(event, (*path, str(len(items))), depth + 1))
+        return Item(tuple(items), place, path)
+
+    def _mapping(self, event: Any, place: Place, path: KeyPath, depth: int) -> Item:
+        self._check_tag(event, "mapping", place, path)
+        entries: dict[str, Entry] = {}
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            key = self._item(event, path, depth + 1)
+            name = self._key(key, path)
+            item = self._item(next(self.events), (*path, name or "?"), depth + 1)
+            if name is None:
+                continue
+            entry = Entry(key.place, item)
+            if name in entries:
+                first = entries[name]
+                where = f"line {first.key_place.line}" if first.key_place.line else "before"
+                found = f"the key '{name}' is repeated; its first place is {where}"
+                self.report.add(key.place, path, found, "each key once")
+                entry = Entry(first.key_place, first.item, (*first.repeats, entry))
+            entries[name] = entry
+        return Item(entries, place, path)
+
+    def _key(self, key: Item, path: KeyPath) -> str | None:
+        """The key as text, or None with a problem."""
+        if key.value == "<<" and not key.quoted:
+            found = "the merge key '<<' is not part of YAML 1.2"
+            self.report.add(key.place, path, found, "an alias for a whole value, or the keys")
+            return None
+        if isinstance(key.value, str):
+            return key.value
+        self.report.add(key.place, path, f"the key {key.shown()} is not text", "a key in quotes")
+        return None
+
+    def _check_tag(self, event: Any, kind: str, place: Place, path: KeyPath) -> None:
+        if event.tag not in (None, "!") and event.tag not in _TAGS[kind]:
+            tag = event.tag.replace(_TAG, "!!")
+            self.report.add(place, path, f"the tag '{tag}' is not understood here", "no tag")
+
+    def _stop(self, place: Place, found: str, allowed: str) -> None:
+        self.report.add(place, self.root, found, allowed)
+        raise _StopReadingError
+
+    def _place(self, event: Any) -> Place:
+        start, end = event.start_mark, event.end_mark
+        width = end.column - start.column if end.line == start.line else None
+        return self._place_at(start.line, start.column, width)
+
+    def _place_at(self, line: int, column: int, width: int | None) -> Place:
+        """The place of 0-based marks; without a width, up to the end of the line."""
+        if self.fixed is not None:
+            return self.fixed
+        source = self.lines[line] if line < len(self.lines) else ""
+        if width is None:
+            width = len(source) - column
+        return Place(self.file, line + 1, column + 1, source, max(1, width))
+
+
+class _Unreadable(str):
+    """Stands for a word that was reported already."""
+
+    __slots__ = ()
+
+
+UNREADABLE = _Unreadable("?")
+"""The value of a word that cannot be read; whoever checks it keeps quiet."""
+
+
+_QUOTE = 'a value with a bracket, a brace or a comma in quotes: "precision[rel=2]@5"'
+_QUOTE_VARIABLE = '"${VAR}" in quotes'
+_CLOSING = {"[": "]", "{": "}"}
+
+
+def explain(
+    error: Any,
+    lines: list[str],
+    place_at: Callable[[int, int, int | None], Place],
+    path: tuple[str, ...],
+    report: Report,
+) -> None:
+    """Report a syntax error at the character that a person would change."""
+    mark, opened = error.problem_mark or error.context_mark, error.context_mark
+    character = _character(lines, mark)
+    problem, context = str(error.problem), str(error.context or "")
+    if "flow" in context and opened is not None:
+        bracket = _character(lines, opened)
+        if bracket in _CLOSING and (opened.line != mark.line or not character):
+            place = place_at(opened.line, opened.column, 1)
+            report.add(place, path, f"'{bracket}' is not closed", f"a '{_CLOSING[bracket]}'")
+            return
+    if "quoted scalar" in context and "end of stream" in problem and opened is not None:
+        report.add(
+            place_at(opened.line, opened.column, 1), path, "the quote is not closed", "a quote"
+        )
+        return
+    found, allowed = _words(problem, context, character)
+    if character == "{" and lines[mark.line][: mark.column].endswith("$"):
+        found, allowed = "'${' inside braces or brackets", _QUOTE_VARIABLE
+    report.add(place_at(mark.line, mark.column, 1), path, found, allowed)
+
+
+def _words(problem: str, context: str, character: str) -> tuple[str, str | None]:
+    """What was found, and what to write instead."""
+    if character == "\t":
+        return "a tab in the indentation", "spaces"
+    if "cannot start any token" in problem:
+        return f"a value cannot start with '{character}'", "the value in quotes"
+    if "mapping values are not allowed" in problem:
+        return "': ' inside a value", "the value in quotes, or the key on a line of its own"
+    if "flow" in context:
+        found = f"'{character}' is not expected here" if character else "the file ends too early"
+        return found, f"a comma between values; {_QUOTE}"
+    if "could not find expected ':'" in problem:
+        return "a key without ':'", "key: value"
+    if "block" in context:
+        return "the indentation does not fit the lines above", "the same column for each key"
+    return f"not YAML: {problem}", None
+
+
+def _character(lines: list[str], mark: Any) -> str:
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    return line[mark.column : mark.column + 1]

@@ -1,0 +1,1 @@
+"""Gates: conditions that a run has to meet, each of them passed, failed or undecided."""

@@ -1,0 +1,455 @@
+"""The package as a house: how big it is, how many rooms, how crowded; `make house` prints it.
+
+Read by AST and tokens, with the standard library alone. Each figure with a limit must keep it, and
+`tests/test_architecture.py` holds that in CI. A limit is a ratchet: when a figure has fallen, lower
+its limit in the same change; raise one only with a reason beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+
+LIMITS: dict[str, float] = {
+    "files": 510,
+    "lines": 62_000,
+    "imports, % of code": 13.5,
+    "modules in a folder": 56,
+    "modules in a family's folder": 51,
+    "modules over 450 lines": 5,
+    "functions over 60 lines": 8,
+    "functions more complex than 12": 0,
+    "functions with more than 8 parameters": 19,
+    "names that differ by a letter": 5,
+    "modules under 100 lines with one user": 55,
+    "circles inside folders": 9,
+    "Any": 1_050,
+    "dict[str, Any]": 520,
+    "results read by string key": 830,
+}
+"""Figure -> the most that it may be."""
+
+FAMILIES = {
+    "cli": "a command each",
+    "score/retrieval": "a group of measures each",
+    "score/text": "a metric each",
+    "stats": "a statistic each",
+}
+"""Folder of like files -> what each of its files is; such a folder may be larger."""
+
+RESULTS = ("calibration", "cli", "comparison", "experiment", "gates", "records", "report")
+"""The folders in which `x["name"]` or `x.get("name")` reads a result by a string key."""
+
+LONG_MODULE, SHORT_MODULE = 450, 100
+LONG_FUNCTION, COMPLEX_FUNCTION, MANY_PARAMETERS = 60, 12, 8
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function or method."""
+
+    name: str
+    lines: int
+    """Without its docstring."""
+    complexity: int
+    """As ruff counts it for C901."""
+    parameters: int
+    excepted: str
+    """The comment of its first lines, where a `noqa` gives the reason for an exception."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of the package, read."""
+
+    path: Path
+    name: str
+    """Dotted, `ragbench.cli.run`; a package has the name of its folder."""
+    text: str = field(repr=False)
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    @property
+    def folder(self) -> str:
+        """The dotted name of its folder."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+    @cached_property
+    def lines(self) -> int:
+        return self.text.count("\n")
+
+    @cached_property
+    def docstring_lines(self) -> set[int]:
+        """Lines of every string that stands for itself."""
+        return _covered(
+            node
+            for node in self.nodes
+            if isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        )
+
+    @cached_property
+    def import_lines(self) -> set[int]:
+        return _covered(n for n in self.nodes if isinstance(n, (ast.Import, ast.ImportFrom)))
+
+    @cached_property
+    def tokens(self) -> list[tokenize.TokenInfo]:
+        return list(tokenize.generate_tokens(io.StringIO(self.text).readline))
+
+    @cached_property
+    def comments(self) -> int:
+        """How many there are, without the reasons and orders for tools."""
+        tools = ("# noqa", "# type:", "# pragma")
+        comments = (t.string for t in self.tokens if t.type == tokenize.COMMENT)
+        return sum(not comment.startswith(tools) for comment in comments)
+
+    @cached_property
+    def code_lines(self) -> set[int]:
+        """Lines with anything but comments, blanks and docstrings."""
+        layout = {
+            *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER),
+            *(tokenize.INDENT, tokenize.DEDENT),
+        }
+        found: set[int] = set()
+        for token in self.tokens:
+            if token.type not in layout:
+                found.update(range(token.start[0], token.end[0] + 1))
+        return found - self.docstring_lines
+
+    def functions(self) -> Iterator[Function]:
+        source = self.text.splitlines()
+        for node in self.nodes:
+            if isinstance(node, _FUNCTIONS):
+                body = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+                head = " ".join(source[node.lineno - 1 : node.body[0].lineno])
+                arguments = node.args
+                named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+                yield Function(
+                    f"{self.name}:{node.name}",
+                    len(set(body) - self.docstring_lines),
+                    1 + _decisions(node.body),
+                    sum(argument.arg not in ("self", "cls") for argument in named),
+                    head.partition("# noqa: ")[2],
+                )
+
+    def imported(self, modules: Mapping[str, Module]) -> set[str]:
+        """The modules of the package that it imports, wherever in it the import stands."""
+        found = set()
+        for node in self.nodes:
+            if isinstance(node, ast.ImportFrom) and node.module in modules:
+                # `from package import module` imports the module, `from module import name` not
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= (inner & modules.keys()) or {node.module}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names} & modules.keys()
+        return found - {self.name}
+
+
+def _covered(nodes: Iterator[ast.AST]) -> set[int]:
+    found: set[int] = set()
+    for node in nodes:
+        found.update(range(node.lineno, node.end_lineno + 1))  # type: ignore[attr-defined]
+    return found
+
+
+def _decisions(statements: list[ast.stmt]) -> int:
+    """Count the branches of a body as ruff does for C901: statements, no conditions in them."""
+    count = 0
+    for node in statements:
+        if isinstance(node, ast.ClassDef):
+            count += _decisions([n for n in node.body if isinstance(n, ast.FunctionDef)])
+            continue
+        for name in ("body", "orelse", "finalbody"):
+            count += _decisions(getattr(node, name, []))
+        if isinstance(node, (ast.If, ast.For, ast.AsyncFor, ast.While, *_FUNCTIONS)):
+            count += 1
+        elif isinstance(node, ast.Try):
+            count += len(node.handlers) + bool(node.orelse)
+            count += sum(_decisions(handler.body) for handler in node.handlers)
+        elif isinstance(node, ast.Match):
+            count += sum(1 + _decisions(case.body) for case in node.cases)
+            # `case _:` is the else of a match
+            count -= ast.unparse(node.cases[-1].pattern) == "_"
+    return count
+
+
+class House:
+    """The modules of a package, and what they measure."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.modules = {module.name: module for module in _read(root)}
+
+    @cached_property
+    def imports(self) -> dict[str, set[str]]:
+        return {name: module.imported(self.modules) for name, module in self.modules.items()}
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        return [each for module in self.modules.values() for each in module.functions()]
+
+    @cached_property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Code, import, docstring and comment lines."""
+        modules = self.modules.values()
+        return (
+            sum(len(module.code_lines) for module in modules),
+            sum(len(module.import_lines) for module in modules),
+            sum(len(module.docstring_lines) for module in modules),
+            sum(module.comments for module in modules),
+        )
+
+    @cached_property
+    def folders(self) -> dict[str, list[Module]]:
+        """Folder, relative to the root -> its modules without `__init__`."""
+        found: dict[str, list[Module]] = defaultdict(list)
+        for module in self.modules.values():
+            if not module.is_package:
+                found[module.path.parent.relative_to(self.root).as_posix()].append(module)
+        return found
+
+    def crowded(self, families: bool) -> list[str]:
+        """Folders by how many modules they hold, the fullest first."""
+        counts = [(len(m), f) for f, m in self.folders.items() if (f in FAMILIES) is families]
+        return [f"{folder} {count}" for count, folder in sorted(counts, reverse=True)]
+
+    def long_modules(self) -> list[str]:
+        return [name for name, module in self.modules.items() if module.lines > LONG_MODULE]
+
+    def functions_beyond(self, what: str, limit: int, rule: str) -> list[str]:
+        """Functions beyond a limit whose definition gives no reason for it."""
+        return [
+            f"{each.name} {getattr(each, what)}"
+            for each in self.functions
+            if getattr(each, what) > limit and rule not in each.excepted
+        ]
+
+    def alike(self) -> list[str]:
+        """Pairs of modules of one folder whose names a reader would confuse."""
+        return [
+            f"{folder}: {a}, {b}"
+            for folder, modules in self.folders.items()
+            for a, b in combinations(sorted(module.path.stem for module in modules), 2)
+            if _confusable(a, b)
+        ]
+
+    def single_user(self) -> list[str]:
+        """Short modules that one other module imports, and no table names."""
+        users = Counter(name for imported in self.imports.values() for name in imported)
+        return [
+            name
+            for name, module in self.modules.items()
+            if module.lines < SHORT_MODULE
+            and not module.is_package
+            and users[name] == 1
+            and name not in self._named
+        ]
+
+    @cached_property
+    def _named(self) -> set[str]:
+        """Modules that a table loads by name: members of families, homes of public names."""
+        found = set()
+        for module in self.modules.values():
+            for node in module.nodes:
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    word = node.value.partition(":")[0].removeprefix(".")
+                    found |= {word, f"{module.folder}.{word}"}
+        return found & self.modules.keys()
+
+    def circles(self) -> list[str]:
+        """Modules and folders side by side that import each other in a circle."""
+        found = []
+        for folder in {module.folder for module in self.modules.values()}:
+            graph: dict[str, set[str]] = defaultdict(set)
+            for name, imported in self.imports.items():
+                here = _child(folder, name)
+                there = {child for other in imported if (child := _child(folder, other))}
+                if here:
+                    graph[here] |= there - {here}
+            found += [f"{folder}: {', '.join(sorted(circle))}" for circle in _circles(graph)]
+        return found
+
+    def anys(self) -> list[str]:
+        return [
+            module.name
+            for module in self.modules.values()
+            for node in module.nodes
+            if isinstance(node, ast.Name) and node.id == "Any"
+        ]
+
+    def mappings_of_any(self) -> list[str]:
+        """Annotations `dict[str, Any]` and `Mapping[str, Any]`."""
+        return [
+            module.name
+            for module in self.modules.values()
+            for node in module.nodes
+            if isinstance(node, ast.Subscript)
+            and ast.unparse(node) in ("dict[str, Any]", "Mapping[str, Any]")
+        ]
+
+    def string_keys(self) -> list[str]:
+        """Reads of results by a string key."""
+        return [
+            module.name
+            for module in self.modules.values()
+            if module.path.relative_to(self.root).parts[0] in RESULTS
+            for node in module.nodes
+            if _reads_by_key(node)
+        ]
+
+
+def _read(root: Path) -> Iterator[Module]:
+    for path in sorted(root.rglob("*.py")):
+        parts = [root.name, *path.relative_to(root).with_suffix("").parts]
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        yield Module(path, name, path.read_text(encoding="utf-8"))
+
+
+def _child(folder: str, name: str) -> str | None:
+    """The direct child of a folder that a module is or lies in; None where it lies elsewhere."""
+    if not name.startswith(f"{folder}."):
+        return None
+    return name.removeprefix(f"{folder}.").partition(".")[0]
+
+
+def _circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
+    """Groups of nodes of which each reaches each."""
+    reach = {node: _reached(graph, node) for node in graph}
+    groups = {
+        frozenset({node} | {other for other in reach[node] if node in reach.get(other, ())})
+        for node in graph
+        if node in reach[node]
+    }
+    return [set(group) for group in groups]
+
+
+def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for node in graph.get(waiting.pop(), set()) - found:
+            found.add(node)
+            waiting.append(node)
+    return found
+
+
+def _confusable(a: str, b: str) -> bool:
+    """Whether two names differ by a plural, an ending, or a single letter."""
+    if a.rstrip("s") == b.rstrip("s"):
+        return True
+    if abs(len(a) - len(b)) > 1 or min(len(a), len(b)) < 4:
+        return False
+    same = sum(block.size for block in SequenceMatcher(None, a, b).get_matching_blocks())
+    return max(len(a), len(b)) - same <= 1
+
+
+def _reads_by_key(node: ast.AST) -> bool:
+    if isinstance(node, ast.Subscript):
+        key: ast.AST = node.slice
+        reads = isinstance(node.ctx, ast.Load)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        key, reads = node.args[0], node.func.attr == "get"
+    else:
+        return False
+    # a word for a type, as in Literal["zero"], stands in an annotation and reads nothing
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("Literal"):
+        return False
+    return reads and isinstance(key, ast.Constant) and isinstance(key.value, str)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table."""
+
+    name: str
+    value: float
+    shown: list[str] = field(default_factory=list)
+    """What is counted, or what is the worst."""
+
+    @property
+    def limit(self) -> float | None:
+        return LIMITS.get(self.name)
+
+    @property
+    def kept(self) -> bool:
+        return self.limit is None or self.value <= self.limit
+
+
+def measure(root: Path) -> list[Figure]:
+    """Measure the package that lies in a folder."""
+    house = House(root)
+    code, imports, docstrings, comments = house.sizes
+    lines = [module.lines for module in house.modules.values()]
+    ordinary, families = house.crowded(False), house.crowded(True)
+
+    def counted(name: str, found: list[str]) -> Figure:
+        return Figure(name, len(found), found)
+
+    def most(name: str, folders: list[str]) -> Figure:
+        return Figure(name, int(folders[0].split()[-1]) if folders else 0, folders[:5])
+
+    def beyond(name: str, what: str, limit: int, rule: str) -> Figure:
+        return counted(name, house.functions_beyond(what, limit, rule))
+
+    return [
+        Figure("files", len(lines)),
+        Figure("lines", sum(lines)),
+        Figure("code lines", code),
+        Figure("median file, lines", median(lines)),
+        Figure("imports, % of code", round(100 * imports / code, 1)),
+        Figure("docstrings, % of code", round(100 * docstrings / code, 1)),
+        Figure("comments, % of code", round(100 * comments / code, 1)),
+        most("modules in a folder", ordinary),
+        most("modules in a family's folder", families),
+        counted("modules over 450 lines", house.long_modules()),
+        beyond("functions over 60 lines", "lines", LONG_FUNCTION, "PLR0915"),
+        beyond("functions more complex than 12", "complexity", COMPLEX_FUNCTION, "C901"),
+        beyond("functions with more than 8 parameters", "parameters", MANY_PARAMETERS, "PLR0913"),
+        counted("names that differ by a letter", house.alike()),
+        counted("modules under 100 lines with one user", house.single_user()),
+        counted("circles inside folders", house.circles()),
+        counted("Any", house.anys()),
+        counted("dict[str, Any]", house.mappings_of_any()),
+        counted("results read by string key", house.string_keys()),
+    ]
+
+
+def main() -> int:
+    """Print the table; with -v also what is counted. 1 where a limit is broken."""
+    figures = measure(Path(__file__).parents[1] / "ragbench")
+    print(f"{'figure':<40}{'value':>10}{'limit':>10}")
+    for figure in figures:
+        limit = "" if figure.limit is None else f"{figure.limit:,g}"
+        broken = "" if figure.kept else "  broken"
+        print(f"{figure.name:<40}{figure.value:>10,g}{limit:>10}{broken}")
+        if figure.shown and (broken or "-v" in sys.argv):
+            for line, count in Counter(figure.shown).most_common(60):
+                print(f"    {line}{f' {count}x' if count > 1 else ''}")
+    return any(not figure.kept for figure in figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
