@@ -41,17 +41,14 @@ if TYPE_CHECKING:
         rbp,
         recall,
     )
-    from ragbench.score.text.bert_scorer import BERTScorer
-    from ragbench.score.text.bertscore import bertscore
+    from ragbench.score.text.bertscore import BERTScorer, bertscore
     from ragbench.score.text.bleu import bleu
     from ragbench.score.text.chrf import chrf
-    from ragbench.score.text.contains import contains
-    from ragbench.score.text.exact_match import exact_match
     from ragbench.score.text.meteor import meteor
     from ragbench.score.text.rouge import rouge
     from ragbench.score.text.semantic_similarity import SemanticSimilarity, semantic_similarity
+    from ragbench.score.text.squad import contains, exact_match, token_f1
     from ragbench.score.text.ter import ter
-    from ragbench.score.text.token_f1 import token_f1
     from ragbench.types import (
         Collection,
         Document,
@@ -96,17 +93,14 @@ _HOMES = {
         "rbp",
         "recall",
     ),
-    "score.text.bert_scorer": ("BERTScorer",),
-    "score.text.bertscore": ("bertscore",),
+    "score.text.bertscore": ("BERTScorer", "bertscore"),
     "score.text.bleu": ("bleu",),
     "score.text.chrf": ("chrf",),
-    "score.text.contains": ("contains",),
-    "score.text.exact_match": ("exact_match",),
     "score.text.meteor": ("meteor",),
     "score.text.rouge": ("rouge",),
     "score.text.semantic_similarity": ("SemanticSimilarity", "semantic_similarity"),
+    "score.text.squad": ("contains", "exact_match", "token_f1"),
     "score.text.ter": ("ter",),
-    "score.text.token_f1": ("token_f1",),
     "types": (
         "Collection",
         "Document",

@@ -15,7 +15,7 @@ from ragbench.config.gate_block import Gate
 from ragbench.config.problems import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.registry import Option
-from ragbench.score.retrieval.match_texts import DEFAULT_OVERLAP
+from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
 from ragbench.score.retrieval.ranking import Ties, TrecEval
 from ragbench.score.retrieval.score_run import Missing, NoRelevant
 from ragbench.text.chunk import Chunking

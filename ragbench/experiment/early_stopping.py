@@ -20,9 +20,8 @@ from ragbench.experiment.spending import scale_usage, total_cost
 from ragbench.llm import Totals
 from ragbench.score.base import Look
 from ragbench.score.judge.base import AskingJudge, Item
-from ragbench.score.judge.columns import Judged
-from ragbench.score.judge.model_judge import ModelJudge
-from ragbench.score.judge.rehearsal import rehearse
+from ragbench.score.judge.model_judge import ModelJudge, rehearse
+from ragbench.score.judge.verdicts import Judged
 from ragbench.signature import order_key
 from ragbench.stats import look_sizes
 from ragbench.types import Cause, Verdict

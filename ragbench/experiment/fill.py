@@ -14,7 +14,7 @@ from ragbench.experiment.generation import document_of
 from ragbench.experiment.judging import JudgeUse, mixture, totals_of, use_of
 from ragbench.experiment.retrieval import Ranked
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.columns import Judged
+from ragbench.score.judge.verdicts import Judged
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query
 

@@ -31,8 +31,7 @@ from ragbench.files import cache_folder
 from ragbench.generate.chat import ChatGenerator
 from ragbench.llm import Estimate
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.model_judge import ModelJudge
-from ragbench.score.judge.rehearsal import rehearse
+from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.store.items import Shelves
 from ragbench.types import Document
 

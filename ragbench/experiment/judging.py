@@ -14,7 +14,7 @@ from ragbench.experiment.components import PlannedJudge, connect, connect_genera
 from ragbench.generate.base import AskingGenerator
 from ragbench.llm import Budget, Replies, Totals
 from ragbench.score.judge.base import AskingJudge, CheckedJudge
-from ragbench.score.judge.columns import Judged
+from ragbench.score.judge.verdicts import Judged
 from ragbench.store.replies import REPLIES_FILE
 from ragbench.types import Cause, Usage
 

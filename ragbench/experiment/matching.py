@@ -14,14 +14,15 @@ from ragbench.experiment.generation import document_of
 from ragbench.experiment.metadata import keys_of, look_up
 from ragbench.experiment.retrieval import Ranked
 from ragbench.registry import nearest
-from ragbench.score.retrieval.fold import before_last, fold
-from ragbench.score.retrieval.match_texts import (
+from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.passage_matching import (
     DEFAULT_OVERLAP,
     GoldPassages,
     PassageWords,
+    before_last,
     credit,
+    fold,
 )
-from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Run, ScoredDocument
 

@@ -23,8 +23,7 @@ from ragbench.experiment.sampled import mean_over_samples, split_samples
 from ragbench.experiment.scoring import failures, passage_texts, with_failures
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.columns import Judged
-from ragbench.score.judge.pairs import judge_pairs, same_answers
+from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers
 from ragbench.types import Prediction, Query
 from ragbench.types.records import add_usage
 

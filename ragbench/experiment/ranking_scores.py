@@ -14,11 +14,10 @@ from ragbench.experiment.generation import document_of
 from ragbench.experiment.retrieval import Ranked
 from ragbench.experiment.scoring import failures, with_failures
 from ragbench.score.base import ScoreColumn
+from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.passages import RetrievedPassages
 from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.score.retrieval.score_passages import score_passages
-from ragbench.score.retrieval.score_run import Rules, score_run
+from ragbench.score.retrieval.score_run import Rules, score_passages, score_run
 from ragbench.types import Cause, Document, Qrels, Query
 
 

@@ -60,7 +60,7 @@ from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.retrieve.base import Combining
 from ragbench.score.base import ScoreColumn
-from ragbench.score.judge.columns import Judged
+from ragbench.score.judge.verdicts import Judged
 from ragbench.store.items import Shelves
 from ragbench.types import Retrieved
 

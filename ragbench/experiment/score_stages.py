@@ -20,10 +20,9 @@ from ragbench.experiment.stages import Stages
 from ragbench.experiment.stored import read_column, read_verdict, write_column, write_verdict
 from ragbench.llm import Budget
 from ragbench.score.base import Advance, Look, ScoreColumn
-from ragbench.score.judge.apply import judge_all
 from ragbench.score.judge.base import AskingJudge, Item
-from ragbench.score.judge.columns import Judged, collect_verdicts
 from ragbench.score.judge.rubric import Rubric
+from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
 from ragbench.score.text.base import Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.secrets import redact

@@ -13,7 +13,7 @@ from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.text.base import Advance, Metric
 from ragbench.score.text.columns import TextScorer
-from ragbench.score.text.notes import text_notes
+from ragbench.score.text.notation import text_notes
 from ragbench.types import Cause, Query
 
 _OF_THE_QUERY = (

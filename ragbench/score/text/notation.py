@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 
 from ragbench.errors import AdapterError, NotBuiltYet, OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
@@ -84,3 +85,22 @@ def _load(base: str, written: str) -> Declaration:
     if not isinstance(declaration, Declaration):
         raise AdapterError(f"metric '{written}': {function!r} is not declared with @metric")
     return declaration
+
+
+def text_notes(
+    predictions: Sequence[str | None],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str | Metric],
+) -> list[str]:
+    """Say what the metrics cannot see in these texts: each metric's own notes, each once.
+
+    Example:
+        >>> len(text_notes(["東京です"], [["東京"]], ["rouge1"])), text_notes(["a"], [], ["bleu"])
+        (1, [])
+    """
+    texts = [text for text in predictions if text]
+    texts += [text for gold in references for text in gold if text]
+    parsed = [parse_metric(name) for name in metrics]
+    asked = {(id(m.declaration), repr(m.options)): m for m in parsed}
+    notes = [note for m in asked.values() for note in m.declaration.notes(texts, m.options)]
+    return list(dict.fromkeys(notes))
