@@ -14,9 +14,8 @@ from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
 
 
 @pytest.fixture
-def cache(quickstart):
+def cache(after_quickstart, quickstart):
     """The cache of a quickstart, with one vector and one reply."""
-    assert quickstart("run", "CONFIG", "--quiet")[0] == 0
     folder = Path("cache")
     with EmbeddingCache(folder / VECTORS_FILE) as vectors:
         vectors.store({vector_key("m", "", "a text"): np.ones(4, dtype=np.float32)})
