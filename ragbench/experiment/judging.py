@@ -15,10 +15,8 @@ from ragbench.generate.base import AskingGenerator
 from ragbench.llm import Budget, Replies, Totals
 from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.verdicts import Judged
+from ragbench.store.replies import REPLIES_FILE
 from ragbench.types import Cause, Usage
-
-REPLIES = "replies.sqlite"
-"""The store of replies in a cache folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,10 @@ def connected(
         asking = [planned.judge for planned in judges.values()] + [g for _, g in made.values()]
         replies = None
         if any(isinstance(each, (AskingJudge, AskingGenerator)) for each in asking):
-            others = [other / REPLIES for other in also if (other / REPLIES).is_file()]
-            replies = stack.enter_context(Replies(folder / REPLIES, also=others, replay=replay))
+            others = [other / REPLIES_FILE for other in also if (other / REPLIES_FILE).is_file()]
+            replies = stack.enter_context(
+                Replies(folder / REPLIES_FILE, also=others, replay=replay)
+            )
         for name, (component, generator) in made.items():
             connect_generator(name, component, generator, replies, budget)
             if isinstance(generator, AskingGenerator):

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragbench.errors import DataError
-from ragbench.experiment.judging import REPLIES
-from ragbench.llm import Replies
+from ragbench.store.database import open_shared
 from ragbench.store.items import FORMAT, SUFFIX, read_lines
-from ragbench.store.vectors import FILE_NAME as EMBEDDINGS
-from ragbench.store.vectors import EmbeddingCache
+from ragbench.store.replies import REPLIES, REPLIES_FILE
+from ragbench.store.vectors import VECTORS, VECTORS_FILE
 
-_DATABASES = {REPLIES: ("replies", "replies of models"), EMBEDDINGS: ("embed", "vectors of texts")}
-"""File name -> its kind, and what it is about."""
+_DATABASES = {
+    REPLIES_FILE: (REPLIES, "replies", "replies of models"),
+    VECTORS_FILE: (VECTORS, "embed", "vectors of texts"),
+}
+"""File name -> what it is for SQLite, its kind, and what it is about."""
 
 KINDS = ("retrieve", "generate", "score", "judge", "compare", "embed", "replies")
 """What a cache folder holds, in the order in which a run makes it."""
@@ -57,13 +59,11 @@ def verify(stored: Stored) -> int:
     Raises:
         DataError: The file is no store at all.
     """
-    if stored.kind == "replies":
-        with Replies(stored.path, replay=True) as replies:
-            return sum(1 for _ in replies.damaged())
-    if stored.kind == "embed":
-        with EmbeddingCache(stored.path) as cache:
-            return sum(1 for _ in cache.damaged())
-    return sum(item is None for item in read_lines(stored.path))
+    database = _DATABASES.get(stored.path.name)
+    if database is None:
+        return sum(item is None for item in read_lines(stored.path))
+    with open_shared(stored.path, database[0]) as file:
+        return sum(1 for _ in file.damaged())
 
 
 def to_prune(
@@ -121,7 +121,7 @@ def _shelves(folder: Path) -> Iterator[Stored]:
 
 
 def _databases(folder: Path) -> Iterator[Stored]:
-    for name, (kind, of) in _DATABASES.items():
+    for name, (_, kind, of) in _DATABASES.items():
         path = folder / name
         if path.is_file():
             stats = [own.stat() for own in _with_its_own(path) if own.exists()]
