@@ -7,11 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.errors import AdapterError, RagbenchError
-from ragbench.experiment.apps import ask_app
 from ragbench.experiment.calls import Calls, Outcome
-from ragbench.experiment.components import calls_of
-from ragbench.experiment.generation import Answers, document_of, generate
-from ragbench.experiment.items import Items, Keep
 from ragbench.experiment.keys import (
     STAGE_VERSIONS,
     component_key,
@@ -20,8 +16,11 @@ from ragbench.experiment.keys import (
     query_key,
     sample_key,
 )
-from ragbench.experiment.plan import Noun, Plan
-from ragbench.experiment.retrieval import retrieve
+from ragbench.experiment.plan.components import calls_of
+from ragbench.experiment.plan.plan import Noun, Plan
+from ragbench.experiment.stages.answers import Answers, ask_app, document_of, generate
+from ragbench.experiment.stages.items import Items, Keep
+from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.experiment.stored import (
     read_predicted,
     read_retrieved,

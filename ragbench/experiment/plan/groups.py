@@ -1,21 +1,57 @@
-"""Which queries belong together: clusters that are one unit, and slices that are looked at alone.
+"""What metadata say: which queries are one unit, and which slices of them are looked at alone.
 
 The YAML names both: `statistics: {cluster: metadata.topic, slices: [query_length]}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ragbench.comparison.comparable import Met
+from ragbench.comparison.scored import ScoredSystems
 from ragbench.comparison.slices import Slicing
+from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig
-from ragbench.errors import DataError
-from ragbench.experiment.metadata import PREFIX, keys_of, look_up
+from ragbench.data.query_metadata import read_query_metadata
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.types import Qrels, Query
+
+PREFIX = "metadata."
+
+
+def look_up(metadata: Mapping[str, Any], path: str) -> Any:
+    """Return the value of `metadata.<key>`, or None where there is none.
+
+    Dots lead into nested metadata; a key that holds the dots itself comes first.
+
+    Example:
+        >>> look_up({"source": {"doc": 7}}, "metadata.source.doc")
+        7
+    """
+    return _follow(metadata, path.removeprefix(PREFIX))
+
+
+def keys_of(many: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the keys that occur, as a config writes them, each once.
+
+    Example:
+        >>> keys_of([{"topic": "law"}, {"topic": "tax", "year": 1999}])
+        ['metadata.topic', 'metadata.year']
+    """
+    return list(dict.fromkeys(f"{PREFIX}{key}" for metadata in many for key in metadata))
+
+
+def _follow(metadata: Mapping[str, Any], path: str) -> Any:
+    if path in metadata:
+        return metadata[path]
+    key, dot, rest = path.partition(".")
+    inner = metadata.get(key)
+    return _follow(inner, rest) if dot and isinstance(inner, Mapping) else None
+
 
 _NONE = "(none)"
 
@@ -164,3 +200,62 @@ def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
 
 def _needs(config: ExperimentConfig, found: str) -> DataError:
     return DataError(found, file=config.path, record="statistics.slices")
+
+
+def common_clusters(path: str, met: Met) -> list[str]:
+    """Return the cluster of each common query, which every source that has metadata gives alike.
+
+    Raises:
+        OptionError: `path` is no `metadata.<key>`.
+        DataError: No source has metadata, or they lack the key or differ; bets, whose unit is the
+            single query.
+    """
+    if not METADATA.fullmatch(path):
+        raise OptionError("compare", "cluster", path, "metadata.<key>, such as metadata.topic")
+    ids = list(met.sources[0].query_ids)
+    found = {
+        source.source: labels
+        for source in met.sources
+        if (labels := source_clusters(path, source, ids)) is not None
+    }
+    _refuse_bets(path, met.sources)
+    if not found:
+        named = ", ".join(source.source for source in met.sources)
+        allowed = (
+            "a run folder of this version among them, of a data set whose queries have metadata"
+        )
+        raise DataError(f"no metadata of the queries in {named}", allowed=allowed)
+    (first, labels), *others = found.items()
+    for other, theirs in others:
+        for query, here, there in zip(ids, labels, theirs, strict=True):
+            if here != there:
+                differ = (
+                    f"{path} of query {query!r} is {here!r} in {first} and {there!r} in {other}"
+                )
+                raise DataError(differ)
+    return labels
+
+
+def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> list[str] | None:
+    """Return the clusters of some queries by one source; None where it has no metadata.
+
+    Raises:
+        DataError: The file is damaged, or its queries lack the key.
+    """
+    if source.metadata is None:
+        return None
+    metadata = read_query_metadata(source.metadata)
+    labels, _ = clusters_by(path, {query: metadata.get(query, {}) for query in ids},
+                            file=source.metadata)  # fmt: skip
+    return labels
+
+
+def _refuse_bets(path: str, sources: Sequence[ScoredSystems]) -> None:
+    for source in sources:
+        for system in source.systems.values():
+            for name, column in system.columns.items():
+                if column.look is not None and column.look.always_valid:
+                    found = (
+                        f"{name} has bets on single queries, and the units are clusters ({path})"
+                    )
+                    raise DataError(found, file=source.source)

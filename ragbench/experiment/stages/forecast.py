@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import DEFAULT_PASSAGES
-from ragbench.experiment.components import PlannedJudge
-from ragbench.experiment.generation import Answers, given_answers, passages_of
-from ragbench.experiment.items import Work
-from ragbench.experiment.matching import match_hits
-from ragbench.experiment.plan import Plan
-from ragbench.experiment.preferences import number_of_pairs
+from ragbench.experiment.plan.components import PlannedJudge
+from ragbench.experiment.plan.plan import Plan
 from ragbench.experiment.progress import Silent
-from ragbench.experiment.ranking_scores import Gold
-from ragbench.experiment.retrieval import ranked
-from ragbench.experiment.score_stages import Scores
-from ragbench.experiment.scoring import judged_items
 from ragbench.experiment.session import token_in
-from ragbench.experiment.stages import PENDING, Stages
+from ragbench.experiment.stages.answering_stages import PENDING, Stages
+from ragbench.experiment.stages.answers import Answers, given_answers, passages_of
+from ragbench.experiment.stages.items import Work
+from ragbench.experiment.stages.preferences import number_of_pairs
+from ragbench.experiment.stages.retrieval import match_hits, ranked
+from ragbench.experiment.stages.score_stages import Scores
+from ragbench.experiment.stages.scores import Gold, judged_items
 from ragbench.files import cache_folder
 from ragbench.generate.chat import ChatGenerator
 from ragbench.llm import Estimate

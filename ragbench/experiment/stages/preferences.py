@@ -13,14 +13,19 @@ from ragbench.comparison.paired import Method
 from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.components import PlannedJudge
-from ragbench.experiment.generation import Answers
-from ragbench.experiment.judging import JudgeUse, totals_of, use_of, warnings_on
-from ragbench.experiment.plan import Plan
+from ragbench.experiment.plan.components import PlannedJudge
+from ragbench.experiment.plan.plan import Plan
 from ragbench.experiment.progress import OpenStage
 from ragbench.experiment.results import Results
-from ragbench.experiment.sampled import mean_over_samples, split_samples
-from ragbench.experiment.scoring import failures, passage_texts, with_failures
+from ragbench.experiment.stages.answers import Answers
+from ragbench.experiment.stages.judging import JudgeUse, totals_of, use_of, warnings_on
+from ragbench.experiment.stages.scores import (
+    failures,
+    mean_over_samples,
+    passage_texts,
+    split_samples,
+    with_failures,
+)
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers

@@ -10,29 +10,55 @@ from typing import Any, Literal
 from ragbench.comparison.paired import Method
 from ragbench.comparison.slices import Slicing
 from ragbench.config.schema import DEFAULT_PASSAGES, Component, Control, ExperimentConfig
+from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
-from ragbench.experiment.choices import Choices, narrow, sample
-from ragbench.experiment.components import PlannedJudge, build_app, build_generator
-from ragbench.experiment.controls import control_pairs, without_stored
-from ragbench.experiment.coverage import check_coverage
-from ragbench.experiment.defaults import Fills, choose_answer_scores, choose_measures
-from ragbench.experiment.fill_plan import PlannedFill, fit_measures, plan_fill
 from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
-from ragbench.experiment.query_groups import cluster_labels, slicings
-from ragbench.experiment.sampled import doubtful_samples
-from ragbench.experiment.stale import check_judgements
-from ragbench.experiment.systems import (
+from ragbench.experiment.plan.checks import check_coverage, check_judgements
+from ragbench.experiment.plan.components import PlannedJudge, build_app, build_generator
+from ragbench.experiment.plan.groups import cluster_labels, slicings
+from ragbench.experiment.plan.scores import (
+    Fills,
+    PlannedFill,
+    choose_answer_scores,
+    choose_measures,
+    fit_measures,
+    plan_fill,
+)
+from ragbench.experiment.plan.systems import (
+    Choices,
     build_retrievers,
     check_live_names,
     check_system_names,
     choose_baseline,
     cross,
+    narrow,
+    sample,
 )
+from ragbench.experiment.stages.controls import control_pairs, without_stored
+from ragbench.experiment.stages.scores import doubtful_samples
 from ragbench.generate.base import App
+from ragbench.registry import PYTHON
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Document, Qrels, Query
+
+
+def load_collection(config: ExperimentConfig) -> Collection:
+    """Read the data set that a config names.
+
+    Raises:
+        DataError: It is not what it should be; names file, line and record.
+    """
+    component = config.dataset
+    loader: Any
+    if component.type.startswith(PYTHON):
+        loader = as_loader(component.cls, component.options)
+    else:
+        loader = component.cls(**component.options)
+    collection: Collection = loader.load()
+    return collection
+
 
 Noun = Literal["retriever", "generator", "app"]
 

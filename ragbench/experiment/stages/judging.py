@@ -1,22 +1,186 @@
-"""Judgements that a judge makes: grades for the pairs of query and passage that nobody judged."""
+"""Judges of a run: connected before anything is asked, their replies on disk before they count."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from ragbench.config.schema import RetrievalMetrics
-from ragbench.experiment.components import PlannedJudge
-from ragbench.experiment.fill_plan import PlannedFill
-from ragbench.experiment.generation import document_of
-from ragbench.experiment.judging import JudgeUse, mixture, totals_of, use_of
-from ragbench.experiment.retrieval import Ranked
-from ragbench.score.judge.base import Item
+from ragbench.config.schema import Component, RetrievalMetrics
+from ragbench.errors import AdapterError, DataError, MissingExtra
+from ragbench.experiment.plan.components import PlannedJudge, connect, connect_generator
+from ragbench.experiment.plan.scores import PlannedFill
+from ragbench.experiment.stages.answers import document_of
+from ragbench.experiment.stages.retrieval import Ranked
+from ragbench.generate.base import AskingGenerator
+from ragbench.llm import Budget, Replies, Totals
+from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
 from ragbench.score.judge.verdicts import Judged
 from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.types import Document, Qrels, Query
+from ragbench.store.replies import REPLIES_FILE
+from ragbench.types import Cause, Document, Qrels, Query, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeUse:
+    """What one judge took for one system."""
+
+    models: tuple[str, ...]
+    """The models as their servers name them."""
+    usage: Usage
+    """What the replies took that its verdicts rest on, also those that were paid for earlier."""
+    paid: Totals
+    """What this run sent and paid."""
+    spreads: Mapping[str, float]
+    """Rubric -> how far samples or models lie apart, on average."""
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what this run sent and paid, JSON-ready."""
+        paid = self.paid
+        return {
+            "models": list(self.models),
+            "calls": paid.calls,
+            "stored": paid.stored,
+            "failed": paid.failed,
+            "tokens": {"input": paid.input_tokens, "output": paid.output_tokens},
+            "usd": None if paid.unknown_cost else paid.cost_usd,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the verdicts took, whoever paid for it and when, JSON-ready."""
+        tokens = {"input": self.usage.input_tokens, "output": self.usage.output_tokens}
+        return {"models": list(self.models), "tokens": tokens, "usd": self.usage.usd}
+
+
+@contextmanager
+def connected(
+    judges: Mapping[str, PlannedJudge],
+    folder: Path,
+    also: Sequence[Path] = (),
+    *,
+    replay: bool,
+    budget: Budget | None = None,
+    generators: Mapping[str, tuple[Component | None, Any]] | None = None,
+) -> Iterator[Replies | None]:
+    """Connect judges and generators for as long as a run takes: to servers, and to stored replies.
+
+    Args:
+        judges: Judges by name.
+        folder: The cache folder.
+        also: Cache folders of others.
+        replay: Whether models answer from stored replies alone.
+        budget: What all calls may cost together.
+        generators: Generators by name, with what the config says of them.
+
+    Yields:
+        The stored replies; None where nobody asks models.
+
+    Raises:
+        ConfigError: A key or a model is missing, or a server's address is wrong.
+        MissingExtra: A package is not installed.
+        DataError: The store cannot be used, there is none to replay, or a model cannot be fetched.
+    """
+    with ExitStack() as stack:
+        made = generators or {}
+        asking = [planned.judge for planned in judges.values()] + [g for _, g in made.values()]
+        replies = None
+        if any(isinstance(each, (AskingJudge, AskingGenerator)) for each in asking):
+            others = [other / REPLIES_FILE for other in also if (other / REPLIES_FILE).is_file()]
+            replies = stack.enter_context(
+                Replies(folder / REPLIES_FILE, also=others, replay=replay)
+            )
+        for name, (component, generator) in made.items():
+            connect_generator(name, component, generator, replies, budget)
+            if isinstance(generator, AskingGenerator):
+                stack.callback(generator.close)
+        for planned in judges.values():
+            if isinstance(planned.judge, AskingJudge):
+                planned.judge.spend_from(budget)
+            connect(planned, replies)
+            if isinstance(planned.judge, CheckedJudge):
+                stack.callback(planned.judge.close)
+        yield replies
+
+
+def readiness(name: str, planned: PlannedJudge) -> str | None:
+    """Say why a run would not start with a judge; None where it would.
+
+    Raises:
+        ConfigError: Its options are wrong, whatever the environment.
+    """
+    if planned.missing_key is not None:
+        return f"judge '{name}' needs a key: {planned.missing_key} is not set"
+    if isinstance(planned.judge, CheckedJudge):
+        try:
+            connect(planned, None)
+        except (MissingExtra, AdapterError, DataError) as error:
+            return str(error)
+        planned.judge.close()
+    return None
+
+
+def missing_keys(generators: Mapping[str, Any]) -> list[str]:
+    """Say which generators lack a key, so that a run would not start; a phrase each."""
+    return [
+        f"generator '{name}' needs a key: {key} is not set"
+        for name, generator in generators.items()
+        if (key := getattr(generator, "missing_key", None)) is not None
+    ]
+
+
+def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
+    """Return what a judge took, from what it had taken before."""
+    paid = paid_since(before, totals_of(planned))
+    return JudgeUse(judged.models, judged.usage, paid, judged.spreads)
+
+
+def paid_since(before: Totals, now: Totals, others: Totals | None = None) -> Totals:
+    """Return what was sent and paid between two counts, together with others."""
+    others = others or Totals()
+    return Totals(
+        **{
+            name: getattr(others, name) + getattr(now, name) - getattr(before, name)
+            for name in Totals.__slots__
+            if name != "models"
+        }
+    )
+
+
+def totals_of(planned: PlannedJudge) -> Totals:
+    """Return a copy of what a judge has sent and paid so far; nothing for one that asks nobody."""
+    if not isinstance(planned.judge, AskingJudge):
+        return Totals()
+    return planned.judge.totals()
+
+
+def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
+    """Say what makes a judge's numbers doubtful; a sentence each."""
+    found = mixture(system, name, planned, judged)
+    for rubric, counts in judged.failures().items():
+        total = sum(
+            row["rubric"] == rubric and row.get("cause") != Cause.STOPPED_EARLY.word
+            for row in judged.rows
+        )
+        causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
+        found.append(
+            f"{system}: judge {name}: {sum(counts.values())} of {total} verdicts on {rubric} "
+            f"failed ({causes}); kept in judgements/, the mean is over the others"
+        )
+    return found
+
+
+def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
+    """Warn where a server answered as more models than were asked."""
+    if len(judged.models) <= len(planned.judge.model.split("+")):
+        return []
+    return [
+        f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
+        f"{', '.join(judged.models)}: the scores are a mixture"
+    ]
+
 
 _NOT_ITS_OWN = ("queries", "gold", "v")
 """Parts of a judge's signature that fingerprints of the grades stand for."""

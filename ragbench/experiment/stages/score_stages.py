@@ -8,15 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 from ragbench import __version__
-from ragbench.experiment.components import PlannedJudge
-from ragbench.experiment.generation import Answers
-from ragbench.experiment.items import Work
 from ragbench.experiment.keys import KEY_DIGITS, STAGE_VERSIONS, code_of, versions_of
-from ragbench.experiment.plan import Plan
-from ragbench.experiment.ranking_scores import Gold, ScoredRanking, score_ranking
-from ragbench.experiment.retrieval import Ranked
-from ragbench.experiment.scoring import judged_items, score_answers, with_failures_of
-from ragbench.experiment.stages import Stages
+from ragbench.experiment.plan.components import PlannedJudge
+from ragbench.experiment.plan.plan import Plan
+from ragbench.experiment.stages.answering_stages import Stages
+from ragbench.experiment.stages.answers import Answers
+from ragbench.experiment.stages.items import Work
+from ragbench.experiment.stages.retrieval import Ranked
+from ragbench.experiment.stages.scores import (
+    Gold,
+    ScoredRanking,
+    judged_items,
+    score_answers,
+    score_ranking,
+    with_failures_of,
+)
 from ragbench.experiment.stored import read_column, read_verdict, write_column, write_verdict
 from ragbench.llm import Budget
 from ragbench.score.base import Advance, Look, ScoreColumn

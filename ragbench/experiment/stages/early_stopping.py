@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ragbench.comparison.paired import compare_systems
 from ragbench.comparison.systems import Kind, SystemScores
-from ragbench.experiment.components import PlannedJudge
-from ragbench.experiment.decided import is_decided
-from ragbench.experiment.generation import Answers
-from ragbench.experiment.judging import paid_since, totals_of
-from ragbench.experiment.plan import Plan
-from ragbench.experiment.sampled import mean_over_samples, split_samples
-from ragbench.experiment.scoring import judged_items
+from ragbench.config.gate_block import Gate
+from ragbench.experiment.gate_files import find_score
+from ragbench.experiment.gates import decide_gates, gated
+from ragbench.experiment.plan.components import PlannedJudge
+from ragbench.experiment.plan.plan import Plan, method_of
 from ragbench.experiment.spending import scale_usage, total_cost
+from ragbench.experiment.stages.answers import Answers
+from ragbench.experiment.stages.judging import paid_since, totals_of
+from ragbench.experiment.stages.scores import judged_items, mean_over_samples, split_samples
 from ragbench.llm import Totals
 from ragbench.score.base import Look
 from ragbench.score.judge.base import AskingJudge, Item
@@ -27,7 +29,8 @@ from ragbench.stats import look_sizes
 from ragbench.types import Cause, Verdict
 
 if TYPE_CHECKING:
-    from ragbench.experiment.score_stages import Scores
+    from ragbench.experiment.stages.score_stages import Scores
+
 
 Json = Mapping[str, Any]
 
@@ -214,3 +217,61 @@ def _saved(
         each = [rehearse(judge.judge, own, judge.rubrics).calls for own in left.values()]
         calls = round(sum(low + high for low, high in each) / 2)
     return {"calls": calls, **cost}
+
+
+def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
+    """Whether every gate on these scores, and every comparison without a gate, is decided.
+
+    A system whose score has a `max_drop` is asked just that: whether it differs at all is another
+    question, which equal systems would never answer. A gate over exactly these queries, such as
+    `decide: mean` or `max_queries_worse`, needs all of them, unless too many are worse already.
+
+    Args:
+        plan: The run.
+        systems: Every system with the scores in question, which know at which look they are.
+
+    Returns:
+        False also where nothing is asked, or where the budget ended the sample.
+    """
+    columns = [column for system in systems for column in system.columns.values()]
+    if any((column.causes == Cause.OVER_BUDGET).any() for column in columns):
+        return False
+    names = list(dict.fromkeys(column.name for column in columns))
+    answers, held = list[bool](), set[tuple[str, str]]()
+    for gate in plan.config.gates:
+        score = find_score(str(gate.measure), names)
+        if score is None:
+            continue
+        run = gated(plan, systems, {})
+        for entry in decide_gates([replace(gate, undecided="warn")], run):
+            answers.append(_gate_is_decided(gate, entry))
+            if gate.max_drop is not None:
+                held.add((str(entry["system"]), score))
+    answers += [
+        _differs(comparison)
+        for measure, comparison in _comparisons(plan, systems)
+        if (comparison["system"], measure) not in held
+    ]
+    return bool(answers) and all(answers)
+
+
+def _gate_is_decided(gate: Gate, entry: Json) -> bool:
+    if gate.max_drop is not None:
+        return gate.decide != "mean" and entry["verdict"] != "undecided"
+    if gate.max_queries_worse is not None:
+        return bool(entry["verdict"] == "fail")
+    limit = float(gate.min if gate.min is not None else gate.max or 0.0)
+    low, high = entry.get("interval") or (None, None)
+    return low is not None and high is not None and not low <= limit <= high
+
+
+def _comparisons(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[tuple[str, Json]]:
+    found = compare_systems(systems, plan.baseline, method_of(plan), plan.clusters)
+    for family in found["measures"]:
+        for comparison in family["comparisons"]:
+            yield family["measure"], comparison
+
+
+def _differs(comparison: Json) -> bool:
+    low, high = comparison["interval"]
+    return bool(comparison.get("differs")) and low is not None and not low <= 0 <= high
