@@ -88,7 +88,7 @@ def report_checks(checks: Sequence[Check]) -> int:
 
 def verify_experiment(config: ExperimentConfig, experiment: Experiment) -> int:
     """Compare the scores of a run with those of the reference packages; 1 if they differ."""
-    from ragbench.experiment.load import load_collection
+    from ragbench.experiment.plan.plan import load_collection
 
     collection = load_collection(config)
     codes = [_verify_rankings(config, experiment, collection)]
