@@ -12,7 +12,7 @@ from ragbench.config.schema import Fill
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.plan.scores import PlannedFill
 from ragbench.experiment.plan.systems import Choices
-from ragbench.report.table import render_terminal
+from ragbench.report.terminal import render_terminal
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.testing import ChatServer
 from tests.experiment.moons import QRELS, QUERIES, write_jsonl

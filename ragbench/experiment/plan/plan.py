@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from ragbench.comparison.paired import Method
+from ragbench.comparison.method import Method
 from ragbench.comparison.slices import Slicing
 from ragbench.config.schema import DEFAULT_PASSAGES, Component, Control, ExperimentConfig
 from ragbench.data.loaders.python import as_loader

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.paired import Method
+from ragbench.comparison.method import Method
 from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome
