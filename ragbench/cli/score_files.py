@@ -186,7 +186,7 @@ def score_run_file(
 
 def _relevance(ranked: RankedGrades, length: int) -> dict[str, str]:
     """Query -> the grades at the top of its ranking, as text."""
-    from ragbench.score.retrieval.relevance_strings import relevance_strings
+    from ragbench.score.retrieval.trec_eval import relevance_strings
 
     return dict(zip(ranked.query_ids, relevance_strings(ranked, length), strict=True))
 
@@ -240,7 +240,7 @@ def score_predictions(
     from ragbench.data.files.pairs import read_pairs
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
-    from ragbench.score.text.notes import text_notes
+    from ragbench.score.text.notation import text_notes
 
     metrics = list(dict.fromkeys(measures))
     pairs = read_pairs(predictions, references)

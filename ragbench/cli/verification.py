@@ -22,7 +22,7 @@ from ragbench.report.digits import counted
 from ragbench.report.scores.trec_eval import trec_eval_parts
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
-from ragbench.score.retrieval.trec_eval_names import FAMILIES
+from ragbench.score.retrieval.trec_eval import FAMILIES
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Qrels
 from ragbench.types.checks import id_bytes
@@ -88,7 +88,7 @@ def report_checks(checks: Sequence[Check]) -> int:
 
 def verify_experiment(config: ExperimentConfig, experiment: Experiment) -> int:
     """Compare the scores of a run with those of the reference packages; 1 if they differ."""
-    from ragbench.experiment.load import load_collection
+    from ragbench.experiment.plan.plan import load_collection
 
     collection = load_collection(config)
     codes = [_verify_rankings(config, experiment, collection)]
@@ -370,7 +370,7 @@ def _bert_score(metric: Metric, references: Sequence[Sequence[str]]) -> Peer:
     """
     import bert_score
 
-    from ragbench.score.text.bert_scorer import BERTScorer
+    from ragbench.score.text.bertscore import BERTScorer
     from ragbench.score.text.bertscore_model import choose_layer, find_baseline
 
     options = metric.options

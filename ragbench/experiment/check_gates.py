@@ -21,9 +21,9 @@ from ragbench.config.yaml_reader import read_value
 from ragbench.data.baseline_check import Checked
 from ragbench.data.run_folder import read_json, resolve_run_folder
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.common_clusters import source_clusters
 from ragbench.experiment.gate_files import check_references, read_gate_files
 from ragbench.experiment.gates import GatedRun, decide_gates
+from ragbench.experiment.plan.groups import source_clusters
 from ragbench.gates.fail_if import FailIf
 
 GateLike = Mapping[str, Any] | str

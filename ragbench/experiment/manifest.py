@@ -12,8 +12,8 @@ from typing import Any
 
 from ragbench import __version__
 from ragbench.data.run_folder import MANIFEST_SCHEMA
-from ragbench.experiment.choices import Choices
-from ragbench.experiment.plan import Noun, Plan
+from ragbench.experiment.plan.plan import Noun, Plan
+from ragbench.experiment.plan.systems import Choices
 from ragbench.experiment.results import Results
 from ragbench.secrets import redact
 

@@ -19,7 +19,7 @@ from ragbench.data.run_folder import (
 )
 from ragbench.data.summary_file import read_manifest, read_summary
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.choices import Choices
+from ragbench.experiment.plan.systems import Choices
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.systems import SystemScores
-from ragbench.experiment.generation import Answers
-from ragbench.experiment.items import Work
-from ragbench.experiment.judging import JudgeUse
-from ragbench.experiment.retrieval import Ranked
+from ragbench.experiment.stages.answers import Answers
+from ragbench.experiment.stages.items import Work
+from ragbench.experiment.stages.judging import JudgeUse
+from ragbench.experiment.stages.retrieval import Ranked
 from ragbench.score.base import ScoreColumn
 
 if TYPE_CHECKING:
-    from ragbench.experiment.early_stopping import EarlyJudge
-    from ragbench.experiment.fill import Filled
-    from ragbench.experiment.preferences import Preferences
+    from ragbench.experiment.stages.early_stopping import EarlyJudge
+    from ragbench.experiment.stages.judging import Filled
+    from ragbench.experiment.stages.preferences import Preferences
 
 
 @dataclass(slots=True)

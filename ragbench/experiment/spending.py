@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragbench.config.schema import BudgetLimits
-from ragbench.experiment.plan import Plan
+from ragbench.experiment.plan.plan import Plan
 from ragbench.experiment.results import Results
 from ragbench.llm import Budget
 from ragbench.types import Cause, Usage
