@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ragbench.calibration.probes import Probe
     from ragbench.calibration.scale import Scale
     from ragbench.calibration.sheet import Question
-    from ragbench.experiment.plan.components import PlannedJudge
+    from ragbench.experiment.records import PlannedJudge
     from ragbench.score.judge.base import Item
 
 

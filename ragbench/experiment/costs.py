@@ -14,8 +14,7 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.run_folder import COST_COLUMNS, to_csv
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.plan.plan import Plan
-from ragbench.experiment.results import Results
+from ragbench.experiment.records import Plan, Results
 from ragbench.llm import Budget
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage

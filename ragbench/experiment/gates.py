@@ -14,8 +14,8 @@ from ragbench.config.gate_block import COSTS, QUANTILES, Gate
 from ragbench.errors import DataError
 from ragbench.experiment.costs import with_costs
 from ragbench.experiment.gate_files import GateFiles, find_score
-from ragbench.experiment.plan.plan import Plan, method_of
-from ragbench.experiment.results import Results
+from ragbench.experiment.plan.plan import method_of
+from ragbench.experiment.records import Plan, Results
 from ragbench.experiment.stages.scores import join_samples
 from ragbench.gates.drop import GateVerdict, decide_drop, decide_queries_worse
 from ragbench.gates.increase import decide_increase

@@ -18,16 +18,14 @@ from ragbench.data.run_folder import check_output
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import spending_of
 from ragbench.experiment.output.files import write_run
-from ragbench.experiment.plan.components import PlannedJudge
-from ragbench.experiment.plan.plan import LiveComponents, load_collection, make_plan, method_of
-from ragbench.experiment.plan.systems import Choices
+from ragbench.experiment.plan.plan import load_collection, make_plan, method_of
 from ragbench.experiment.progress import Progress, Silent
+from ragbench.experiment.records import Answers, Choices, LiveComponents, PlannedJudge, Results
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.results import Results
 from ragbench.experiment.session import run_in
 from ragbench.experiment.stages.answering import Answerer, Answering
 from ragbench.experiment.stages.answering_stages import Stages
-from ragbench.experiment.stages.answers import Answers, retrieved_by
+from ragbench.experiment.stages.answers import retrieved_by
 from ragbench.experiment.stages.controls import (
     control_notes,
     describe_controls,

@@ -15,8 +15,7 @@ from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.costs import total_cost
-from ragbench.experiment.plan.plan import Plan
-from ragbench.experiment.results import Results
+from ragbench.experiment.records import Plan, Results
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import AskingJudge
 from ragbench.stats import VarianceSplit, cheapest_design, split_variance
