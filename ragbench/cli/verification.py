@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ragbench.comparison.evaluate_files import evaluate_run_file
+from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.data.files.pairs import Pairs
 from ragbench.data.trec.trec_files import read_run
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, RagbenchError
 from ragbench.report.digits import counted
-from ragbench.report.scores.trec_eval import trec_eval_parts
+from ragbench.report.trec_eval import trec_eval_parts
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import FAMILIES
@@ -88,7 +88,7 @@ def report_checks(checks: Sequence[Check]) -> int:
 
 def verify_experiment(config: ExperimentConfig, experiment: Experiment) -> int:
     """Compare the scores of a run with those of the reference packages; 1 if they differ."""
-    from ragbench.experiment.load import load_collection
+    from ragbench.experiment.plan.plan import load_collection
 
     collection = load_collection(config)
     codes = [_verify_rankings(config, experiment, collection)]

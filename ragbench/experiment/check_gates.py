@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.paired import SCHEMA, Method
-from ragbench.comparison.read_scored import HasRunFolder, Source, read_scored
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.differences import SCHEMA
+from ragbench.comparison.method import Method
+from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
 from ragbench.config.gate_block import Gate
 from ragbench.config.gates import GateContext
 from ragbench.config.gates import check_gates as check_gate_list
@@ -21,9 +21,9 @@ from ragbench.config.yaml_reader import read_value
 from ragbench.data.baseline_check import Checked
 from ragbench.data.run_folder import read_json, resolve_run_folder
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.common_clusters import source_clusters
 from ragbench.experiment.gate_files import check_references, read_gate_files
 from ragbench.experiment.gates import GatedRun, decide_gates
+from ragbench.experiment.plan.groups import source_clusters
 from ragbench.gates.fail_if import FailIf
 
 GateLike = Mapping[str, Any] | str

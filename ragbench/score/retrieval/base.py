@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import DeclaredOption, declared_options
 from ragbench.score.base import Aggregate
 from ragbench.score.retrieval.kernel.positions import TieGroups
@@ -109,13 +109,13 @@ class RankedGrades:
         """Between which ranks each row's document may stand if the order of ties is open.
 
         Raises:
-            NotBuiltYet: The run was ranked in a way that does not keep them.
+            DataError: The run was ranked in a way that does not keep them.
         """
         if self.find_ties is not None:
             return self.find_ties()
         if not len(self.rank):
             return TieGroups(self.rank, self.rank)
-        raise NotBuiltYet("tie groups are not kept here yet; pass the run as dicts or as a Run")
+        raise DataError("tie groups are not kept here; pass the run as dicts or as a Run")
 
     def weigh(
         self, weight: Callable[[IntArray], FloatArray], k: int | IntArray | None = None
@@ -241,6 +241,8 @@ def measure(
         group: The measures among which `ragbench list` shows it.
         **declared: Further fields of `MeasureSpec`, such as the record that it `reads`.
     """
+    if group not in get_args(Group):
+        raise OptionError(name, "group", group, ", ".join(get_args(Group)))
     spec = MeasureSpec(name, *range, group, **declared)
 
     def decorate(kernel: Callable[P, R]) -> Callable[P, R]:

@@ -1,0 +1,286 @@
+"""What a finished run holds of its judges: verdicts, answers, rubrics, models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragbench.data.baseline_check import Checked
+from ragbench.data.files.jsonl import Entry, read_jsonl
+from ragbench.data.run_folder import file_name, resolve_run_folder
+from ragbench.data.summary_file import read_manifest, read_summary
+from ragbench.errors import DataError, OptionError
+from ragbench.registry import nearest
+from ragbench.score.judge.methods.prompt import prompt_fingerprint
+from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric, read_rubric
+from ragbench.signature import Signature
+
+Key = tuple[str, str]
+"""System and query: one answer."""
+Samples = tuple[tuple[float | None, ...], ...]
+"""The scores of one answer: for each model, those of its samples; None where one failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """What a system has for one query, as the judge saw it."""
+
+    answer: str | None
+    """The text; None where the system gives passages or queries alone."""
+    contexts: tuple[str, ...]
+    """The passages, best first; empty where there are none."""
+    queries: tuple[str, ...] = ()
+    """The queries that the system formulated; empty where there are none."""
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """What makes it another one: its answer; without one, its passages and queries."""
+        return (self.answer,) if self.answer is not None else (*self.contexts, *self.queries)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedScore:
+    """What one judge said by one rubric."""
+
+    name: str
+    """The score's name in the summary: the rubric, with the judge where there are several."""
+    rubric: Rubric
+    """What was asked."""
+    judge: str
+    """The judge's name."""
+    model: str
+    """What gave the verdicts."""
+    signature: str
+    """What the score depends on."""
+    scores: Mapping[Key, float]
+    """Verdicts from 0 to 1, of the answers that have one."""
+    unscored: Mapping[Key, str]
+    """Answers without a verdict, with the cause."""
+    samples: Mapping[Key, Samples] = field(default_factory=dict)
+    """The scores of the samples, where a judge takes several of each answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """A finished run, as far as judges are concerned."""
+
+    folder: Path
+    """The run folder."""
+    name: str
+    """The experiment's name."""
+    seed: int
+    """The run's seed."""
+    systems: tuple[str, ...]
+    """The systems that were judged, in the order of the run."""
+    against: Mapping[str, str]
+    """System -> the system that it is compared with, where there is one."""
+    models: Mapping[str, str]
+    """System -> the model that wrote its answers, where a generator names one."""
+    data: Mapping[str, str]
+    """Fingerprints of the data set."""
+    answers: Mapping[Key, JudgedAnswer]
+    """Every answer."""
+    scores: Mapping[str, JudgedScore]
+    """What the judges said, by the name of the score."""
+
+    def chosen(self, names: Sequence[str]) -> list[JudgedScore]:
+        """Return the scores of these names or rubrics; all where none is named.
+
+        Raises:
+            OptionError: The run has no such score.
+        """
+        if not names:
+            return list(self.scores.values())
+        found: dict[str, JudgedScore] = {}
+        for name in names:
+            same = [s for s in self.scores.values() if name in (s.name, s.rubric.name)]
+            if not same:
+                known = list(self.scores)
+                raise OptionError("--rubric", "", name, ", ".join(known), nearest(name, known))
+            found |= {score.name: score for score in same}
+        return list(found.values())
+
+
+def read_judged_run(path: Path) -> JudgedRun:
+    """Read the verdicts of a run folder, or of the newest run of an experiment.
+
+    Raises:
+        DataError: There is no run, it has no verdicts, or a rubric is no longer what it was.
+    """
+    folder = resolve_run_folder(path)
+    summary = read_summary(folder)
+    manifest = read_manifest(folder)
+    config = _read_config(folder)
+    systems = [s for s in summary["systems"] if _file(folder, "judgements", s["name"]).is_file()]
+    if not systems:
+        raise DataError(
+            "no verdicts of a judge in this run",
+            file=folder,
+            allowed="a run with metrics.judge and answers to judge",
+        )
+    rows = {s["name"]: [*_firsts(_file(folder, "judgements", s["name"]))] for s in systems}
+    scores = {score.name: score for score in _scores(summary, rows, rubric_files(config))}
+    judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
+    answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
+    return JudgedRun(
+        folder=folder,
+        name=str(summary["name"]),
+        seed=Checked(folder / "summary.json", summary).whole_number("seed"),
+        systems=tuple(rows),
+        against=_against(systems, summary.get("baseline")),
+        models=_models(systems, config),
+        data=manifest["data"],
+        answers=dict.fromkeys(judged, JudgedAnswer(None, ())) | answers,
+        scores=scores,
+    )
+
+
+def _file(folder: Path, kind: str, system: str) -> Path:
+    return folder / kind / f"{file_name(system)}.jsonl"
+
+
+def _firsts(path: Path) -> Iterator[Entry]:
+    """The lines of a file; where queries have several answers, those of the first ones.
+
+    An answer is what people are shown, and the first one is as good a draw as any.
+    """
+    return (entry for entry in read_jsonl(path) if not entry.values.get("sample"))
+
+
+def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
+    """What each query has; a system without answers may have passages and queries."""
+    if not _file(folder, "predictions", system).is_file():
+        return
+    for entry in _firsts(_file(folder, "predictions", system)):
+        answer = entry.values.get("answer")
+        texts = tuple(_full_text(each) for each in entry.values.get("contexts") or ())
+        queries = tuple(map(str, entry.values.get("queries") or ()))
+        if answer is not None or texts or queries:
+            judged = JudgedAnswer(None if answer is None else str(answer), texts, queries)
+            yield (system, entry.text("query_id")), judged
+
+
+def _full_text(context: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, [context.get("title"), context.get("text")]))
+
+
+def _scores(
+    summary: Mapping[str, Any], rows: Mapping[str, Sequence[Entry]], files: Sequence[Path]
+) -> Iterator[JudgedScore]:
+    signatures = {
+        name: score["signature"]
+        for system in summary["systems"]
+        for name, score in system["scores"].items()
+    }
+    found: dict[str, tuple[Entry, dict[Key, float], dict[Key, str]]] = {}
+    samples: dict[str, dict[Key, Samples]] = {}
+    for system, entries in rows.items():
+        for entry in entries:
+            rubric, judge = entry.text("rubric"), entry.text("judge")
+            several = f"{rubric}(judge={judge})"
+            name = several if several in signatures else rubric
+            _, scores, unscored = found.setdefault(name, (entry, {}, {}))
+            key = (system, entry.text("query_id"))
+            if taken := _samples(entry, signatures.get(name, "")):
+                samples.setdefault(name, {})[key] = taken
+            if entry.values.get("score") is None:
+                unscored[key] = str(entry.values.get("cause"))
+            else:
+                scores[key] = float(entry.values["score"])
+    for name, (entry, scores, unscored) in found.items():
+        if name not in signatures:
+            raise entry.error(f"score '{name}' is not in summary.json")
+        yield JudgedScore(
+            name=name,
+            rubric=find_rubric(entry.text("rubric"), signatures[name], files),
+            judge=entry.text("judge"),
+            model=entry.text("model"),
+            signature=signatures[name],
+            scores=scores,
+            unscored=unscored,
+            samples=samples.get(name, {}),
+        )
+
+
+def _samples(entry: Entry, signature: str) -> Samples:
+    """The samples of a verdict by model: those of one stand together; none where there is one."""
+    scores = [None if s is None else float(s) for s in entry.values.get("samples") or ()]
+    n = int(dict(Signature.parse(signature).parts).get("samples", 1)) if scores else 1
+    return tuple(tuple(scores[i : i + n]) for i in range(0, len(scores), n)) if n > 1 else ()
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    """Read config.yaml as plain texts; its paths are relative to the folder."""
+    import yaml
+
+    path = folder / "config.yaml"
+    try:
+        found = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    except (OSError, yaml.YAMLError) as error:
+        raise DataError(f"cannot be read: {error}", file=path) from error
+    return {**found, "folder": folder} if isinstance(found, dict) else {"folder": folder}
+
+
+def _models(systems: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> dict[str, str]:
+    generators = config.get("generators") or {}
+    found = {}
+    for system in systems:
+        block = generators.get(system["generator"])
+        if isinstance(block, dict) and block.get("model"):
+            found[system["name"]] = str(block["model"])
+    return found
+
+
+def _against(systems: Sequence[Mapping[str, Any]], baseline: str | None) -> dict[str, str]:
+    """Pair each system with the baseline's pair of the same generator."""
+    of_baseline = {s["generator"]: s["name"] for s in systems if s["retriever"] == baseline}
+    found = {}
+    for system in systems:
+        other = of_baseline.get(system["generator"])
+        if other is not None and other != system["name"]:
+            found[str(system["name"])] = str(other)
+    return found
+
+
+def find_rubric(name: str, signature: str, files: Sequence[Path]) -> Rubric:
+    """Find the rubric that a judge applied, by its fingerprint or that of its prompts.
+
+    Args:
+        name: The rubric.
+        signature: The signature of its score: judges that ask models note what they were sent.
+        files: The rubric files of the run.
+
+    Raises:
+        DataError: It is no longer what it was.
+    """
+    parts = dict(Signature.parse(signature).parts)
+    known = [load_rubric(name)] if name in built_in_rubrics() else []
+    known += [rubric for rubric in map(read_rubric, files) if rubric.name == name]
+    wanted, sent = parts.get("rubric"), parts.get("prompt")
+    for rubric in known:
+        if wanted == rubric.fingerprint or (wanted is None and sent in _prompts(rubric)):
+            return rubric
+    here = ", ".join(
+        rubric.fingerprint if wanted else "/".join(_prompts(rubric)) for rubric in known
+    )
+    raise DataError(
+        f"rubric '{name}' is not the one that the judge applied: {wanted or sent} then, "
+        f"{here or 'none'} now",
+        allowed="the rubric as it was, or a new run",
+    )
+
+
+def rubric_files(config: Mapping[str, Any]) -> list[Path]:
+    """Return the rubric files that the judges of a config name, those that are still there."""
+    judge = (config.get("metrics") or {}).get("judge") or {}
+    blocks = [judge, *(block for block in judge.values() if isinstance(block, dict))]
+    names = [name for block in blocks for name in block.get("rubrics") or []]
+    paths = [config["folder"] / name for name in names if name.endswith((".yaml", ".yml"))]
+    return [path for path in paths if path.is_file()]
+
+
+def _prompts(rubric: Rubric) -> list[str]:
+    """Fingerprints of the prompts, with worked examples and without."""
+    return [prompt_fingerprint(rubric, few_shot=few_shot) for few_shot in (True, False)]

@@ -1,0 +1,284 @@
+"""Compare the systems of several runs, or of one: `ragbench.comparison/1` with all its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragbench.comparison.comparable import Met
+from ragbench.comparison.differences import compare_systems
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores
+from ragbench.comparison.summary import summarize
+from ragbench.comparison.systems import SystemScores
+from ragbench.data.trec.trec_files import read_run
+from ragbench.score.base import ScoreColumn
+from ragbench.stats import cluster_sums, max_t_p_values, paired_differences
+from ragbench.types import Run
+
+_LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One of the systems that are compared."""
+
+    letter: str
+    """Stands for it in marks: `a`, `b`, and after `z` `a1`."""
+    label: str
+    """Unlike that of any other row: `bm25`, or `bm25 (runs/new)`."""
+    source: int
+    """The number of its source; 0 is the base."""
+    group: str
+    """What it is compared with has the same group: the name of the system in the base."""
+    scores: SystemScores
+    """Its columns over the common queries, under its own name."""
+
+
+def rows_of(met: Met) -> list[Row]:
+    """Name the systems, those that are compared with each other side by side."""
+    found = [
+        (group, place, met.sources[place].systems[name])
+        for group, names in met.groups.items()
+        for place, name in enumerate(names)
+        if name is not None
+    ]
+    having = [tuple(name for name in met.measures if name in each[2].columns) for each in found]
+    # those with the same measures stand together, so that the letters of a table have no gaps
+    kinds = [names for names in dict.fromkeys(having) if names]
+    found = [f for kind in kinds for f, names in zip(found, having, strict=True) if names == kind]
+    names = [system.name for _, _, system in found]
+    tails = short_names([source.source for source in met.sources])
+    labels = [
+        system.name if names.count(system.name) == 1 else f"{system.name} ({tails[place]})"
+        for _, place, system in found
+    ]
+    return [
+        Row(_letter(i), label, place, group, system)
+        for i, (label, (group, place, system)) in enumerate(zip(labels, found, strict=True))
+    ]
+
+
+def short_names(sources: Sequence[str]) -> list[str]:
+    """Cut paths to as many of their last parts as tell them apart; number what is the same."""
+    parts = [source.replace("\\", "/").rstrip("/").split("/") for source in sources]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{source} #{place}" for place, source in enumerate(sources, start=1)]
+
+
+def _letter(i: int) -> str:
+    turn, place = divmod(i, len(_LETTERS))
+    return f"{_LETTERS[place]}{turn or ''}"
+
+
+def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None) -> dict[str, Any]:
+    """Compare the systems of sources that may be compared.
+
+    Each system of a run is compared with that of the base; within one source, each with the
+    source's baseline. The family of a measure are these comparisons. Which of all rows is better
+    than which is tested by max-T over all pairs.
+
+    Args:
+        met: What `meet` returned.
+        method: Confidence, family, resampling, seed.
+        clusters: The cluster of each common query, where queries belong together.
+
+    Returns:
+        The mapping of `comparisons.json`, with `sources`, `systems` and their scores.
+    """
+    rows = rows_of(met)
+    systems = [_relabelled(row, met) for row in rows]
+    several = len(met.sources) > 1
+    baseline = "0" if several else met.sources[0].baseline
+    found = compare_systems(systems, baseline, method, clusters)
+    for family in found["measures"]:
+        _add_to(family, rows, met, method, clusters)
+    return {
+        **found,
+        "baseline": met.sources[0].source if several else met.sources[0].baseline,
+        "sources": [source.source for source in met.sources],
+        "queries": len(met.sources[0].query_ids),
+        "left_out": dict(met.left_out),
+        "systems": [_described(row, met, method, clusters) for row in rows],
+        "notes": list(met.notes),
+    }
+
+
+def _relabelled(row: Row, met: Met) -> SystemScores:
+    """The row as `compare_systems` pairs it: sources are its retrievers, groups its generators."""
+    columns = {m: row.scores.columns[m] for m in met.measures if m in row.scores.columns}
+    if len(met.sources) == 1:
+        return replace(row.scores, columns=columns)
+    return replace(
+        row.scores,
+        name=row.label,
+        retriever=str(row.source),
+        generator=row.group,
+        columns=columns,
+    )
+
+
+def _add_to(
+    family: dict[str, Any],
+    rows: Sequence[Row],
+    met: Met,
+    method: Method,
+    clusters: Sequence[str] | None,
+) -> None:
+    """Add who is better than whom, and how many pairs a failure left out."""
+    name = family["measure"]
+    having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
+    family["better_than"] = better_than(having, method, clusters)
+    for made in family["comparisons"]:
+        system, other = having[made["system"]], having[made["baseline"]]
+        pairs = PairedScores(system, other, met.sources[0].query_ids)
+        made["n_failed"] = int(pairs.failed.sum())
+
+
+def _described(
+    row: Row, met: Met, method: Method, clusters: Sequence[str] | None
+) -> dict[str, Any]:
+    return {
+        "name": row.label,
+        "letter": row.letter,
+        "system": row.scores.name,
+        "source": met.sources[row.source].source,
+        "retriever": row.scores.retriever,
+        "generator": row.scores.generator,
+        "scores": {
+            name: summarize(
+                row.scores.columns[name], confidence=method.confidence, clusters=clusters
+            ).to_dict()
+            for name in met.measures
+            if name in row.scores.columns
+        },
+    }
+
+
+def pairs_of(
+    comparison: dict[str, Any], met: Met, measure: str, clusters: Sequence[str] | None = None
+) -> Iterator[tuple[Row, Row, PairedScores]]:
+    """Yield (system, baseline, both columns) for each comparison of a measure."""
+    by_label = {row.label: row for row in rows_of(met)}
+    family = next(each for each in comparison["measures"] if each["measure"] == measure)
+    for made in family["comparisons"]:
+        system, base = by_label[made["system"]], by_label[made["baseline"]]
+        columns = (system.scores.columns[measure], base.scores.columns[measure])
+        yield system, base, PairedScores(*columns, met.sources[0].query_ids, clusters)
+
+
+def better_than(
+    columns: Mapping[str, ScoreColumn], method: Method, clusters: Sequence[str] | None = None
+) -> dict[str, list[str]]:
+    """Name, for each system, those that it is significantly better than.
+
+    Tests all pairs of systems as one family by step-down max-T, as the marks in tables of
+    papers do. `better` obeys the direction of the measure. A count that is summed is not tested.
+
+    Args:
+        columns: System -> its column of one measure, over the same queries in the same order.
+        method: Confidence, resampling, seed.
+        clusters: The cluster of each query, where queries belong together.
+
+    Returns:
+        System -> the others, in the order of `columns`; empty where none is worse.
+
+    Example:
+        >>> from ragbench.signature import Signature
+        >>> column = lambda x: ScoreColumn(
+        ...     "mrr", np.full(12, x), np.zeros(12, np.uint8), Signature("mrr"))
+        >>> better_than({"bm25": column(0.5), "dense": column(0.75)}, Method())
+        {'bm25': [], 'dense': ['bm25']}
+    """
+    names = list(columns)
+    found: dict[str, list[str]] = {name: [] for name in names}
+    pairs = list(combinations(names, 2))
+    if not pairs or next(iter(columns.values())).aggregate == "sum":
+        return found
+    table = np.column_stack(
+        [paired_differences(columns[x].values, columns[y].values) for x, y in pairs]
+    )
+    units = table if clusters is None else cluster_sums(table, np.asarray(clusters))
+    p_values = max_t_p_values(units, resamples=method.resamples, seed=method.seed)
+    up = columns[names[0]].direction == "higher"
+    for (x, y), d, p in zip(pairs, table.T, p_values.tolist(), strict=True):
+        if p <= 1 - method.confidence:
+            winner, loser = (x, y) if (np.nansum(d) > 0) == up else (y, x)
+            found[winner].append(loser)
+    return {name: sorted(others, key=names.index) for name, others in found.items()}
+
+
+DEPTH = 5
+"""How many documents of a ranking are shown."""
+
+
+def moved_most(comparison: dict[str, Any], met: Met, measure: str, n: int) -> list[dict[str, Any]]:
+    """Find, for each comparison of a measure, the queries that moved most, up and down.
+
+    Args:
+        comparison: What `compare_met` returned.
+        met: What it was made from.
+        measure: The measure that they moved on.
+        n: How many queries of each comparison; those that moved less than others are left out.
+
+    Returns:
+        An entry for each comparison, JSON-ready: counts, and the queries, most moved first, with
+        both scores and, where run files are at hand, the first documents of both rankings.
+    """
+    readers: dict[Path, Run] = {}
+    found = []
+    for system, base, pairs in pairs_of(comparison, met, measure):
+        d = pairs.differences()
+        rankings = [_ranking_file(row, met) for row in (system, base)]
+        found.append(
+            {
+                "measure": measure,
+                "system": system.label,
+                "baseline": base.label,
+                "up": int(np.count_nonzero(d > 0)),
+                "down": int(np.count_nonzero(d < 0)),
+                "same": int(np.count_nonzero(d == 0)),
+                "queries": list(_queries(pairs, n, rankings, readers)),
+            }
+        )
+    return found
+
+
+def _ranking_file(row: Row, met: Met) -> Path | None:
+    """The run file behind a row; answers rest on that of their retriever."""
+    return met.sources[row.source].rankings.get(row.scores.retriever or "")
+
+
+def _queries(
+    pairs: PairedScores, n: int, files: list[Path | None], readers: dict[Path, Run]
+) -> Iterator[dict[str, Any]]:
+    d = np.nan_to_num(pairs.differences())
+    order = np.argsort(-np.abs(d), kind="stable")[:n]
+    for row in order[d[order] != 0].tolist():
+        query = pairs.query_ids[row]
+        first, second = (_top(file, query, readers) for file in files)
+        yield {
+            "query_id": query,
+            "score": float(pairs.system.values[row]),
+            "baseline_score": float(pairs.baseline.values[row]),
+            "difference": float(pairs.system.values[row] - pairs.baseline.values[row]),
+            **({} if first is None else {"ranking": first}),
+            **({} if second is None else {"baseline_ranking": second}),
+        }
+
+
+def _top(file: Path | None, query: str, readers: dict[Path, Run]) -> list[str] | None:
+    """The first documents of a query; None where no rankings are at hand."""
+    if file is None:
+        return None
+    if file not in readers:
+        readers[file] = read_run(file)
+    return [document for document, _ in readers[file].ranking(query)[:DEPTH]]

@@ -1,0 +1,238 @@
+"""Systems against the baseline, paired over queries, and which tie with the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragbench.comparison.interim import Labels, look_confidence, paired_interval, which_differ
+from ragbench.comparison.method import Method, adjust_family
+from ragbench.comparison.pairs import Pair, having, pair_columns, pair_systems
+from ragbench.comparison.summary import finite, mean_of
+from ragbench.comparison.systems import SystemScores
+from ragbench.score.base import Look
+from ragbench.stats import (
+    cluster_sums,
+    effect_size,
+    effect_size_interval,
+    minimum_detectable_difference,
+    tied_with_best,
+)
+from ragbench.types import FloatArray
+
+SCHEMA = "ragbench.comparison/1"
+
+
+def compare_systems(
+    systems: Sequence[SystemScores],
+    baseline: str | None,
+    method: Method,
+    clusters: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Compare the systems that have a measure, measure by measure.
+
+    The p-values of a family are adjusted together: by default those of a measure's comparisons
+    with the baseline, by Holm's procedure. Only queries that both systems have a score for are
+    compared.
+
+    Args:
+        systems: All systems of one experiment, over the same queries in the same order.
+        baseline: The retriever that the others are compared with.
+        method: Confidence, tests, resampling, seed.
+        clusters: The cluster of each query, where queries belong together.
+
+    Returns:
+        The mapping of `comparisons.json`, JSON-ready.
+    """
+    labels = None if clusters is None else np.asarray(clusters)
+    pairs = pair_systems(systems, baseline)
+    families = list(pairs.values())
+    if method.family == "all":
+        families = [tuple(pair for family in families for pair in family)]
+    compared: dict[str, list[dict[str, Any]]] = {name: [] for name in pairs}
+    for family in families:
+        for pair, comparison in zip(family, _compare(family, method, labels), strict=True):
+            compared[pair.measure].append(comparison)
+    return {
+        "schema": SCHEMA,
+        "baseline": baseline,
+        "confidence": method.confidence,
+        "test": method.test,
+        "correction": method.correction,
+        "family": method.family,
+        "cluster": method.cluster,
+        "resamples": method.resamples,
+        "seed": method.seed,
+        "measures": [
+            _measure(name, having(name, systems), comparisons, method, labels)
+            for name, comparisons in compared.items()
+        ],
+    }
+
+
+def _measure(
+    name: str,
+    systems: Mapping[str, SystemScores],
+    comparisons: list[dict[str, Any]],
+    method: Method,
+    clusters: Labels | None,
+) -> dict[str, Any]:
+    first = next(iter(systems.values()))
+    column = first.columns[name]
+    best, tied = _best(name, systems, method, clusters)
+    return {
+        "measure": name,
+        "kind": first.kinds[name],
+        "direction": column.direction,
+        "signature": str(column.signature),
+        "best": best,
+        "tied_with_best": tied,
+        "comparisons": comparisons,
+    }
+
+
+def _best(
+    name: str, systems: Mapping[str, SystemScores], method: Method, clusters: Labels | None
+) -> tuple[str | None, list[str]]:
+    """The system with the best mean and those that max-T does not tell from it, in config order."""
+    columns = [system.columns[name] for system in systems.values()]
+    means = np.array([mean_of(column) for column in columns])
+    if columns[0].aggregate == "sum" or not np.isfinite(means).any():
+        return None, []
+    higher = columns[0].direction == "higher"
+    names = list(systems)
+    best = names[int(np.nanargmax(means if higher else -means))]
+    if any(column.look is not None for column in columns):
+        return best, _tied_early(best, name, systems, method, clusters)
+    mask = tied_with_best(
+        np.column_stack([column.values for column in columns]),
+        higher_is_better=higher,
+        alpha=1 - method.confidence,
+        clusters=clusters,
+        resamples=method.resamples,
+        seed=method.seed,
+    )
+    return best, [each for each, tied in zip(names, mask, strict=True) if tied]
+
+
+def _tied_early(
+    best: str,
+    name: str,
+    systems: Mapping[str, SystemScores],
+    method: Method,
+    clusters: Labels | None,
+) -> list[str]:
+    """The best, and those that the intervals of the judge's last look do not tell from it."""
+    pairs = [pair_columns(name, other, systems[best]) for other in systems.values()]
+    others = [pair for pair in pairs if pair.system != best]
+    differ = which_differ(_early(others), method, clusters)
+    told = {pair.system for pair, differs in zip(others, differ, strict=True) if differs}
+    return [system for system in systems if system not in told]
+
+
+def _early(family: Sequence[Pair]) -> list[tuple[FloatArray, Look, tuple[float, float]]]:
+    """What decides the pairs whose judge looked early."""
+    return [
+        (pair.differences, pair.look, (pair.column.low, pair.column.high))
+        for pair in family
+        if pair.look is not None
+    ]
+
+
+def _compare(
+    family: Sequence[Pair], method: Method, clusters: Labels | None
+) -> list[dict[str, Any]]:
+    """Test the pairs; a query that one of the two has no score for is left out.
+
+    Those whose judge looked early are a family of their own, which no p-value decides.
+    """
+    early = [pair for pair in family if pair.look is not None]
+    others = [pair for pair in family if pair.look is None]
+    made = iter(_test(others, method, clusters)), iter(_decide_early(early, method, clusters))
+    return [next(made[pair.look is not None]) for pair in family]
+
+
+def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> list[dict[str, Any]]:
+    """Test the pairs as one family."""
+    if not family:
+        return []
+    table = np.column_stack([pair.differences for pair in family])
+    alpha = 1 - method.confidence
+    found = adjust_family(
+        table if clusters is None else cluster_sums(table, clusters),
+        test=method.test,
+        correction=method.correction,
+        alpha=alpha,
+        resamples=method.resamples,
+        seed=method.seed,
+    )
+    return [
+        {
+            "system": pair.system,
+            "baseline": pair.baseline,
+            **describe(pair, method, clusters),
+            "test": test,
+            "resamples": found.resamples if test == "randomization" else None,
+            "p": finite(p),
+            "p_adjusted": finite(adjusted),
+            "differs": bool(adjusted <= alpha),
+        }
+        for pair, test, p, adjusted in zip(
+            family, found.tests, found.p, found.adjusted, strict=True
+        )
+    ]
+
+
+def _decide_early(
+    family: Sequence[Pair], method: Method, clusters: Labels | None
+) -> list[dict[str, Any]]:
+    """Decide by the intervals of the judge's last look."""
+    triples = _early(family)
+    differ = which_differ(triples, method, clusters)
+    return [
+        {
+            "system": pair.system,
+            "baseline": pair.baseline,
+            **describe(pair, method, clusters),
+            "test": "betting" if look.always_valid else "sequential",
+            "resamples": None,
+            "p": None,
+            "p_adjusted": None,
+            "differs": differs,
+        }
+        for pair, (_, look, _), differs in zip(family, triples, differ, strict=True)
+    ]
+
+
+def describe(pair: Pair, method: Method, clusters: Labels | None) -> dict[str, Any]:
+    """Describe the differences of the queries that both have: how large, how sure, of how many."""
+    compared = ~np.isnan(pair.differences)
+    d, labels = pair.differences[compared], None if clusters is None else clusters[compared]
+    if not len(d):
+        nothing = dict.fromkeys(("difference", "rule", "effect_size", "minimum_detectable"))
+        ends: list[float | None] = [None, None]
+        return {**nothing, "interval": ends, "effect_interval": ends, "n": 0, "n_changed": 0}
+    found = paired_interval(
+        pair.differences,
+        method,
+        range=(pair.column.low, pair.column.high),
+        clusters=clusters,
+        look=pair.look,
+    )
+    confidence = look_confidence(pair.look, method.confidence)
+    detectable = minimum_detectable_difference(found.sd, found.n_units, confidence=confidence)
+    effect_ends = effect_size_interval(d, confidence=confidence, clusters=labels)
+    return {
+        "difference": finite(found.mean),
+        "interval": [finite(found.lower), finite(found.upper)],
+        "n": found.n,
+        "n_changed": found.n_changed,
+        **({} if labels is None else {"n_clusters": found.n_clusters}),
+        "rule": found.rule,
+        "effect_size": finite(effect_size(d)),
+        "effect_interval": [finite(limit) for limit in effect_ends],
+        "minimum_detectable": finite(detectable),
+        **({} if pair.look is None else {"early": pair.look.to_dict()}),
+    }

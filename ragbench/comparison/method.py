@@ -1,0 +1,126 @@
+"""How systems are compared: the test of each pair, and p-values adjusted for a whole family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ragbench.stats import (
+    benjamini_hochberg_p_values,
+    holm_p_values,
+    max_t_p_values,
+    mcnemar_p_values,
+    randomization_p_values,
+    resamples_needed,
+    t_test_p_values,
+    wilcoxon_p_values,
+)
+from ragbench.types import FloatArray
+
+Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
+Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t"]
+"""`bh` is short for `benjamini_hochberg`."""
+
+_WITHOUT_RESAMPLES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
+    "t": t_test_p_values,
+    "wilcoxon": wilcoxon_p_values,
+    "mcnemar": mcnemar_p_values,
+}
+
+
+Families = Literal["measure", "all"]
+"""What is corrected for together: the comparisons by one measure, or by all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How systems are compared."""
+
+    confidence: float = 0.95
+    """Level of every interval; 1 minus it is the error rate of every family of tests."""
+    resamples: int = 10_000
+    """Sign flips of a randomization test, and bootstrap resamples."""
+    seed: int = 13
+    """Seed of all resampling."""
+    test: Test = "randomization"
+    """Paired test over queries."""
+    correction: Correction = "holm"
+    """How the p-values of a family are adjusted."""
+    family: Families = "measure"
+    """`measure`: the comparisons by one measure; `all`: those by all measures together."""
+    cluster: str | None = None
+    """What names the clusters; None where each query stands for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyResult:
+    """What the tests of one family give, an entry per comparison."""
+
+    p: FloatArray
+    """P-values before adjustment; NaN where nothing could be compared."""
+    adjusted: FloatArray
+    """Adjusted for the family."""
+    tests: list[Test]
+    """Which test each p-value is of."""
+    resamples: int
+    """Sign flips that were drawn; more than asked for where the family needs them."""
+
+
+def adjust_family(
+    differences: FloatArray,
+    *,
+    test: Test = "randomization",
+    correction: Correction = "holm",
+    alpha: float = 0.05,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> FamilyResult:
+    """Test every column of differences and adjust for all of them.
+
+    McNemar's test is of hits and misses. A column with other differences gets the randomization
+    test, which on hits and misses is the same.
+
+    Args:
+        differences: Table (n queries or clusters, m comparisons); NaN where not scored.
+        test: How a column is tested.
+        correction: How the family is adjusted for; `max_t` has sign flips of its own.
+        alpha: Error rate of the family.
+        resamples: Sign flips at least. One in m can only be rejected if 1 / (B + 1) is at most
+            alpha / m, so Holm and Benjamini-Hochberg get as many as that takes.
+        seed: Equal seeds give equal p-values.
+
+    Returns:
+        P-values before and after adjustment.
+
+    Example:
+        >>> found = adjust_family(np.array([[0.1, 0.3]] * 6), correction="holm")
+        >>> found.p.tolist(), found.adjusted.tolist(), found.tests[0]
+        ([0.03125, 0.03125], [0.0625, 0.0625], 'randomization')
+    """
+    m = differences.shape[1]
+    if correction != "max_t" and m:
+        resamples = max(resamples, resamples_needed(m, alpha=alpha))
+    tests = [_fitting(test, column) for column in differences.T]
+    p = np.full(m, np.nan)
+    for each in dict.fromkeys(tests):
+        columns = np.array([word == each for word in tests])
+        p[columns] = _p_values(each, differences[:, columns], resamples, seed)
+    if correction == "max_t":
+        adjusted = max_t_p_values(differences, resamples=resamples, seed=seed)
+    else:
+        adjusted = (holm_p_values if correction == "holm" else benjamini_hochberg_p_values)(p)
+    return FamilyResult(p, adjusted, tests, resamples)
+
+
+def _fitting(test: Test, d: FloatArray) -> Test:
+    graded = test == "mcnemar" and not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all()
+    return "randomization" if graded else test
+
+
+def _p_values(test: Test, differences: FloatArray, resamples: int, seed: int) -> FloatArray:
+    if test == "randomization":
+        return randomization_p_values(differences, resamples=resamples, seed=seed)
+    return _WITHOUT_RESAMPLES[test](differences)

@@ -1,0 +1,270 @@
+"""Scored systems in one form, wherever they come from: what comparisons and gates read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from ragbench.comparison.evaluate import Evaluation, evaluate_run_file, refuse_unjudged
+from ragbench.comparison.systems import Kind, Role, SystemScores
+from ragbench.data.baseline import read_baseline
+from ragbench.data.query_metadata import QUERIES_FILE
+from ragbench.data.run_folder import LATEST, file_name, resolve_run_folder
+from ragbench.data.run_scores import StoredScore, StoredScores, read_run_scores
+from ragbench.errors import DataError
+from ragbench.registry import nearest
+from ragbench.score.base import Aggregate, Look, ScoreColumn
+from ragbench.signature import Signature, order_key
+from ragbench.types import Direction, IntArray, Qrels
+
+
+@dataclass(frozen=True)
+class ScoredSystems:
+    """The systems of one run, baseline file or evaluation, over the same queries."""
+
+    source: str
+    """Where they come from, as the user named it: messages and tables show it."""
+    systems: Mapping[str, SystemScores] = field(repr=False)
+    """System -> its columns, a value or a cause for each query."""
+    query_ids: Sequence[str] = field(repr=False)
+    """The queries, in the order of all columns."""
+    baseline: str | None = None
+    """The system that the experiment compared its others with; None where none is named."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """Part of the data set -> fingerprint; empty where it is not known."""
+    rankings: Mapping[str, Path] = field(default_factory=dict, repr=False)
+    """Retriever -> run file, where rankings are at hand."""
+    metadata: Path | None = field(default=None, repr=False)
+    """The file with the metadata of the queries, where it is at hand."""
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The mapping of `summary.json` where a run was read: latency, cost, skipped judges."""
+
+    def take(self, rows: IntArray) -> ScoredSystems:
+        """Return the same systems over some of the queries, in the order of `rows`.
+
+        A score of a whole corpus is, over a part of it, the mean of what its queries moved the
+        whole by; over all queries, in any order, it is what it was.
+        """
+        whole = len(rows) == len(self.query_ids)
+        return replace(
+            self,
+            query_ids=[self.query_ids[row] for row in rows],
+            systems={
+                name: replace(
+                    system,
+                    columns={
+                        score: _taken(column, rows, whole)
+                        for score, column in system.columns.items()
+                    },
+                    costs={name: values[rows] for name, values in system.costs.items()},
+                )
+                for name, system in self.systems.items()
+            },
+        )
+
+
+def from_stored(
+    source: str,
+    stored: StoredScores,
+    rankings: Mapping[str, Path] | None = None,
+    metadata: Path | None = None,
+) -> ScoredSystems:
+    """Return what a run folder or a baseline file holds."""
+    # a baseline file does not say what its systems are
+    roles = {each["name"]: each.get("role", "system") for each in stored.facts.get("systems", ())}
+    systems = {
+        system.name: SystemScores(
+            system.name,
+            system.retriever,
+            system.generator,
+            {name: _column(name, score, stored) for name, score in system.scores.items()},
+            {name: cast("Kind", score.kind) for name, score in system.scores.items()},
+            costs=system.costs,
+            role=cast("Role", roles.get(system.name, "system")),
+        )
+        for system in stored.systems
+    }
+    return ScoredSystems(
+        source,
+        systems,
+        stored.query_ids,
+        stored.baseline,
+        stored.data,
+        rankings or {},
+        metadata,
+        stored.facts,
+    )
+
+
+def from_evaluation(
+    source: str, evaluation: Evaluation, run: Path | None = None, name: str | None = None
+) -> ScoredSystems:
+    """Return the one system of an evaluation, under its name or the tag of its run file."""
+    name = name or str(evaluation.counts.get("tag") or source)
+    of_texts = "predictions" in evaluation.counts
+    kinds: dict[str, Kind] = dict.fromkeys(
+        evaluation.columns, "generation" if of_texts else "retrieval"
+    )
+    retriever = None if of_texts else name
+    system = SystemScores(name, retriever, None, evaluation.columns, kinds, evaluation.counts)
+    rankings = {} if run is None else {name: run}
+    return ScoredSystems(source, {name: system}, evaluation.query_ids, rankings=rankings)
+
+
+def _places(early: Mapping[str, Any], stored: StoredScores) -> IntArray:
+    """When each query would have been judged, in the order that the run's seed gives."""
+    seed = int(early.get("seed", stored.facts.get("seed")) or 0)
+    n = len(stored.query_ids)
+    order = sorted(range(n), key=lambda row: order_key(seed, stored.query_ids[row]))
+    places = np.empty(n, np.int64)
+    places[order] = np.arange(n)
+    return places
+
+
+def _look(early: Mapping[str, Any], stored: StoredScores) -> Look:
+    """What `Look.to_dict` wrote."""
+    bets = early["always_valid"]
+    return Look(
+        early["look"],
+        tuple(early["sizes"]),
+        early["judged"],
+        early["queries"],
+        bets,
+        _places(early, stored) if bets else None,
+    )
+
+
+def _column(name: str, score: StoredScore, stored: StoredScores) -> ScoreColumn:
+    aggregate = cast("Aggregate", score.aggregate)
+    return ScoreColumn(
+        name,
+        score.values,
+        score.causes,
+        Signature.parse(score.signature),
+        cast("Direction", score.direction),
+        score.low,
+        score.high,
+        aggregate,
+        # the only number that its values do not give
+        score.mean if aggregate == "corpus" else None,
+        look=None if score.early is None else _look(score.early, stored),
+    )
+
+
+def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
+    return replace(
+        column,
+        values=column.values[rows],
+        causes=column.causes[rows],
+        total=column.total if whole else None,
+        details={},
+        look=_taken_look(column.look, rows),
+    )
+
+
+def _taken_look(look: Look | None, rows: IntArray) -> Look | None:
+    if look is None or look.places is None:
+        return look
+    return replace(look, places=look.places[rows])
+
+
+DEFAULT_MEASURES = ("ndcg@10", "recall@10", "mrr@10", "map")
+"""Measures of run files where nobody names one."""
+
+
+@runtime_checkable
+class HasRunFolder(Protocol):
+    """A finished experiment."""
+
+    path: Path
+    """Its run folder."""
+
+
+Source = str | Path | Evaluation | HasRunFolder | ScoredSystems
+"""What can be compared."""
+
+
+def read_scored(
+    source: Source,
+    *,
+    name: str | None = None,
+    qrels: Qrels | None = None,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+) -> ScoredSystems:
+    """Read scored systems from wherever they are.
+
+    Args:
+        source: A run folder or the folder of an experiment (its newest run), a baseline file, a
+            TREC run file, or what `evaluate_run`, `evaluate_texts` and `run_experiment` return.
+        name: What messages and tables call it; None takes the path.
+        qrels: The judgements of a TREC run file; nothing else needs them.
+        measures: What a TREC run file is scored by, by the rules of an experiment: a judged query
+            that it lacks counts as 0, one without a relevant document does not apply.
+
+    Raises:
+        DataError: There is nothing, or not what it should be; a run file without judgements.
+        OptionError: An unknown measure.
+    """
+    if isinstance(source, ScoredSystems):
+        return source
+    if isinstance(source, Evaluation):
+        return from_evaluation(name or "evaluation", source)
+    if isinstance(source, HasRunFolder):
+        source = source.path
+    if not isinstance(source, (str, Path)):
+        raise DataError(
+            f"found {type(source).__name__}",
+            allowed="a path, an experiment, or what evaluate_run returns",
+        )
+    path, shown = Path(source), name or str(source)
+    if path.is_dir() or (path.name == LATEST and path.is_file()):
+        return _read_run(path, shown)
+    if not path.exists():
+        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise DataError(
+            "no such file or folder",
+            file=path,
+            allowed="a run folder, the folder of an experiment, a baseline file, a TREC run",
+            nearest=nearest(path.name, siblings),
+        )
+    if not needs_qrels(path):
+        return from_stored(shown, read_baseline(path))
+    if qrels is None:
+        raise DataError(
+            "a run file has no scores of its own",
+            file=path,
+            allowed="--qrels with its judgements, or a baseline file",
+        )
+    evaluation = evaluate_run_file(path, qrels, measures)
+    refuse_unjudged(evaluation, path)
+    return from_evaluation(shown, evaluation, path)
+
+
+def needs_qrels(source: Source) -> bool:
+    """Tell whether a source is a run file: a file that does not start as JSON does."""
+    if not isinstance(source, (str, Path)):
+        return False
+    path = Path(source)
+    if not path.is_file() or path.name == LATEST:
+        return False
+    with path.open("rb") as stream:
+        start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    # a merge may leave its mark in the first line of a baseline file
+    return not start.startswith((b"{", b"[", b"<<<<<<<"))
+
+
+def _read_run(path: Path, shown: str) -> ScoredSystems:
+    folder = resolve_run_folder(path)
+    stored = read_run_scores(folder)
+    files = {
+        system.retriever: folder / "rankings" / f"{file_name(system.retriever)}.trec"
+        for system in stored.systems
+        if system.retriever is not None
+    }
+    at_hand = {name: file for name, file in files.items() if file.is_file()}
+    metadata = folder / QUERIES_FILE
+    return from_stored(shown, stored, at_hand, metadata if metadata.is_file() else None)

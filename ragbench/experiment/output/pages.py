@@ -1,0 +1,172 @@
+"""`ragbench report`: the page of a run from its files, or of several runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragbench.comparison.comparable import Met, meet
+from ragbench.comparison.compare_runs import compare_met, rows_of, short_names
+from ragbench.comparison.method import Method
+from ragbench.comparison.sources import ScoredSystems, read_scored
+from ragbench.errors import DataError
+from ragbench.experiment.result import load_experiment
+from ragbench.files import write_atomically
+from ragbench.report.html import render_html
+from ragbench.report.markdown import render_markdown
+
+PAGES = {".html": render_html, ".md": render_markdown}
+"""Suffix of a page -> what draws it."""
+
+
+def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
+    """Draw the page of one run, or of several side by side; nothing is run or scored again.
+
+    Args:
+        runs: Run folders, or folders of experiments; the others are compared with the first.
+        output: A file that ends in `.html` or `.md`. None, for one run alone, writes its
+            `report.html` and `report.md` again.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        DataError: There is no run, its files are not what they should be, or the page cannot be
+            written.
+    """
+    if len(runs) == 1:
+        experiment = load_experiment(runs[0])
+        summary, comparisons, folder = experiment.summary, experiment.comparisons, experiment.path
+    else:
+        summary, comparisons = _side_by_side(runs)
+        folder = Path()
+    paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
+    return [_write(path, summary, comparisons) for path in paths]
+
+
+def _write(path: Path, summary: Mapping[str, Any], comparisons: Mapping[str, Any]) -> Path:
+    try:
+        # half characters, as a model may send them, as escapes: UTF-8 has none
+        page = PAGES[path.suffix](summary, comparisons).encode("utf-8", "backslashreplace")
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        # the fields that pages rely on were checked; the rest of both files is as deep as wide
+        found = f"{type(error).__name__}: {error}"
+        raise DataError(
+            f"summary.json or comparisons.json cannot be drawn: {found}",
+            file=path,
+            allowed="files as ragbench run wrote them",
+        ) from error
+    try:
+        write_atomically(path, page)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+    return path
+
+
+def _side_by_side(runs: Sequence[Path]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Join the runs, with their differences from the first as far as they may be compared."""
+    names = short_names([str(run) for run in runs])
+    sources = [read_scored(run) for run in runs]
+    summaries = [source.facts for source in sources]
+    try:
+        met = meet(sources[0], sources[1:], alone=True)
+    except DataError as refused:
+        joined = join_summaries(summaries, names, _Labels(sources, names))
+        lines = str(refused).splitlines()
+        joined["warnings"] = [*(f"not compared: {line}" for line in lines), *joined["warnings"]]
+        return joined, {}
+    found = compare_met(met, Method(confidence=float(summaries[0].get("confidence", 0.95))))
+    joined = join_summaries(summaries, names, _Labels(sources, names, met))
+    joined["notes"] = [*found["notes"], *joined["notes"]]
+    return joined, found
+
+
+class _Labels:
+    """What a page calls each system: its name, with that of its run where others share it."""
+
+    def __init__(
+        self, sources: Sequence[ScoredSystems], names: Sequence[str], met: Met | None = None
+    ) -> None:
+        every = [name for source in sources for name in source.systems]
+        self._labels = {
+            (place, name): name if every.count(name) == 1 else f"{name} ({names[place]})"
+            for place, source in enumerate(sources)
+            for name in source.systems
+        }
+        # as the comparison calls them, so that the page finds their differences
+        self._labels |= {(r.source, r.scores.name): r.label for r in rows_of(met)} if met else {}
+
+    def __call__(self, run: int, system: str) -> str:
+        return self._labels.get((run, system), system)
+
+
+Json = Mapping[str, Any]
+
+
+def join_summaries(
+    summaries: Sequence[Json], names: Sequence[str], label: Callable[[int, str], str]
+) -> dict[str, Any]:
+    """Put the systems of several runs on one page, told apart by their labels.
+
+    Args:
+        summaries: The contents of summary.json; the first is the base of the others.
+        names: What the page calls each run; no two are the same.
+        label: What the page calls a system: takes the number of its run, and its name.
+
+    Returns:
+        A mapping like that of summary.json.
+    """
+    runs = list(enumerate(summaries))
+    return {
+        "name": " and ".join(names),
+        "complete": all(each["complete"] for each in summaries),
+        "dataset": _common(summaries, "dataset") or {},
+        "confidence": _common(summaries, "confidence") or 0.95,
+        # no system is called so: names have no blanks
+        "baseline": f"run {names[0]}",
+        "judges": {k: v for each in summaries for k, v in (each.get("judges") or {}).items()},
+        "systems": [
+            {**system, "name": label(run, system["name"])}
+            for run, each in runs
+            for system in each["systems"]
+        ],
+        "gates": [
+            {**gate, "system": label(run, gate["system"])}
+            for run, each in runs
+            for gate in each["gates"]
+        ],
+        "warnings": _of_each(summaries, names, "warnings") + _filled(summaries, names),
+        "notes": _of_each(summaries, names, "notes") + _left_out(summaries, names),
+    }
+
+
+def _common(summaries: Sequence[Json], key: str) -> Any:
+    """What all runs say alike; None where they differ."""
+    first = summaries[0].get(key)
+    return first if all(each.get(key) == first for each in summaries) else None
+
+
+def _of_each(summaries: Sequence[Json], names: Sequence[str], key: str) -> list[str]:
+    return [
+        f"{name}: {line}"
+        for name, each in zip(names, summaries, strict=True)
+        for line in each.get(key) or ()
+    ]
+
+
+def _filled(summaries: Sequence[Json], names: Sequence[str]) -> list[str]:
+    """Say which judgements a model made: they are never taken for those of people."""
+    return [
+        f"{name}: {each['fill']['model']} judgements are by {each['fill']['model_name']}"
+        for name, each in zip(names, summaries, strict=True)
+        if each.get("fill")
+    ]
+
+
+def _left_out(summaries: Sequence[Json], names: Sequence[str]) -> list[str]:
+    return [
+        f"{name}: what judges prefer is on the page of the run alone"
+        for name, each in zip(names, summaries, strict=True)
+        if each.get("preferences")
+    ]

@@ -1,0 +1,128 @@
+"""What continuous integration shows: JUnit XML, and annotations and summaries of GitHub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+from ragbench.report.digits import printable
+
+Json = Mapping[str, Any]
+
+
+def render_junit(summary: Json) -> str:
+    """Write the gates of a run as JUnit XML.
+
+    A run without gates is an empty suite: a reader then has a file, and nothing to count.
+
+    Args:
+        summary: The content of summary.json.
+
+    Returns:
+        XML that ends in a line feed; foreign text is escaped, control characters are shown.
+
+    Example:
+        >>> gate = {"gate": "map >= 0.2", "system": "bm25", "verdict": "fail", "why": "it is 0.1"}
+        >>> text = render_junit({"name": "mine", "run_id": "1", "gates": [gate]})
+        >>> [line.strip() for line in text.splitlines() if "<failure" in line]
+        ['<failure message="map &gt;= 0.2: it is 0.1" type="fail">it is 0.1</failure>']
+    """
+    gates = summary["gates"]
+    name = f"ragbench.{printable(summary['name'])}"
+    counts = {
+        "tests": len(gates),
+        "failures": sum(gate["verdict"] == "fail" for gate in gates),
+        "errors": sum(bool(gate.get("refused")) for gate in gates),
+    }
+    skipped = sum(gate["verdict"] == "undecided" and not gate.get("refused") for gate in gates)
+    root = ElementTree.Element("testsuites", {"name": "ragbench", "time": "0", **_text(counts)})
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        {"name": name, "time": "0", **_text({**counts, "skipped": skipped})},
+    )
+    run = {"name": "run_id", "value": printable(summary.get("run_id") or "")}
+    ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property", run)
+    for gate in gates:
+        _add_case(suite, name, gate)
+    ElementTree.indent(root)
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    return f"{head}{ElementTree.tostring(root, encoding='unicode')}\n"
+
+
+def _add_case(suite: ElementTree.Element, class_name: str, gate: Json) -> None:
+    """Add one case; classes are systems, so that readers group by them."""
+    text, why = printable(gate["gate"]), printable(gate["why"])
+    system = printable(gate.get("system") or "judge")
+    case = ElementTree.SubElement(
+        suite, "testcase", {"name": text, "classname": f"{class_name}.{system}", "time": "0"}
+    )
+    message = {"message": f"{text}: {why}"}
+    if gate.get("refused"):
+        ElementTree.SubElement(case, "error", {**message, "type": "refused"}).text = why
+    elif gate["verdict"] == "fail":
+        ElementTree.SubElement(case, "failure", {**message, "type": "fail"}).text = why
+    elif gate["verdict"] == "undecided":
+        ElementTree.SubElement(case, "skipped", {"message": f"undecided: {why}"})
+    else:
+        ElementTree.SubElement(case, "system-out").text = why
+
+
+def _text(counts: Mapping[str, int]) -> dict[str, str]:
+    return {key: str(count) for key, count in counts.items()}
+
+
+SUMMARY_LIMIT = 1024 * 1024
+"""Bytes that GitHub takes from one step; more, and it shows nothing at all."""
+
+_LEVELS = {"fail": "error", "undecided": "warning"}
+_CUT = "\n\n(cut here: the report in the run folder has the rest)\n"
+
+
+def annotate(summary: Json, file: str | None) -> list[str]:
+    """Return a workflow command for each gate that did not pass, at its line of the config.
+
+    Args:
+        summary: The content of summary.json.
+        file: The config, relative to the repository; None where gates are from a command line.
+
+    Example:
+        >>> gate = {"gate": "map >= 0.2", "system": "bm25", "verdict": "fail", "why": "50 % less",
+        ...         "line": 7}
+        >>> annotate({"gates": [gate]}, "a,b.yaml")
+        ['::error file=a%2Cb.yaml,line=7,title=gate fail::map >= 0.2 (bm25): 50 %25 less']
+
+    References:
+        GitHub Actions, Workflow commands, Setting an error message; the escapes are those of
+        its toolkit's `command.ts`.
+    """
+    lines = []
+    for gate in summary["gates"]:
+        if gate["verdict"] not in _LEVELS:
+            continue
+        level = "error" if gate.get("refused") else _LEVELS[gate["verdict"]]
+        place = "" if file is None else f"file={_property(file)},"
+        place += f"line={gate['line']}," if file is not None and gate.get("line") else ""
+        system = f" ({gate['system']})" if gate.get("system") else ""
+        text = _data(printable(f"{gate['gate']}{system}: {gate['why']}"))
+        lines.append(f"::{level} {place}title=gate {gate['verdict']}::{text}")
+    return lines
+
+
+def step_summary(report: str) -> str:
+    """Return a Markdown page, cut to what GitHub takes."""
+    text = f"{report}\n"
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) <= SUMMARY_LIMIT:
+        return text
+    kept = data[: SUMMARY_LIMIT - len(_CUT.encode())].decode("utf-8", "ignore")
+    return f"{kept.rpartition(chr(10))[0]}{_CUT}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,209 @@
+"""`ragbench score --format trec`: what trec_eval prints, character by character."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import exp, nan
+from typing import TYPE_CHECKING, NamedTuple
+
+from ragbench.report.scores import ALL, Scored
+from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
+from ragbench.types.checks import id_bytes
+
+if TYPE_CHECKING:
+    from ragbench.score.retrieval.notation import Measure
+
+FACTS = ("runid", "num_q", "relstring")
+"""What trec_eval prints like a measure: the run tag, the number of queries, and for each query the
+grades at the top of its ranking."""
+
+_FAMILIES = {
+    "num_ret": "num_ret",
+    "num_rel": "num_rel",
+    "num_rel_ret": "num_rel_ret",
+    "map": "map",
+    "gmap": "gm_map",
+    "r_precision": "Rprec",
+    "bpref": "bpref",
+    "mrr": "recip_rank",
+    "iprec_at_recall": "iprec_at_recall",
+    "precision@": "P",
+    "relstring": "relstring",
+    "recall@": "recall",
+    "infap": "infAP",
+    "gm_bpref": "gm_bpref",
+    "r_precision_mult": "Rprec_mult",
+    "utility": "utility",
+    "11pt_avg": "11pt_avg",
+    "bing": "binG",
+    "g": "G",
+    "ndcg": "ndcg",
+    "ndcg_rel": "ndcg_rel",
+    "rndcg": "Rndcg",
+    "ndcg@": "ndcg_cut",
+    "map@": "map_cut",
+    "relative_p@": "relative_P",
+    "hit_rate@": "success",
+    "set_p": "set_P",
+    "set_relative_p": "set_relative_P",
+    "set_recall": "set_recall",
+    "set_map": "set_map",
+    "set_f": "set_F",
+    "num_nonrel_judged_ret": "num_nonrel_judged_ret",
+    "yaap": "yaap",
+    "unjudged@": "unj",
+}
+"""Our measure, `@` where it has a cut-off -> trec_eval's, in the order in which it prints them."""
+_ORDER = {family: position for position, family in enumerate(_FAMILIES.values())}
+
+
+def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
+    """Return trec_eval's name of a measure and its parameter, or None where it has no such one.
+
+    Args:
+        measure: The measure.
+        level: The smallest relevant grade of the whole call: trec_eval's `-l`.
+
+    Example:
+        >>> from ragbench.score.retrieval.notation import parse_measure
+        >>> names = ["ndcg@10", "mrr", "iprec_at_recall@0.1", "ndcg(gain=exp)@10", "mrr@10"]
+        >>> [trec_eval_parts(parse_measure(name)) for name in names]
+        [('ndcg_cut', '10'), ('recip_rank', ''), ('iprec_at_recall', '0.10'), None, None]
+    """
+    family = _FAMILIES.get(f"{measure.spec.name}{'' if measure.k is None else '@'}")
+    options = {name: value for name, value in measure.options.items() if name != "documents"}
+    at = options.pop(measure.spec.at, None)
+    parts = measure.signature_parts()
+    if "rel" in parts and options.pop("rel", 1) != level:
+        return None
+    parameters = print_parameters(measure.written, options, parts)
+    if family is None or parameters is None or (parameters and measure.k is not None):
+        return None
+    if measure.k is not None:
+        return family, str(measure.k)
+    return family, parameters if at is None else f"{at:.2f}"
+
+
+def render_trec(
+    systems: Sequence[Scored],
+    measures: Mapping[str, Measure],
+    *,
+    level: int = 1,
+    facts: Collection[str] = FACTS[:2],
+    missing: bool = True,
+    per_query: bool = False,
+    summary: bool = True,
+) -> str:
+    """Write a block of lines per run: name, query or `all`, value, between tabs.
+
+    Measures stand in trec_eval's own order, whatever order they were asked for in; those that it
+    lacks come after them, under our names.
+
+    Args:
+        systems: The runs, in order.
+        measures: Score -> the measure.
+        level: The smallest relevant grade of the whole call.
+        facts: Which of `FACTS` to print, `relstring` with its length where that was given;
+            `runid` is printed wherever there are several runs.
+        missing: Whether queries that the run lacks have lines of their own; those of trec_eval
+            9, which counts them with -c all the same, have none.
+        per_query: Write the queries' lines, before those of all.
+        summary: Write the lines of all queries.
+    """
+    named = _in_order(measures, level)
+    shown = set(facts) if summary else set()
+    if len(systems) > 1:
+        shown.add("runid")  # or their blocks could not be told apart
+    strings = next((fact for fact in facts if fact.startswith("relstring")), None)
+    lines: list[str] = []
+    for scored in systems:
+        unseen = frozenset() if missing else scored.missing
+        lines += _query_lines(scored, named, strings, unseen) if per_query else ()
+        lines += _fact_lines(scored, shown)
+        lines += _summary_lines(scored, named) if summary else ()
+    return "".join(lines)
+
+
+class Place(NamedTuple):
+    """Where a measure stands on the page; places sort as the page does."""
+
+    family: int
+    """Its position in trec_eval's table; behind all of these where it is not in it."""
+    cutoff: float
+    """Its cut-off."""
+    score: str
+    """The score."""
+    name: str
+    """What to print."""
+
+
+def _in_order(measures: Mapping[str, Measure], level: int) -> list[Place]:
+    """Return trec_eval's measures, in its order, and then the others."""
+    places: list[Place] = []
+    for position, (score, measure) in enumerate(measures.items()):
+        if measure.spec.name in FACTS:
+            continue
+        if parts := trec_eval_parts(measure, level):
+            family, parameter = parts
+            name = "_".join(filter(None, parts))
+            cut = family in FAMILIES
+            places.append(Place(_ORDER[family], float(parameter) if cut else position, score, name))
+        else:
+            places.append(Place(len(_ORDER), position, score, measure.name))
+    return sorted(places)
+
+
+def _query_lines(
+    scored: Scored, named: Sequence[Place], strings: str | None, unseen: Collection[str]
+) -> Iterable[str]:
+    """One line per query and measure; a geometric mean is of all queries only."""
+    summary = scored.evaluation.summary
+    shown = [place for place in named if summary[place.score].aggregate != "geometric_mean"]
+    if strings is not None:
+        text = strings.replace(".", "_")
+        shown = sorted([*shown, Place(_ORDER["relstring"], 0.0, "", text)])
+    for query, values in scored.rows():
+        if query in unseen:
+            continue
+        for _, _, score, name in shown:
+            if not score:
+                yield _line(name, query, f"'{scored.relevance[query]}'")
+            elif (value := values[score]) is not None:
+                yield _line(name, query, _number(value, summary[score].aggregate))
+
+
+def _fact_lines(scored: Scored, facts: Collection[str]) -> Iterable[str]:
+    known = {"runid": scored.name, "num_q": str(scored.evaluation.counts["scored"])}
+    return (_line(fact, ALL, known[fact]) for fact in known if fact in facts)
+
+
+def _summary_lines(scored: Scored, named: Sequence[Place]) -> Iterable[str]:
+    """One line per measure; none where there is no number."""
+    evaluation = scored.evaluation
+    ids = list(map(id_bytes, evaluation.query_ids))
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    for _, _, score, name in named:
+        column = evaluation.columns[score]
+        value = _as_trec_eval_adds(column.values[order].tolist(), column.aggregate)
+        if value == value:
+            yield _line(name, ALL, _number(value, column.aggregate))
+
+
+def _as_trec_eval_adds(values: Iterable[float], aggregate: str) -> float:
+    """Add up one by one: the exact sum, which `mean` has, may round to another fourth digit."""
+    total, n = 0.0, 0
+    for value in values:
+        if value == value:
+            total, n = total + value, n + 1
+    if aggregate == "sum":
+        return total
+    mean = total / n if n else nan
+    return exp(mean) if aggregate == "geometric_mean" else mean
+
+
+def _line(name: str, query: str, value: str) -> str:
+    return f"{name:<22}\t{query}\t{value}\n"
+
+
+def _number(value: float, aggregate: str) -> str:
+    return f"{value:.0f}" if aggregate == "sum" else f"{value:6.4f}"
