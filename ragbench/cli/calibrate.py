@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragbench.cli.options import confidence_type
+
 if TYPE_CHECKING:
     from ragbench.calibration.asking import Probe
 
@@ -118,7 +120,7 @@ _USES = {
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=confidence_type,
     help="Coverage of the intervals; default 0.95.",
 )
 @click.option(
