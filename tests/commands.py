@@ -52,11 +52,18 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 @contextmanager
 def _place(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """A working directory, an environment, and a path for modules, which ends with the call.
+    """A working directory, an environment, and a path for modules, which end with the call.
 
-    Modules that come from the folder are forgotten afterwards: the next test has its own `mine.py`.
+    The modules of the folder are its own, as in a process: `mine.py` of another test is set aside
+    meanwhile, and that of this one is forgotten afterwards.
     """
-    variables, path, known = dict(os.environ), [*sys.path], {*sys.modules}
+    variables, path = dict(os.environ), [*sys.path]
+    set_aside = {
+        name: sys.modules.pop(name)
+        for name in (file.stem for file in folder.glob("*.py"))
+        if name in sys.modules
+    }
+    known = {*sys.modules}
     before = Path.cwd()
     changed = dict(environment)
     os.chdir(folder)
@@ -74,3 +81,4 @@ def _place(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
             origin = getattr(sys.modules[name], "__file__", None)
             if origin and Path(origin).resolve().is_relative_to(folder):
                 del sys.modules[name]
+        sys.modules.update(set_aside)

@@ -12,6 +12,12 @@ from typing import NamedTuple
 import pytest
 from hypothesis import settings
 
+# One thread per worker of xdist: more of them only wait for one another. Read by torch, OpenBLAS
+# and the child processes of tests when they load.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
 # How long an example takes says how busy the machine is; a test never asserts a time.
 settings.register_profile("untimed", deadline=None)
 # A few examples of each property for `make fast`; CI runs all of them.

@@ -220,7 +220,6 @@ def make_judge(
 
     Raises:
         OptionError: No such judge or option, or a value outside what is allowed.
-        NotBuiltYet: The design has this type of judge, this version does not.
     """
     factory = JUDGES.load(type_name, search)
     declared = declared_options(factory)

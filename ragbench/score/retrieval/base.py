@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import DeclaredOption, Option, declared_options
 from ragbench.score.base import Aggregate
 from ragbench.score.retrieval.kernel.positions import TieGroups
@@ -93,13 +93,13 @@ class RankedGrades:
         """Between which ranks each row's document may stand if the order of ties is open.
 
         Raises:
-            NotBuiltYet: The run was ranked in a way that does not keep them.
+            DataError: The run was ranked in a way that does not keep them.
         """
         if self.find_ties is not None:
             return self.find_ties()
         if not len(self.rank):
             return TieGroups(self.rank, self.rank)
-        raise NotBuiltYet("tie groups are not kept here yet; pass the run as dicts or as a Run")
+        raise DataError("tie groups are not kept here; pass the run as dicts or as a Run")
 
     def weigh(
         self, weight: Callable[[IntArray], FloatArray], k: int | IntArray | None = None

@@ -110,7 +110,6 @@ def parse_measure(name: object) -> Measure:
 
     Raises:
         OptionError: No such measure, option or cut-off; names what is allowed and the nearest.
-        NotBuiltYet: The design has it, this version does not.
 
     Example:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
@@ -142,7 +141,6 @@ def parse_measures(
 
     Raises:
         OptionError: No such measure, option or cut-off.
-        NotBuiltYet: The design has it, this version does not.
 
     Example:
         >>> [measure.name for measure in parse_measures(["map", "ndcg_cut.5,10"])]
@@ -202,12 +200,7 @@ def _spelt(name: str) -> str:
     if name.startswith(PYTHON) or name in MEASURES.table:
         return name
     folded = name.casefold()
-    return SPELLINGS.get(folded) or _built_in_names().get(folded) or _other_name(name)
-
-
-def _other_name(name: str) -> str:
-    """Return the name of a measure that is planned or comes from an installed package."""
-    return name.casefold() if name.casefold() in MEASURES.planned else name
+    return SPELLINGS.get(folded) or _built_in_names().get(folded) or name
 
 
 @functools.cache
@@ -240,9 +233,9 @@ def _measure(
 
 def _load(name: str, written: str) -> Callable[..., FloatArray]:
     """Load a measure; the error for an unknown one lists them all, and the nearest spelling."""
-    known = name in MEASURES.table or name in MEASURES.planned or name.startswith(PYTHON)
+    known = name in MEASURES.table or name.startswith(PYTHON)
     if not known and name not in MEASURES.names():
-        close = nearest(name, [*_built_in_names(), *SPELLINGS, *MEASURES.planned])
+        close = nearest(name, [*_built_in_names(), *SPELLINGS])
         whole = written.replace(name, close, 1) if close else None
         raise OptionError("measure", "", written, ", ".join(_forms()), whole)
     kernel: Callable[..., FloatArray] = MEASURES.load(name)

@@ -129,7 +129,6 @@ def score_run(
         OptionError: No such measure, option or rule.
         DataError: Ids that are not text, scores that are NaN, grades that are not integers; a
             measure of subtopics, and qrels without them.
-        NotBuiltYet: A measure or rule that this version lacks.
 
     Example:
         >>> scored = score_run({"q": {"d1": 2.0, "d2": 1.0}}, {"q": {"d2": 1}}, ["mrr"])
