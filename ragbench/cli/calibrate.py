@@ -10,7 +10,7 @@ import click
 from ragbench.cli.options import confidence_type
 
 if TYPE_CHECKING:
-    from ragbench.calibration.asking import Probe
+    from ragbench.calibration.probes import Probe
 
 _SAMPLE = 50  # answers that probes ask about again
 _USES = {
@@ -157,8 +157,8 @@ def command(
         option, meant_for = _USES[name]
         if not any(uses[use] for use in meant_for):
             raise click.UsageError(f"{option} is for {' and '.join(sorted(meant_for))}")
+    from ragbench.calibration.judged_run import read_judged_run
     from ragbench.calibration.scale import Scale
-    from ragbench.calibration.verdicts import read_judged_run
     from ragbench.cli.certificate import Request, certify_judge, draw_sheet, probe_judge
 
     judged = read_judged_run(run)

@@ -9,13 +9,12 @@ from typing import Any
 
 import click
 
-from ragbench.calibration.asking import Probe, ask_again, sample_answers
 from ragbench.calibration.certificate import Calibration, certify, probe_report
-from ragbench.calibration.draw import draw
+from ragbench.calibration.judged_run import JudgedRun, JudgedScore, read_judged_run
 from ragbench.calibration.labels import read_labels
+from ragbench.calibration.probes import Probe, ask_again, sample_answers
 from ragbench.calibration.scale import Scale
-from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, Question, sheet_rows
-from ragbench.calibration.verdicts import JudgedRun, JudgedScore, read_judged_run
+from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, Question, draw, sheet_rows
 from ragbench.cli.output import write_notes, write_result
 from ragbench.config.load import load_config
 from ragbench.data.run_folder import to_csv, to_json

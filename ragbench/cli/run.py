@@ -13,7 +13,7 @@ import click
 from ragbench.cli.options import config_argument, limit_option, no_judge_option, overrides_option
 
 if TYPE_CHECKING:
-    from ragbench.experiment.plan.systems import Choices
+    from ragbench.experiment.records import Choices
     from ragbench.experiment.result import Experiment
 
 
@@ -112,7 +112,7 @@ def _choices(
     judge_replay: bool,
     retry_failed: bool,
 ) -> Choices:
-    from ragbench.experiment.plan.systems import Choices
+    from ragbench.experiment.records import Choices
 
     if no_judge and judge_replay:
         raise click.UsageError("--no-judge and --judge-replay exclude each other")
@@ -127,7 +127,7 @@ def _choices(
 
 def _tables(experiment: Experiment, *, notes: bool) -> str:
     from ragbench.cli.output import terminal_width
-    from ragbench.report.table import render_terminal
+    from ragbench.report.terminal import render_terminal
 
     color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     page = experiment.path / "report.html"
