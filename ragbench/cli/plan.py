@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ragbench.experiment.plan.plan import Plan
+    from ragbench.experiment.records import Plan
     from ragbench.experiment.stages.forecast import Forecast, Node
 
 _SDS = (0.15, 0.3)  # of paired differences, from close systems to different ones
@@ -50,8 +50,8 @@ def command(
     """
     from ragbench.config.load import load_config
     from ragbench.data.run_folder import to_json
-    from ragbench.experiment.plan.plan import LiveComponents, load_collection, make_plan
-    from ragbench.experiment.plan.systems import Choices
+    from ragbench.experiment.plan.plan import load_collection, make_plan
+    from ragbench.experiment.records import Choices, LiveComponents
     from ragbench.experiment.stages.forecast import forecast
     from ragbench.experiment.stages.judging import missing_keys, readiness
 

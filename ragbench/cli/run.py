@@ -77,12 +77,12 @@ def command(
     from ragbench.config.load import load_config
     from ragbench.data.run_folder import to_json
     from ragbench.errors import AdapterError
-    from ragbench.experiment.plan.systems import Choices
+    from ragbench.experiment.records import Choices
     from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
-    from ragbench.report.table import render_terminal
+    from ragbench.report.terminal import render_terminal
     from ragbench.secrets import redact
 
     if no_judge and judge_replay:

@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from ragbench.config.schema import Component
-    from ragbench.experiment.plan.scores import PlannedFill
+    from ragbench.experiment.records import PlannedFill
     from ragbench.types import Collection
 
 _WIDEST = 72
@@ -48,8 +48,8 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
 def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
-    from ragbench.experiment.plan.plan import LiveComponents, make_plan
-    from ragbench.experiment.plan.systems import Choices
+    from ragbench.experiment.plan.plan import make_plan
+    from ragbench.experiment.records import Choices, LiveComponents
     from ragbench.experiment.stages.judging import missing_keys, readiness
 
     try:

@@ -17,8 +17,8 @@ from ragbench.experiment.keys import (
     sample_key,
 )
 from ragbench.experiment.plan.components import calls_of
-from ragbench.experiment.plan.plan import Noun, Plan
-from ragbench.experiment.stages.answers import Answers, ask_app, document_of, generate
+from ragbench.experiment.records import Answers, Noun, Plan
+from ragbench.experiment.stages.answers import ask_app, document_of, generate
 from ragbench.experiment.stages.items import Items, Keep
 from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.experiment.stored import (

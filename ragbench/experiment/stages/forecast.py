@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import DEFAULT_PASSAGES
-from ragbench.experiment.plan.components import PlannedJudge
-from ragbench.experiment.plan.plan import Plan
 from ragbench.experiment.progress import Silent
+from ragbench.experiment.records import Answers, Plan, PlannedJudge, Work
 from ragbench.experiment.session import token_in
 from ragbench.experiment.stages.answering_stages import PENDING, Stages
-from ragbench.experiment.stages.answers import Answers, given_answers, passages_of
-from ragbench.experiment.stages.items import Work
+from ragbench.experiment.stages.answers import given_answers, passages_of
 from ragbench.experiment.stages.preferences import number_of_pairs
 from ragbench.experiment.stages.retrieval import match_hits, ranked
 from ragbench.experiment.stages.score_stages import Scores

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.experiment.progress import Progress, Stage
+from ragbench.experiment.records import Work
 from ragbench.llm import Replies
 from ragbench.store.items import Shelf, Shelves
 from ragbench.types import Cause
@@ -17,18 +18,6 @@ from ragbench.types import Cause
 Value = TypeVar("Value")
 Keep = Callable[[int, Value], None]
 """Told an item's position and what was made of it."""
-
-
-@dataclass(slots=True)
-class Work:
-    """How much of one stage was there already."""
-
-    items: int
-    """Items that the stage has."""
-    stored: int
-    """Items that did not need to be made."""
-    seconds: float = 0.0
-    """Wall time of making the others."""
 
 
 @dataclass(kw_only=True)

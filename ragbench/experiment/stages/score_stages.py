@@ -9,12 +9,8 @@ from typing import Any
 
 from ragbench import __version__
 from ragbench.experiment.keys import KEY_DIGITS, STAGE_VERSIONS, code_of, versions_of
-from ragbench.experiment.plan.components import PlannedJudge
-from ragbench.experiment.plan.plan import Plan
+from ragbench.experiment.records import Answers, Plan, PlannedJudge, Ranked, Work
 from ragbench.experiment.stages.answering_stages import Stages
-from ragbench.experiment.stages.answers import Answers
-from ragbench.experiment.stages.items import Work
-from ragbench.experiment.stages.retrieval import Ranked
 from ragbench.experiment.stages.scores import (
     Gold,
     ScoredRanking,
