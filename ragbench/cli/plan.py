@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ragbench.cli.options import config_argument, limit_option, no_judge_option, overrides_option
+
 if TYPE_CHECKING:
-    from ragbench.experiment.plan.plan import Plan
+    from ragbench.experiment.records import Plan
     from ragbench.experiment.stages.forecast import Forecast, Node
 
 _SDS = (0.15, 0.3)  # of paired differences, from close systems to different ones
@@ -24,16 +26,12 @@ _NAMES = 44  # columns of the tree
 
 
 @click.command(name="plan")
-@click.argument("config", type=click.Path(path_type=Path))
-@click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="A seeded sample of N queries."
-)
+@config_argument
+@limit_option
 @click.option("--only", multiple=True, metavar="NAME", help="Only these systems.")
-@click.option("--no-judge", is_flag=True, help="Ask no judge.")
+@no_judge_option
 @click.option("--retry-failed", is_flag=True, help="Count what failed before as to do.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
-)
+@overrides_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(
     config: Path,
@@ -50,8 +48,8 @@ def command(
     """
     from ragbench.config.load import load_config
     from ragbench.data.run_folder import to_json
-    from ragbench.experiment.plan.plan import LiveComponents, load_collection, make_plan
-    from ragbench.experiment.plan.systems import Choices
+    from ragbench.experiment.plan.plan import load_collection, make_plan
+    from ragbench.experiment.records import Choices, LiveComponents
     from ragbench.experiment.stages.forecast import forecast
     from ragbench.experiment.stages.judging import missing_keys, readiness
 

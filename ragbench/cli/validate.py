@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragbench.cli.options import config_argument, overrides_option
+
 if TYPE_CHECKING:
     from ragbench.config.schema import Component
-    from ragbench.experiment.plan.scores import PlannedFill
+    from ragbench.experiment.records import PlannedFill
     from ragbench.types import Collection
 
 _WIDEST = 72
@@ -19,10 +21,8 @@ _SCORES = ("measures", "metrics", "judged")
 
 
 @click.command(name="validate")
-@click.argument("config", type=click.Path(path_type=Path))
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
-)
+@config_argument
+@overrides_option
 def command(config: Path, overrides: tuple[str, ...]) -> None:
     """Check CONFIG, read its data, and say what a run would do; nothing is run.
 
@@ -48,8 +48,8 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
 def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
-    from ragbench.experiment.plan.plan import LiveComponents, make_plan
-    from ragbench.experiment.plan.systems import Choices
+    from ragbench.experiment.plan.plan import make_plan
+    from ragbench.experiment.records import Choices, LiveComponents
     from ragbench.experiment.stages.judging import missing_keys, readiness
 
     try:

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import pair_scores
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import pair_scores
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores, baseline_of, with_cost_column
 from ragbench.config.gate_block import COSTS, QUANTILES, Gate
 from ragbench.errors import DataError
 from ragbench.experiment.costs import with_costs
 from ragbench.experiment.gate_files import GateFiles, find_score
-from ragbench.experiment.plan.plan import Plan, method_of
-from ragbench.experiment.results import Results
+from ragbench.experiment.plan.plan import method_of
+from ragbench.experiment.records import Plan, Results
 from ragbench.experiment.stages.scores import join_samples
 from ragbench.gates.drop import GateVerdict, decide_drop, decide_queries_worse
 from ragbench.gates.increase import decide_increase

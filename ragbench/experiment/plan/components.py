@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from ragbench.config.problems import Place
 from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
 from ragbench.errors import AdapterError, ConfigError, OptionError, Problem
 from ragbench.experiment.calls import Calls
+from ragbench.experiment.records import PlannedJudge
 from ragbench.generate.base import AskingGenerator
 from ragbench.generate.python import as_app, as_generator
 from ragbench.llm import Budget, Replies
@@ -21,7 +21,6 @@ from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.python import as_retriever
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Judge
 from ragbench.score.judge.judge import load_rubrics, make_judge
-from ragbench.score.judge.rubric import Rubric
 from ragbench.score.text.base import Metric
 
 DEFAULT_JUDGE = "lexical"
@@ -117,33 +116,6 @@ def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
         width=place.width,
     )
     return ConfigError([problem], place.file or "the config")
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedJudge:
-    """A judge with the rubrics that it applies."""
-
-    type: str
-    """What `type:` says."""
-    judge: Judge
-    """What judges."""
-    rubrics: Sequence[Rubric]
-    """What it is asked of each system."""
-    pairwise: Sequence[Rubric] = ()
-    """What it is asked of pairs of systems."""
-    block: JudgeBlock | None = None
-    """Its entry in the config; None for the default one."""
-
-    @property
-    def missing_key(self) -> str | None:
-        """The environment variable that must hold its key and does not."""
-        missing: str | None = getattr(self.judge, "missing_key", None)
-        return missing
-
-    @property
-    def samples(self) -> int:
-        """How often it judges each answer."""
-        return 1 if self.block is None else int(self.block.options.get("samples") or 1)
 
 
 def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> PlannedJudge:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.slices import Slicing
-from ragbench.config.schema import DEFAULT_PASSAGES, Component, Control, ExperimentConfig
+from ragbench.comparison.method import Method
+from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
-from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
+from ragbench.experiment.gate_files import check_gate_names, read_gate_files
 from ragbench.experiment.plan.checks import check_coverage, check_judgements
-from ragbench.experiment.plan.components import PlannedJudge, build_app, build_generator
+from ragbench.experiment.plan.components import build_app, build_generator
 from ragbench.experiment.plan.groups import cluster_labels, slicings
 from ragbench.experiment.plan.scores import (
     Fills,
-    PlannedFill,
     choose_answer_scores,
     choose_measures,
     fit_measures,
     plan_fill,
 )
 from ragbench.experiment.plan.systems import (
-    Choices,
     build_retrievers,
     check_live_names,
     check_system_names,
@@ -34,14 +29,13 @@ from ragbench.experiment.plan.systems import (
     narrow,
     sample,
 )
+from ragbench.experiment.records import Choices, LiveComponents, Plan
 from ragbench.experiment.stages.controls import control_pairs, without_stored
 from ragbench.experiment.stages.scores import doubtful_samples
-from ragbench.generate.base import App
 from ragbench.registry import PYTHON
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.text.base import Metric
-from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.types import Collection, Qrels, Query
 
 
 def load_collection(config: ExperimentConfig) -> Collection:
@@ -58,102 +52,6 @@ def load_collection(config: ExperimentConfig) -> Collection:
         loader = component.cls(**component.options)
     collection: Collection = loader.load()
     return collection
-
-
-Noun = Literal["retriever", "generator", "app"]
-
-
-@dataclass(frozen=True, slots=True)
-class LiveComponents:
-    """Objects that a caller passes instead of naming them in the YAML."""
-
-    retrievers: Mapping[str, Any] = field(default_factory=dict)
-    generators: Mapping[str, Any] = field(default_factory=dict)
-    apps: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that is fixed before the first query is asked."""
-
-    config: ExperimentConfig
-    collection: Collection
-    queries: list[Query]
-    """The queries that are asked, after `limit`, in the order of the file."""
-    qrels: Qrels | None
-    """The judgements of those queries."""
-    retrievers: dict[str, Any]
-    """Name -> retriever, ready but without an index; also those that others only read."""
-    systems: list[str]
-    """The retrievers that are scored, in the order of the config."""
-    generators: dict[str, Any]
-    """Name -> generator, ready."""
-    pairs: list[tuple[str, str]]
-    """(retriever, generator) in the order of the config."""
-    apps: dict[str, App]
-    """Name -> app, ready."""
-    controls: list[tuple[Control, str]]
-    """What generators answer from besides, with the generator."""
-    given: list[str]
-    """Systems that the records came with."""
-    measures: tuple[str, ...]
-    metrics: tuple[Metric, ...]
-    judges: dict[str, PlannedJudge]
-    """Name -> judge with its rubrics, ready."""
-    skipped_judges: dict[str, str]
-    """Name -> why a judge that runs only where it can does not run."""
-    fill: PlannedFill | None
-    """What grades passages that people have not judged; None where nothing does."""
-    baseline: str | None
-    """The retriever that others are compared with."""
-    clusters: list[str] | None
-    """The cluster of each query; None where each stands for itself."""
-    slicings: list[Slicing]
-    """The slices of the queries, field by field."""
-    warnings: list[str]
-    """What the reader must know before believing the numbers."""
-    gate_files: GateFiles
-    """What the gates refer to."""
-
-    @property
-    def all_systems(self) -> list[str]:
-        """The names of all systems: retrievers, pairs, apps, and what the records came with."""
-        pairs = (f"{retriever}/{generator}" for retriever, generator in self.pairs)
-        return [*self.systems, *pairs, *self.apps, *self.given]
-
-    def component(self, noun: Noun, name: str) -> Component | None:
-        """Return what the config says of a retriever, generator or app; None for a live one."""
-        config = self.config
-        blocks = {"retriever": config.retrievers, "generator": config.generators}
-        return {**blocks, "app": config.apps}[noun].get(name)
-
-    def passages(self, generator: str) -> int:
-        """Return how many passages a generator gets."""
-        component = self.component("generator", generator)
-        return DEFAULT_PASSAGES if component is None else component.passages
-
-    def samples(self, generator: str | None) -> int:
-        """Return how often each query is answered; once where no generator of the config does."""
-        component = None if generator is None else self.component("generator", generator)
-        return 1 if component is None else component.samples
-
-    @cached_property
-    def corpus(self) -> dict[str, Document]:
-        """The documents by id; empty where there are none."""
-        return {document.id: document for document in self.collection.documents or ()}
-
-    @property
-    def asked_judges(self) -> dict[str, PlannedJudge]:
-        """Every judge of the run: of answers, and of passages."""
-        return self.judges | ({} if self.fill is None else {self.fill.name: self.fill.judge})
-
-    def judge_score(self, rubric: str, judge: str) -> str:
-        """Return the name of a judge's score: with the judge where the config has several.
-
-        A judge that is skipped counts, so that names do not depend on whether its key is set.
-        """
-        several = len(self.judges) + len(self.skipped_judges) > 1
-        return f"{rubric}(judge={judge})" if several else rubric
 
 
 def make_plan(

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from ragbench.config.schema import ExperimentConfig, Fill, RetrievalMetrics
+from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
-from ragbench.experiment.plan.components import (
-    DEFAULT_JUDGE,
-    PlannedJudge,
-    build_judge,
-    checked_metric,
-)
-from ragbench.experiment.plan.systems import Choices
-from ragbench.score.judge.base import Rubric
+from ragbench.experiment.plan.components import DEFAULT_JUDGE, build_judge, checked_metric
+from ragbench.experiment.records import Choices, PlannedFill, PlannedJudge
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.rubric import DEFAULT_RUBRICS
 from ragbench.score.retrieval.base import no_average
@@ -151,32 +143,6 @@ def choose_answer_scores(
         else:
             judges[name] = planned
     return metrics, judges, skipped
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedFill:
-    """A judge that grades passages, ready."""
-
-    name: str
-    """The judge's name."""
-    judge: PlannedJudge
-    """What grades."""
-    rubric: Rubric
-    """What it is asked."""
-    rules: Fill
-    """What is graded, and how a level becomes a grade."""
-
-    @property
-    def top_grade(self) -> int:
-        """The best grade that it can give."""
-        return self.rubric.levels - 1 if self.rules.relevant_from is None else 1
-
-    def grade_of(self, level: float) -> int:
-        """Turn a level into a grade; a level that lies half between two is the lower one."""
-        nearest = min(max(math.ceil(level - 0.5), 1), self.rubric.levels)
-        if self.rules.relevant_from is None:
-            return nearest - 1
-        return int(nearest >= self.rules.relevant_from)
 
 
 def plan_fill(

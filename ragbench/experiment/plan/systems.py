@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +17,7 @@ from ragbench.signature import fingerprint
 from ragbench.types import Collection, Query
 
 if TYPE_CHECKING:
-    from ragbench.experiment.plan.plan import LiveComponents
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What the caller narrows a run to."""
-
-    limit: int | None = None
-    """A seeded sample of this many queries."""
-    only: tuple[str, ...] = ()
-    """Names of retrievers, generators or pairs; empty means all."""
-    judge: bool = True
-    """Whether judges are asked."""
-    judge_replay: bool = False
-    """Whether judges answer from stored replies alone; what is missing is an error."""
-    retry_failed: bool = False
-    """Whether items that failed before are asked again."""
+    from ragbench.experiment.records import LiveComponents
 
 
 def sample(queries: list[Query], limit: int | None, seed: int) -> tuple[list[Query], list[str]]:

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from ragbench.experiment.calls import Calls, Outcome, call_each, naming
+from ragbench.experiment.records import Answers
 from ragbench.generate.answer import read_answer
 from ragbench.generate.base import App, MissingPrediction, SamplingGenerator
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """What one system answered to all queries."""
-
-    name: str
-    """The system's name."""
-    outcomes: list[Outcome[Prediction]]
-    """One per query, in their order; a prediction's contexts are the passages it is judged by. Of
-    several samples all of the first one come first, then all of the second one, ..."""
-    samples: int = 1
-    """How often each query was answered."""
-
-    def each(self) -> list[Answers]:
-        """Return the samples one by one, each with one outcome per query."""
-        n = len(self.outcomes) // self.samples
-        starts = [sample * n for sample in range(self.samples)]
-        return [Answers(self.name, self.outcomes[start : start + n]) for start in starts]
-
-    def rows(self, rows: Iterable[int]) -> list[int]:
-        """Return the rows of all samples that belong to some rows of queries."""
-        n = len(self.outcomes) // self.samples
-        return [row + sample * n for row in rows for sample in range(self.samples)]
 
 
 @dataclass(frozen=True, slots=True)

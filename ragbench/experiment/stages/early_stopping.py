@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragbench.comparison.paired import compare_systems
+from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config.gate_block import Gate
+from ragbench.experiment.costs import scale_usage, total_cost
 from ragbench.experiment.gate_files import find_score
 from ragbench.experiment.gates import decide_gates, gated
-from ragbench.experiment.plan.components import PlannedJudge
-from ragbench.experiment.plan.plan import Plan, method_of
-from ragbench.experiment.spending import scale_usage, total_cost
-from ragbench.experiment.stages.answers import Answers
+from ragbench.experiment.plan.plan import method_of
+from ragbench.experiment.records import Answers, EarlyJudge, Plan, PlannedJudge
 from ragbench.experiment.stages.judging import paid_since, totals_of
 from ragbench.experiment.stages.scores import judged_items, mean_over_samples, split_samples
 from ragbench.llm import Totals
@@ -33,49 +32,6 @@ if TYPE_CHECKING:
 
 
 Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class EarlyJudge:
-    """How far a judge went that could stop early."""
-
-    look: Look
-    """Its last look."""
-    judged: Mapping[str, Judged]
-    """System -> what it said, the queries included that it did not get to."""
-    paid: Mapping[str, Totals]
-    """System -> what this run sent and paid."""
-    saved: Json
-    """Calls, tokens and dollars that it did not take, as far as they are known."""
-    over_budget: int = 0
-    """How many queries the budget left out, for one system at least."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its entry in `summary.json`."""
-        look = self.look.to_dict()
-        if self.over_budget:
-            look |= {"judged": self.look.judged - self.over_budget, "over_budget": self.over_budget}
-        return {**look, "saved": dict(self.saved)}
-
-    def note(self, name: str) -> str:
-        """Say how far it went, and what that saved."""
-        look = self.look
-        if self.over_budget:
-            n = look.judged - self.over_budget
-            return f"judge {name} judged {n} of {look.queries} queries, which the budget ended"
-        at = f"look {look.number} of {len(look.sizes)}"
-        if not look.stopped:
-            return f"judge {name} judged all {look.queries} queries, in {len(look.sizes)} looks"
-        saved = [
-            f"{self.saved[key]:,.6g} {word}"
-            for key, word in (("calls", "calls"), ("tokens", "tokens"), ("usd", "USD"))
-            if self.saved[key]
-        ]
-        return (
-            f"judge {name} stopped early, {look.judged} of {look.queries} queries judged ({at}): "
-            f"all that its scores are asked is decided"
-            + (f"; that saved about {', '.join(saved)}" if saved else "")
-        )
 
 
 def stops_early(judge: PlannedJudge) -> bool:

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import DEFAULT_PASSAGES
-from ragbench.experiment.plan.components import PlannedJudge
-from ragbench.experiment.plan.plan import Plan
 from ragbench.experiment.progress import Silent
+from ragbench.experiment.records import Answers, Plan, PlannedJudge, Work
 from ragbench.experiment.session import token_in
 from ragbench.experiment.stages.answering_stages import PENDING, Stages
-from ragbench.experiment.stages.answers import Answers, given_answers, passages_of
-from ragbench.experiment.stages.items import Work
+from ragbench.experiment.stages.answers import given_answers, passages_of
 from ragbench.experiment.stages.preferences import number_of_pairs
 from ragbench.experiment.stages.retrieval import match_hits, ranked
 from ragbench.experiment.stages.score_stages import Scores
@@ -30,7 +28,7 @@ from ragbench.generate.chat import ChatGenerator
 from ragbench.llm import Estimate
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.store.items import Shelves
+from ragbench.store.items import StageStore
 from ragbench.types import Document
 
 
@@ -107,10 +105,10 @@ def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
     config = plan.config
     token = token_in(Path(config.output) / config.name) or "none"
     cache = cache_folder(config.cache)
-    with closing(Shelves(cache, config.cache_also)) as shelves:
+    with closing(StageStore(cache, config.cache_also)) as store:
         stages = Stages(
             plan=plan,
-            shelves=shelves,
+            store=store,
             run_token=token,
             progress=Silent(),
             retry_failed=retry_failed,

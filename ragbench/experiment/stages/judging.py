@@ -11,48 +11,16 @@ from typing import Any
 
 from ragbench.config.schema import Component, RetrievalMetrics
 from ragbench.errors import AdapterError, DataError, MissingExtra
-from ragbench.experiment.plan.components import PlannedJudge, connect, connect_generator
-from ragbench.experiment.plan.scores import PlannedFill
+from ragbench.experiment.plan.components import connect, connect_generator
+from ragbench.experiment.records import Filled, JudgeUse, PlannedFill, PlannedJudge, Ranked
 from ragbench.experiment.stages.answers import document_of
-from ragbench.experiment.stages.retrieval import Ranked
 from ragbench.generate.base import AskingGenerator
 from ragbench.llm import Budget, Replies, Totals
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
 from ragbench.score.judge.verdicts import Judged
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.store.replies import REPLIES_FILE
-from ragbench.types import Cause, Document, Qrels, Query, Usage
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeUse:
-    """What one judge took for one system."""
-
-    models: tuple[str, ...]
-    """The models as their servers name them."""
-    usage: Usage
-    """What the replies took that its verdicts rest on, also those that were paid for earlier."""
-    paid: Totals
-    """What this run sent and paid."""
-    spreads: Mapping[str, float]
-    """Rubric -> how far samples or models lie apart, on average."""
-
-    def manifest(self) -> dict[str, Any]:
-        """Return what this run sent and paid, JSON-ready."""
-        paid = self.paid
-        return {
-            "models": list(self.models),
-            "calls": paid.calls,
-            "stored": paid.stored,
-            "failed": paid.failed,
-            "tokens": {"input": paid.input_tokens, "output": paid.output_tokens},
-            "usd": None if paid.unknown_cost else paid.cost_usd,
-        }
-
-    def summary(self) -> dict[str, Any]:
-        """Return what the verdicts took, whoever paid for it and when, JSON-ready."""
-        tokens = {"input": self.usage.input_tokens, "output": self.usage.output_tokens}
-        return {"models": list(self.models), "tokens": tokens, "usd": self.usage.usd}
+from ragbench.types import Cause, Document, Qrels, Query
 
 
 @contextmanager
@@ -184,33 +152,6 @@ def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> li
 
 _NOT_ITS_OWN = ("queries", "gold", "v")
 """Parts of a judge's signature that fingerprints of the grades stand for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """The judgements of people with those of a model, and who made how many."""
-
-    qrels: Qrels
-    """All of them."""
-    source: str | None
-    """What signatures say of them; None where the model has no part in them."""
-    counts: Mapping[str, Any]
-    """Pairs in the pool: `pairs`, of which `people` and `model` judged so many; `failed` by cause;
-    `without_text`."""
-    rows: list[dict[str, Any]]
-    """The verdicts, a row each."""
-    models: tuple[str, ...]
-    """The models as their servers name them."""
-    use: JudgeUse
-    """What the judge took."""
-    warnings: list[str]
-    """What makes the grades doubtful."""
-
-    @property
-    def by(self) -> dict[str, int]:
-        """How many pairs people judged, the model judged, and failed: beside every mean."""
-        failed = sum(self.counts["failed"].values())
-        return {"people": self.counts["people"], "model": self.counts["model"], "failed": failed}
 
 
 @dataclass(frozen=True, slots=True)

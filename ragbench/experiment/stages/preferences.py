@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.paired import Method
+from ragbench.comparison.method import Method
 from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.plan.components import PlannedJudge
-from ragbench.experiment.plan.plan import Plan
 from ragbench.experiment.progress import OpenStage
-from ragbench.experiment.results import Results
-from ragbench.experiment.stages.answers import Answers
-from ragbench.experiment.stages.judging import JudgeUse, totals_of, use_of, warnings_on
+from ragbench.experiment.records import Answers, Plan, PlannedJudge, Preferences, Results
+from ragbench.experiment.stages.judging import totals_of, use_of, warnings_on
 from ragbench.experiment.stages.scores import (
     failures,
     mean_over_samples,
@@ -34,28 +30,6 @@ from ragbench.types.records import add_usage
 
 MOST_IN_ALL_PAIRS = 4
 """Systems up to which every two are compared where the config does not say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """What one judge said of pairs of systems."""
-
-    judge: str
-    """The judge's name."""
-    entries: list[dict[str, Any]]
-    """An entry of `preferences` in comparisons.json for each rubric."""
-    rows: list[dict[str, Any]]
-    """The verdicts, a row each."""
-    use: JudgeUse
-    """What it took."""
-
-    def summaries(self) -> list[dict[str, Any]]:
-        """Return the entries as summary.json has them, with what the judge took."""
-        left_out = ("comparisons", "win_matrix")
-        return [
-            {**{k: v for k, v in entry.items() if k not in left_out}, "judging": self.use.summary()}
-            for entry in self.entries
-        ]
 
 
 def judge_preferences(plan: Plan, results: Results, open_stage: OpenStage) -> None:

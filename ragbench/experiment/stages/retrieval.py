@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -13,6 +13,7 @@ from ragbench.data.files.jsonl import id_problem
 from ragbench.errors import AdapterError, DataError
 from ragbench.experiment.calls import Calls, Outcome, call_each, call_once, naming
 from ragbench.experiment.plan.groups import keys_of, look_up
+from ragbench.experiment.records import Ranked
 from ragbench.experiment.stages.answers import document_of
 from ragbench.registry import nearest
 from ragbench.retrieve.python import read_hits
@@ -32,26 +33,6 @@ OnOutcome = Callable[[int, Outcome[Retrieved]], None]
 """Given the position of a query and its outcome."""
 
 _BLOCK = 32  # queries a batch call; small enough that one that fails costs little
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """What one retriever returned for all queries."""
-
-    name: str
-    """The retriever's name."""
-    queries: Sequence[Query]
-    """The queries that it was asked."""
-    outcomes: list[Outcome[Retrieved]]
-    """One per query, in their order."""
-    run: Run
-    """The rankings as they are scored; a query that failed or is missing is absent."""
-    unmatched: Run | None = None
-    """The rankings of passages, where `run` has what they were matched with in their place."""
-    notes: list[str] = field(default_factory=list)
-    """What the reader of the numbers should know about this run."""
-    warnings: list[str] = field(default_factory=list)
-    """What makes the numbers doubtful."""
 
 
 def retrieve(

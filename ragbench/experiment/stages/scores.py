@@ -13,8 +13,8 @@ import numpy as np
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.stages.answers import Answers, document_of
-from ragbench.experiment.stages.retrieval import Ranked
+from ragbench.experiment.records import Answers, Ranked
+from ragbench.experiment.stages.answers import document_of
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.retrieval.base import RetrievedPassages
