@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         Problem,
         RagbenchError,
     )
-    from ragbench.experiment.check_gates import check_gates
     from ragbench.experiment.compare import Comparison, compare
+    from ragbench.experiment.gates import check_gates
     from ragbench.experiment.result import Experiment, load_experiment
     from ragbench.experiment.runner import run_experiment
     from ragbench.score.judge.judge import Judge
@@ -77,7 +77,7 @@ _HOMES = {
         "Problem",
         "RagbenchError",
     ),
-    "experiment.check_gates": ("check_gates",),
+    "experiment.gates": ("check_gates",),
     "experiment.compare": ("Comparison", "compare"),
     "experiment.result": ("Experiment", "load_experiment"),
     "experiment.runner": ("run_experiment",),

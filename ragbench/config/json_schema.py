@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ragbench.config.components import CHUNK, CHUNK_HELP, JudgeCommon, common_keys, indexes
-from ragbench.config.gate_block import Gate
 from ragbench.config.options import adapter
 from ragbench.config.schema import (
     BLOCKS,
@@ -37,6 +36,7 @@ _NAMES = r"^[A-Za-z0-9_.=-]+$"  # with the names of swept components
 def config_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of everything that this version understands."""
     from ragbench.data import LOADERS
+    from ragbench.gates.kinds import gate_options
     from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
@@ -73,7 +73,7 @@ def config_schema() -> Schema:
         "apps": _mapping("app"),
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
-        "gates": {"type": "array", "items": _object(declared_options(Gate).values())},
+        "gates": {"type": "array", "items": _object(gate_options().values())},
         "budget": _object(declared_options(BudgetLimits).values()),
         "executor": _object(declared_options(Executor).values()),
     }

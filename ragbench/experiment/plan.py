@@ -17,7 +17,6 @@ from ragbench.experiment.controls import control_pairs, without_stored
 from ragbench.experiment.coverage import check_coverage
 from ragbench.experiment.defaults import Fills, choose_answer_scores, choose_measures
 from ragbench.experiment.fill_plan import PlannedFill, fit_measures, plan_fill
-from ragbench.experiment.gate_files import GateFiles, check_gate_names, read_gate_files
 from ragbench.experiment.query_groups import cluster_labels, slicings
 from ragbench.experiment.sampled import doubtful_samples
 from ragbench.experiment.stale import check_judgements
@@ -28,6 +27,8 @@ from ragbench.experiment.systems import (
     choose_baseline,
     cross,
 )
+from ragbench.gates.base import GateFiles
+from ragbench.gates.decide import check_gate_names, read_gate_files
 from ragbench.generate.base import App
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures

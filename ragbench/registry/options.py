@@ -8,7 +8,7 @@ import operator
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,12 +39,13 @@ class Option:
     """Largest allowed value."""
     lt: float | None = None
     """Allowed values lie below this one."""
-    refers_to: Literal["path", "path_or_name", "folder_or_name", "retriever", "object"] | None = (
-        None
-    )
+    refers_to: (
+        Literal["path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object"]
+        | None
+    ) = None
     """`path`: a file or folder relative to the YAML file; `path_or_name`: a file, or a built-in
-    name; `folder_or_name`: a folder, or a name on a hub; `retriever`: the name of another one;
-    `object`: `module:name` of Python code."""
+    name; `path_or_system`: a file, or a system of the run; `folder_or_name`: a folder, or a name on
+    a hub; `retriever`: the name of another one; `object`: `module:name` of Python code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,9 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """
     target = component.__init__ if inspect.isclass(component) else component
     target = inspect.unwrap(target)
-    hints = typing.get_type_hints(target, include_extras=True)
+    # fields that a dataclass inherits have their types in the module of the class they come from
+    annotated = component if is_dataclass(component) else target
+    hints = typing.get_type_hints(annotated, include_extras=True)
     found = {}
     for name, parameter in inspect.signature(target).parameters.items():
         annotation = hints.get(name)
