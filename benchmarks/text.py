@@ -82,7 +82,7 @@ def meteor(pairs: Pairs) -> list[list[float]]:
     """METEOR by nltk, on the tokens that ours reads."""
     from nltk.translate.meteor_score import meteor_score
 
-    from ragbench.score.text.mteval import tokenize_13a as tokens
+    from ragbench.score.text.tokenizers import tokenize_13a as tokens
 
     wordnet = nltk_wordnet()
     return [

@@ -41,9 +41,6 @@ def reference() -> str:
                 group = same[0]["group"]
                 parts.append(f"### {group.capitalize()}\n")
             parts.append(_component(same))
-        later = ", ".join(f"`{entry['name']}`" for entry in entries if not entry["built"])
-        if later:
-            parts.append(f"Not built yet: {later}.\n")
     return "\n".join(parts)
 
 

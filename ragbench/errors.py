@@ -5,12 +5,11 @@
     |-- DataError                    a data file or object: file, line, record
     |-- OptionError (ValueError)     an argument outside what is allowed
     |-- MissingExtra (ImportError)   a component whose optional package is not installed
-    |-- AdapterError                 a user's own component that failed or broke its contract
     |-- ModelError                   a language model that brought nothing usable; in ragbench.llm:
     |   |-- CallFailure              a call without a reply that can be used, with its cause
     |   `-- Unreadable (ValueError)   a reply that does not hold what was asked for
     |       `-- Broken               one that began as JSON and did not go on as such
-    `-- NotBuiltYet                  a name that the design has and this version lacks
+    `-- AdapterError                 a user's own component that failed or broke its contract
 
 A message names the place, what was found, and what is allowed or what to do.
 """
@@ -191,7 +190,3 @@ class AdapterError(RagbenchError):
 
 class ModelError(RagbenchError):
     """A language model that brought nothing usable."""
-
-
-class NotBuiltYet(RagbenchError):
-    """A name that belongs to the design but that this version does not have yet."""

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
+
+# One thread per worker of xdist: more of them only wait for one another. Read by torch, OpenBLAS
+# and the child processes of tests when they load.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 # How long an example takes says how busy the machine is; a test never asserts a time.
 settings.register_profile("untimed", deadline=None)
@@ -25,10 +35,52 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what is made for more than one test, before any of them, out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGBENCH_CACHE", str(tmp_path_factory.mktemp("session") / "cache"))
+        yield
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give each test a cache of its own: none reads what another one stored."""
-    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("RAGBENCH_CACHE", str(folder))
+    return folder
+
+
+class FinishedRun(NamedTuple):
+    """A run of `configs/quickstart.yaml` that nobody may change: tests work on copies."""
+
+    folder: Path
+    """Where `runs` and `cache` lie."""
+    done: CompletedProcess[str]
+    """What the command printed."""
+
+    def copy_to(self, folder: Path) -> None:
+        """Copy what the run wrote and stored: `folder` looks as if the run had happened there."""
+        for name in ("runs", "cache"):
+            shutil.copytree(self.folder / name, folder / name, symlinks=True, dirs_exist_ok=True)
+
+
+@pytest.fixture(scope="session")
+def finished_quickstart(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    """The quickstart, run once from an empty cache."""
+    from tests.commands import run_command
+
+    folder = tmp_path_factory.mktemp("quickstart")
+    environment = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
+    config = REPOSITORY / "configs" / "quickstart.yaml"
+    return FinishedRun(folder, run_command("run", config, cwd=folder, env=environment))
+
+
+@pytest.fixture
+def warm_cache(finished_quickstart: FinishedRun, own_cache: Path) -> Path:
+    """The test's own cache, with all that a quickstart stores."""
+    shutil.copytree(finished_quickstart.folder / "cache", own_cache, dirs_exist_ok=True)
+    return own_cache
 
 
 @pytest.fixture

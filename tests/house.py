@@ -22,7 +22,7 @@ from statistics import median
 
 LIMITS: dict[str, float] = {
     "files": 510,
-    "lines": 62_000,
+    "lines": 63_000,
     "imports, % of code": 13.5,
     "modules in a folder": 56,
     "modules in a family's folder": 51,
@@ -33,7 +33,7 @@ LIMITS: dict[str, float] = {
     "names that differ by a letter": 5,
     "modules under 100 lines with one user": 55,
     "circles inside folders": 9,
-    "Any": 1_050,
+    "Any": 1_120,
     "dict[str, Any]": 520,
     "results read by string key": 830,
 }

@@ -2,13 +2,13 @@
 
 import re
 import shlex
-import subprocess
 import sys
 
 import pytest
 import yaml
 
 from ragbench.cli import main
+from tests.commands import run_command
 
 
 def blocks(text, language):
@@ -47,29 +47,15 @@ def test_the_five_line_retriever_is_compared(readme, repository, tmp_path):
     (tmp_path / "mine.yaml").write_text(config)
     (tmp_path / "datasets").symlink_to(repository / "datasets")
 
-    done = subprocess.run(
-        [sys.executable, "-m", "ragbench", "run", "mine.yaml"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("run", "mine.yaml", cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "mine" in done.stdout
 
 
-def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "ragbench", "run", str(repository / "configs/quickstart.yaml")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
+def test_the_result_shown_is_what_the_quickstart_prints(readme, finished_quickstart):
     (shown,) = blocks(readme, "text")
-    assert shown in done.stdout
+    assert shown in finished_quickstart.done.stdout
 
 
 def test_the_page_on_statistics_runs(repository, tmp_path):
@@ -169,7 +155,7 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
         assert (repository / "docs" / link).exists()
 
 
-def test_the_page_on_comparing_runs(repository, tmp_path, monkeypatch):
+def test_the_page_on_comparing_runs(repository, warm_cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("configs", "datasets"):
         (tmp_path / name).symlink_to(repository / name)
@@ -177,9 +163,9 @@ def test_the_page_on_comparing_runs(repository, tmp_path, monkeypatch):
     shell, (shown,), (code,) = (blocks(page, kind) for kind in ("bash", "text", "python"))
     printed = []
     for line in "".join([*shell[:2], shell[4]]).splitlines():
-        done = subprocess.run(
-            [sys.executable, "-m", *shlex.split(line)], capture_output=True, text=True, check=False
-        )
+        program, *arguments = shlex.split(line)
+        assert program == "ragbench"
+        done = run_command(*arguments)
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
     names = {}

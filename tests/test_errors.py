@@ -13,7 +13,6 @@ from ragbench.errors import (
     ConfigError,
     DataError,
     MissingExtra,
-    NotBuiltYet,
     OptionError,
     Problem,
     RagbenchError,
@@ -79,7 +78,6 @@ def test_data_error_names_file_line_and_record():
         (MissingExtra("dense", "sentence-transformers", "dense"), ImportError),
         (DataError("x"), Exception),
         (AdapterError("x"), Exception),
-        (NotBuiltYet("x"), Exception),
         (ConfigError([]), Exception),
     ],
 )

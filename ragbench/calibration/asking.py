@@ -12,9 +12,9 @@ import numpy as np
 from ragbench.calibration.flips import flips
 from ragbench.calibration.scale import Scale
 from ragbench.calibration.verdicts import JudgedScore, Key
-from ragbench.score.judge.apply import judge_all
 from ragbench.score.judge.base import Item, Judge, Rubric
 from ragbench.score.judge.citations import cited_sentences
+from ragbench.score.judge.verdicts import judge_all
 from ragbench.stats.mean import mean_interval
 from ragbench.types.scores import Verdict
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError
-from ragbench.score.judge.prompt import prompt_fingerprint
+from ragbench.score.judge.methods.prompt import prompt_fingerprint
 from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric, read_rubric
 from ragbench.signature import Signature
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ragbench.experiment.upkeep import Stored
+    from ragbench.store.maintenance import Stored
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _AGE = {"h": 1 / 24, "d": 1.0, "w": 7.0}
@@ -36,7 +36,7 @@ def command(ctx: click.Context, path: Path | None) -> None:
 
 
 def _show(folder: Path) -> None:
-    from ragbench.experiment.upkeep import KINDS, stored_in
+    from ragbench.store.maintenance import KINDS, stored_in
 
     found = stored_in(folder)
     click.echo(f"{folder}: {_size(sum(each.size for each in found))} in {len(found)} files")
@@ -52,7 +52,7 @@ def _show(folder: Path) -> None:
 @click.pass_obj
 def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
     """Remove what was not of use for long, or the oldest above a size; replies stay."""
-    from ragbench.experiment.upkeep import remove, stored_in, to_prune
+    from ragbench.store.maintenance import remove, stored_in, to_prune
 
     if older_than is None and max_size is None:
         raise click.UsageError("say what goes: --older-than AGE, --max-size SIZE, or both")
@@ -67,7 +67,7 @@ def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
 def verify_command(ctx: click.Context) -> None:
     """Check every checksum; damaged items are made again by the next run that needs them."""
     from ragbench.errors import EXIT_BAD_INPUT
-    from ragbench.experiment.upkeep import stored_in, verify
+    from ragbench.store.maintenance import stored_in, verify
 
     found = stored_in(ctx.obj)
     total = 0
@@ -86,7 +86,7 @@ def verify_command(ctx: click.Context) -> None:
 @click.pass_obj
 def clear(folder: Path, replies: bool, yes: bool) -> None:
     """Remove all that stages have stored."""
-    from ragbench.experiment.upkeep import remove, stored_in
+    from ragbench.store.maintenance import remove, stored_in
 
     gone = [each for each in stored_in(folder) if replies or each.kind != "replies"]
     if gone and not yes:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ragbench.calibration.scale import Scale
     from ragbench.calibration.sheet import Question
     from ragbench.calibration.verdicts import JudgedRun, JudgedScore, Key
-    from ragbench.experiment.components import PlannedJudge
+    from ragbench.experiment.records import PlannedJudge
     from ragbench.score.judge.base import Item
 
 
@@ -138,7 +138,7 @@ def ask_judges(
         DataError: The data set is not what it was, or another model answers now.
     """
     from ragbench.calibration.asking import ask_again, sample_answers
-    from ragbench.experiment.judging import connected, totals_of
+    from ragbench.experiment.stages.judging import connected, totals_of
     from ragbench.files import cache_folder
 
     questions = read_questions(run)
@@ -168,7 +168,7 @@ def ask_judges(
 def _planned(run: JudgedRun, name: str, scores: Sequence[JudgedScore]) -> PlannedJudge:
     """The judge as the run's own config has it."""
     from ragbench.config.load import load_config
-    from ragbench.experiment.components import build_judge
+    from ragbench.experiment.plan.components import build_judge
 
     judges = load_config(run.folder / "config.yaml").metrics.judges or {}
     return build_judge(judges.get(name), [score.rubric.name for score in scores])
@@ -252,7 +252,7 @@ def read_questions(run: JudgedRun) -> Mapping[str, Question]:
     from ragbench.calibration.sheet import Question
     from ragbench.config.load import load_config
     from ragbench.errors import DataError
-    from ragbench.experiment.load import load_collection
+    from ragbench.experiment.plan.plan import load_collection
 
     collection = load_collection(load_config(run.folder / "config.yaml"))
     for part in ("queries", "answers"):

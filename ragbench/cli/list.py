@@ -24,10 +24,7 @@ _KINDS = (
 @click.argument("kind", type=click.Choice(_KINDS), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(kind: str | None, as_json: bool) -> None:
-    """List what a config can name: types with their options, measures, metrics and rubrics.
-
-    Names that are planned but not built yet are marked.
-    """
+    """List what a config can name: types with their options, measures, metrics and rubrics."""
     import json
 
     kinds = [kind] if kind else list(_KINDS)
@@ -59,9 +56,6 @@ def _alike(entries: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
 
 def _show(names: str, entry: dict[str, Any]) -> None:
     """Print names with their options; colour repeats what the words say."""
-    if not entry["built"]:
-        click.secho(f"  {names}  (not built yet)", dim=True)
-        return
     click.echo(f"  {names}  {entry['help']}".rstrip())
     for option in entry["options"]:
         default = "required" if option["required"] else f"default {_word(option['default'])}"
@@ -75,7 +69,7 @@ def _word(value: Any) -> str:
 
 
 def _components(kind: str) -> list[dict[str, Any]]:
-    """The members of a family, and what the design has besides."""
+    """The members of a family; `built` is what readers of earlier lists look for."""
     from ragbench.errors import DataError
     from ragbench.registry import summary_line
 
@@ -89,9 +83,6 @@ def _components(kind: str) -> list[dict[str, Any]]:
             continue
         entry = {"name": name, "help": summary_line(component) + _needs(component), "built": True}
         found.append({**entry, "options": _options(component), **_facts(name, component)})
-    names = {entry["name"] for entry in found}
-    planned = sorted(family.planned - names)
-    found += [{"name": name, "help": "", "built": False, "options": []} for name in planned]
     return _grouped(found) if kind == "measures" else found
 
 
@@ -102,7 +93,7 @@ def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     group_of = {name: group for group, names in GROUPS.items() for name in names}
     found = [{**entry, "group": group_of.get(entry["name"], "others")} for entry in entries]
     order = [*GROUPS, "others"]
-    return sorted(found, key=lambda entry: (order.index(entry["group"]), not entry["built"]))
+    return sorted(found, key=lambda entry: order.index(entry["group"]))
 
 
 def _facts(name: str, component: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ragbench.experiment.forecast import Forecast, Node
-    from ragbench.experiment.plan import Plan
+    from ragbench.experiment.records import Plan
+    from ragbench.experiment.stages.forecast import Forecast, Node
 
 _SDS = (0.15, 0.3)  # of paired differences, from close systems to different ones
 _ONE = {
@@ -50,11 +50,10 @@ def command(
     """
     from ragbench.config.load import load_config
     from ragbench.data.run_folder import to_json
-    from ragbench.experiment.choices import Choices
-    from ragbench.experiment.forecast import forecast
-    from ragbench.experiment.judging import missing_keys, readiness
-    from ragbench.experiment.load import load_collection
-    from ragbench.experiment.plan import LiveComponents, make_plan
+    from ragbench.experiment.plan.plan import load_collection, make_plan
+    from ragbench.experiment.records import Choices, LiveComponents
+    from ragbench.experiment.stages.forecast import forecast
+    from ragbench.experiment.stages.judging import missing_keys, readiness
 
     checked = load_config(config, overrides=overrides)
     choices = Choices(limit=limit, only=only, judge=not no_judge)

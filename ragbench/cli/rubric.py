@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from ragbench.score.judge.base import Rubric
-    from ragbench.score.judge.preview import Preview
+    from ragbench.score.judge.methods.prompt import Preview
 
 
 @click.group(name="rubric")
@@ -28,7 +28,7 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
     RUBRIC is the name of a built-in one or the path of a file. The prompts are filled with the
     rubric's first example; nothing is sent.
     """
-    from ragbench.score.judge.preview import preview
+    from ragbench.score.judge.methods.prompt import preview
     from ragbench.score.judge.rubric import load_rubric
 
     loaded = load_rubric(rubric)
@@ -42,7 +42,7 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
 def _print_json(rubric: Rubric, previews: list[Preview], zero_shot: bool) -> None:
     import json
 
-    from ragbench.score.judge.prompt import prompt_fingerprint
+    from ragbench.score.judge.methods.prompt import prompt_fingerprint
 
     shown: dict[str, Any] = {
         "rubric": rubric.name,

@@ -77,7 +77,7 @@ def command(
     from ragbench.config.load import load_config
     from ragbench.data.run_folder import to_json
     from ragbench.errors import AdapterError
-    from ragbench.experiment.choices import Choices
+    from ragbench.experiment.records import Choices
     from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.markdown import render_markdown

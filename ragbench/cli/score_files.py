@@ -85,7 +85,8 @@ def score_runs(
         return 0
     from ragbench.cli.verification import verify_runs
 
-    return verify_runs(judged, systems, parsed, level, chosen)
+    files = {scored.name: scored.source for scored in systems}
+    return verify_runs(judged, files, parsed, level, chosen)
 
 
 def _facts(names: Sequence[str], output: Output) -> list[str]:
@@ -185,7 +186,7 @@ def score_run_file(
 
 def _relevance(ranked: RankedGrades, length: int) -> dict[str, str]:
     """Query -> the grades at the top of its ranking, as text."""
-    from ragbench.score.retrieval.relevance_strings import relevance_strings
+    from ragbench.score.retrieval.trec_eval import relevance_strings
 
     return dict(zip(ranked.query_ids, relevance_strings(ranked, length), strict=True))
 
@@ -239,7 +240,7 @@ def score_predictions(
     from ragbench.data.files.pairs import read_pairs
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
-    from ragbench.score.text.notes import text_notes
+    from ragbench.score.text.notation import text_notes
 
     metrics = list(dict.fromkeys(measures))
     pairs = read_pairs(predictions, references)
@@ -265,7 +266,8 @@ def score_predictions(
         return 0
     from ragbench.cli.verification import verify_texts
 
-    return verify_texts([pairs], evaluation)
+    ours = {name: (each.values.tolist(), each.total) for name, each in evaluation.columns.items()}
+    return verify_texts([pairs], ours)
 
 
 def _pair_notes(counts: Mapping[str, int]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from ragbench.config.schema import Component
-    from ragbench.experiment.fill_plan import PlannedFill
+    from ragbench.experiment.records import PlannedFill
     from ragbench.types import Collection
 
 _WIDEST = 72
@@ -29,7 +29,7 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
     Every mistake is printed at once, with its place; the exit code is then 2.
     """
     from ragbench.config.load import load_config
-    from ragbench.experiment.load import load_collection
+    from ragbench.experiment.plan.plan import load_collection
 
     checked = load_config(config, overrides=overrides)
     collection = load_collection(checked)
@@ -48,9 +48,9 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
 def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
-    from ragbench.experiment.choices import Choices
-    from ragbench.experiment.judging import missing_keys, readiness
-    from ragbench.experiment.plan import LiveComponents, make_plan
+    from ragbench.experiment.plan.plan import make_plan
+    from ragbench.experiment.records import Choices, LiveComponents
+    from ragbench.experiment.stages.judging import missing_keys, readiness
 
     try:
         plan = make_plan(config, collection, Choices(), LiveComponents())

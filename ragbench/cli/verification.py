@@ -6,38 +6,43 @@ import contextlib
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ragbench.comparison.evaluate_files import evaluate_run_file
+from ragbench.data.files.pairs import Pairs
 from ragbench.data.trec.trec_files import read_run
-from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK
+from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, RagbenchError
 from ragbench.report.digits import counted
 from ragbench.report.scores.trec_eval import trec_eval_parts
-from ragbench.score.retrieval.trec_eval_names import FAMILIES
+from ragbench.score.retrieval.notation import Measure, parse_measures
+from ragbench.score.retrieval.score_run import Rules
+from ragbench.score.retrieval.trec_eval import FAMILIES
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Qrels
 from ragbench.types.checks import id_bytes
 
 if TYPE_CHECKING:
-    from ragbench.comparison.evaluate import Evaluation
     from ragbench.config.schema import ExperimentConfig
-    from ragbench.data.files.pairs import Pairs
     from ragbench.experiment.result import Experiment
-    from ragbench.report.scores.base import Scored
-    from ragbench.score.base import ScoreColumn
-    from ragbench.score.retrieval.notation import Measure
-    from ragbench.score.retrieval.score_run import Rules
     from ragbench.score.text.base import Metric
     from ragbench.types import Collection
 
-
 ROUNDING = 1e-9
 """Largest difference that two orders of the same sums explain."""
+SINGLE_PRECISION = 1e-5
+"""Largest difference that 32-bit floats in batches of other sizes explain."""
+
+Number = TypeVar("Number", int, float)
+Peer = Callable[[str, Sequence[str]], float]
+"""Scores a prediction against its references; NaN where the package fails."""
+Ours = tuple[Sequence[float], float | None]
+"""Our values in the order of the items, and the number of all where it is not their mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,130 +87,70 @@ def report_checks(checks: Sequence[Check]) -> int:
 
 
 def verify_experiment(config: ExperimentConfig, experiment: Experiment) -> int:
-    """Compare the scores of a run with those of the reference packages.
-
-    Returns:
-        The exit code: 1 where a difference is more than rounding.
-    """
-    from ragbench.experiment.load import load_collection
+    """Compare the scores of a run with those of the reference packages; 1 if they differ."""
+    from ragbench.experiment.plan.plan import load_collection
 
     collection = load_collection(config)
     codes = [_verify_rankings(config, experiment, collection)]
     for system in experiment.summary["systems"]:
         name = system["name"]
         path = experiment.path / "predictions" / f"{name.replace('/', '--')}.jsonl"
-        columns = _columns(system, experiment.per_query[name])
-        if path.is_file() and columns:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            samples: dict[int, dict[str, str | None]] = {}
-            for row in map(json.loads, lines):
-                samples.setdefault(row.get("sample", 0), {})[row["query_id"]] = row["answer"]
-            codes.append(_verify_answers(name, [*samples.values()], columns, collection))
+        ours: dict[str, Ours] = {
+            metric: (
+                [*experiment.per_query[name][metric].values()],
+                score["mean"] if score["aggregate"] == "corpus" else None,
+            )
+            for metric, score in system["scores"].items()
+            if "judge" not in score and _is_metric(metric)
+        }
+        if not (ours and path.is_file()):
+            continue
+        click.echo(f"verify: {name}", err=True)
+        samples: dict[int, dict[str, str | None]] = {}
+        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            samples.setdefault(row.get("sample", 0), {})[row["query_id"]] = row["answer"]
+        ids = list(samples[0])
+        gold = [list(collection.answers.get(query, ())) for query in ids]
+        pairs = [Pairs(ids, [answers[q] for q in ids], gold) for answers in samples.values()]
+        codes.append(verify_texts(pairs, ours))
     return max(codes)
 
 
-def _columns(
-    system: Mapping[str, Any], values: Mapping[str, Mapping[str, float]]
-) -> dict[str, ScoreColumn]:
-    """The metrics of a system, as its run folder has them."""
-    import numpy as np
-
-    from ragbench.errors import RagbenchError
-    from ragbench.score.base import ScoreColumn
-    from ragbench.score.text.notation import parse_metric
-    from ragbench.signature import Signature
-
-    found = {}
-    for name, score in system["scores"].items():
-        if "judge" in score:
-            continue
-        try:
-            parse_metric(name)
-        except RagbenchError:  # a measure of rankings
-            continue
-        column = np.array(list(values[name].values()), dtype=np.float64)
-        causes = np.where(np.isnan(column), 1, 0).astype(np.uint8)
-        total = score["mean"] if score["aggregate"] == "corpus" else None
-        signature = Signature.parse(score["signature"])
-        found[name] = ScoreColumn(name, column, causes, signature, total=total)
-    return found
-
-
-def _verify_answers(
-    system: str,
-    samples: Sequence[Mapping[str, str | None]],
-    columns: Mapping[str, ScoreColumn],
-    collection: Collection,
-) -> int:
-    from ragbench.comparison.evaluate import Evaluation
-    from ragbench.data.files.pairs import Pairs
-
-    ids = list(samples[0])
-    gold = [list(collection.answers.get(query, ())) for query in ids]
-    click.echo(f"verify: {system}", err=True)
-    pairs = [Pairs(ids, [answers[query] for query in ids], gold) for answers in samples]
-    return verify_texts(pairs, Evaluation(ids, columns, {}))
+def _is_metric(name: str) -> bool:
+    try:
+        parse_metric(name)
+    except RagbenchError:  # a measure of rankings
+        return False
+    return True
 
 
 def _verify_rankings(
     config: ExperimentConfig, experiment: Experiment, collection: Collection
 ) -> int:
-    from ragbench.comparison.evaluate import Evaluation
-    from ragbench.report.scores.base import Scored
-    from ragbench.score.retrieval.notation import parse_measures
-    from ragbench.score.retrieval.score_run import Rules
-
-    rules, names = config.metrics.retrieval, _measures(experiment)
-    if collection.qrels is None or not names:
-        return 0
+    rules = config.metrics.retrieval
+    measures = {}
+    for system in experiment.summary["systems"]:
+        for name in system["scores"]:
+            with contextlib.suppress(RagbenchError):  # a metric of answers
+                (measure,) = parse_measures([name])
+                if measure.spec.reads == "grades":
+                    measures[name] = measure
+    if collection.qrels is None or not measures:
+        return EXIT_OK
     if rules.fill is not None:
         click.echo("verify: rankings are not checked: a model filled the judgements", err=True)
-        return 0
-    asked = {
-        query
-        for scores in experiment.per_query.values()
-        for values in scores.values()
-        for query in values
-    }
-    qrels = collection.qrels.of_queries(asked & set(collection.qrels.query_ids))
-    nothing = Evaluation((), {}, {})
-    systems = [
-        Scored(path.stem, str(path), nothing)
-        for path in sorted((experiment.path / "rankings").glob("*.trec"))
-    ]
+        return EXIT_OK
+    scores = [values for system in experiment.per_query.values() for values in system.values()]
+    asked = {query for values in scores for query in values}
+    judged = collection.qrels.of_queries(asked & set(collection.qrels.query_ids))
+    runs = {p.stem: str(p) for p in sorted((experiment.path / "rankings").glob("*.trec"))}
     chosen = Rules(rules.ties, 9, rules.missing, rules.no_relevant)
-    measures = {measure.written: measure for measure in parse_measures(names)}
-    return verify_runs(qrels, systems, measures, 1, chosen)
-
-
-def _measures(experiment: Experiment) -> list[str]:
-    """The measures of rankings that any system has."""
-    from ragbench.errors import RagbenchError
-    from ragbench.score.retrieval.notation import parse_measures
-
-    names = dict.fromkeys(n for system in experiment.summary["systems"] for n in system["scores"])
-    found = []
-    for name in names:
-        try:
-            [measure] = parse_measures([name])
-        except RagbenchError:
-            continue
-        if measure.spec.reads == "grades":
-            found.append(name)
-    return found
-
-
-Nested = dict[str, dict[str, float]]
-Number = TypeVar("Number", int, float)
-
-_PACKAGE = "pytrec_eval"
-_NOT_OF_PEER = frozenset({"unj", "yaap"})
-"""What trec_eval has and pytrec_eval has not."""
+    return verify_runs(judged, runs, measures, 1, chosen)
 
 
 def verify_runs(
     judged: Qrels,
-    systems: Sequence[Scored],
+    runs: Mapping[str, str],
     measures: Mapping[str, Measure],
     level: int,
     rules: Rules,
@@ -215,19 +160,27 @@ def verify_runs(
     pytrec_eval compares scores as 32-bit floats, so ours are computed that way for this, whatever
     the rules of the call. Where it is not installed, that is said, and nothing is checked.
 
+    Args:
+        judged: The judgements.
+        runs: Name -> run file.
+        measures: Our name -> measure.
+        level: The smallest relevant grade.
+        rules: The rules of the call.
+
     Returns:
         The exit code: 1 where a difference is more than rounding.
     """
-    parts = {name: _part(measure, level) for name, measure in measures.items()}
-    known = {name: part for name, part in parts.items() if part and rules.ties == "docid"}
+    keys = {name: _key_of_peer(measure, level) for name, measure in measures.items()}
+    known = {name: key for name, key in keys.items() if key and rules.ties == "docid"}
     differences: dict[str, dict[str, float]] = {name: {} for name in measures}
-    for scored in systems if known else ():
-        peer = _values_of_peer(scored.source, judged, set(known.values()), level, rules)
-        if peer is None:
+    for run, path in runs.items() if known else ():
+        try:
+            peer = _values_of_peer(path, judged, known.values(), level, rules)
+        except ImportError:
             click.echo("verify: nothing is checked without pytrec-eval-terrier", err=True)
-            return 0
+            return EXIT_OK
         ours = evaluate_run_file(
-            scored.source,
+            path,
             judged,
             list(measures),
             missing=rules.missing,
@@ -236,94 +189,75 @@ def verify_runs(
             depth=rules.depth,
             judged_only=rules.judged_only,
         ).per_query
-        for name, part in known.items():
-            for query, difference in _differences(ours[name], peer, "_".join(filter(None, part))):
-                differences[name][f"{scored.name} {query}"] = difference
-    return report_checks([Check(name, _PACKAGE, found) for name, found in differences.items()])
+        for name, key in known.items():
+            for query, value in ours[name].items():
+                if (theirs := peer.get(_latin(query))) and value == value:
+                    difference = abs(value - theirs[key.replace(".", "_", 1)])
+                    if difference == difference:  # else 0 / 0: -J leaves nothing of a ranking
+                        differences[name][f"{run} {query}"] = difference
+    return report_checks([Check(name, "pytrec_eval", each) for name, each in differences.items()])
 
 
-def _part(measure: Measure, level: int) -> tuple[str, str] | None:
-    """Return pytrec_eval's family and cut-off of a measure; None where it cannot be asked."""
+def _key_of_peer(measure: Measure, level: int) -> str | None:
+    """What pytrec_eval calls a measure, `ndcg_cut.10`; None where it cannot be asked for it."""
     part = trec_eval_parts(measure, level)
-    if part is None or part[0] in _NOT_OF_PEER:
+    if part is None or part[0] in ("unj", "yaap"):  # trec_eval has them, pytrec_eval has not
         return None
     family, parameter = part
     at = measure.options.get(measure.spec.at, measure.k)
     # parameters that are no cut-offs do not come through, and cut-offs are named by two digits
-    cut = family in FAMILIES and at is not None and float(parameter) == at
-    return part if cut or not parameter else None
-
-
-def _differences(ours: Mapping[str, float], peer: Nested, key: str) -> Iterator[tuple[str, float]]:
-    """Yield (query, absolute difference) of the queries that both have a value for."""
-    for query, value in ours.items():
-        theirs = peer.get(_ascending_alike(query), {})
-        # 0 / 0 in trec_eval, where -J leaves nothing of a ranking
-        if theirs and value == value and theirs[key] == theirs[key]:
-            yield query, abs(value - theirs[key])
+    if parameter and not (family in FAMILIES and at is not None and float(parameter) == at):
+        return None
+    return ".".join(filter(None, part))
 
 
 def _values_of_peer(
-    run: str, qrels: Qrels, parts: set[tuple[str, str]], level: int, rules: Rules
-) -> Nested | None:
-    """Query -> measure -> value; None where pytrec_eval is not installed."""
-    try:
-        import pytrec_eval
-    except ImportError:
-        return None
+    run: str, qrels: Qrels, keys: Iterable[str], level: int, rules: Rules
+) -> dict[str, dict[str, float]]:
+    """Query -> measure -> value, with ids that pytrec_eval can hold."""
+    import numpy as np
+    import pytrec_eval
+
     # it crashes on queries that have nothing but negative grades
     judged = {q: docs for q, docs in qrels.to_dict().items() if max(docs.values()) >= 0}
-    requests = {".".join(filter(None, part)) for part in parts}
-    evaluator = pytrec_eval.RelevanceEvaluator(_renamed(judged), requests, level, rules.judged_only)
-    hits = {q: _best(docs, rules.depth) for q, docs in read_run(run).to_dict().items()}
-    values: Nested = evaluator.evaluate(_renamed(hits))
+    hits = read_run(run).to_dict()
+    if rules.depth is not None:
+        for query, docs in hits.items():  # the first ones in trec_eval 9's order
+            ranked = sorted(docs.items(), key=lambda hit: (np.float32(hit[1]), id_bytes(hit[0])))
+            hits[query] = dict(ranked[::-1][: rules.depth])
+    evaluator = pytrec_eval.RelevanceEvaluator(_renamed(judged), {*keys}, level, rules.judged_only)
+    values: dict[str, dict[str, float]] = evaluator.evaluate(_renamed(hits))
     return values
 
 
-def _best(documents: Mapping[str, float], depth: int | None) -> Mapping[str, float]:
-    """The first `depth` documents in trec_eval 9's order."""
-    if depth is None:
-        return documents
-    import numpy as np
-
-    hits = sorted(documents.items(), key=lambda hit: (np.float32(hit[1]), id_bytes(hit[0])))
-    return dict(hits[::-1][:depth])
-
-
 def _renamed(nested: Mapping[str, Mapping[str, Number]]) -> dict[str, dict[str, Number]]:
-    return {
-        _ascending_alike(query): {_ascending_alike(d): number for d, number in documents.items()}
-        for query, documents in nested.items()
-    }
+    return {_latin(q): {_latin(d): each for d, each in docs.items()} for q, docs in nested.items()}
 
 
-def _ascending_alike(identifier: str) -> str:
+def _latin(identifier: str) -> str:
     """An id that pytrec_eval can hold whatever the bytes, and that sorts as these bytes do."""
     return id_bytes(identifier).decode("latin-1")
 
 
-Peer = Callable[[str, Sequence[str]], float]
-"""Scores a prediction against its references; NaN where the package fails."""
-
-_OF_MODELS = frozenset({"bertscore", "semantic_similarity"})
-
-
-def verify_texts(samples: Sequence[Pairs], evaluation: Evaluation) -> int:
+def verify_texts(samples: Sequence[Pairs], ours: Mapping[str, Ours]) -> int:
     """Compute every value again and report the largest difference; 1 if it is not rounding.
 
     Args:
         samples: The texts; several where a query has several answers, whose mean is its value.
-        evaluation: Our values.
+        ours: Metric -> our values.
     """
     checks, pairs = [], samples[0]
-    for name, column in evaluation.columns.items():
+    for name, (values, total) in ours.items():
         metric = parse_metric(name)
         if metric.declaration.aggregate == "corpus":
-            checks.append(_check_corpus(metric, column, samples))
+            checks.append(_check_corpus(metric, values, total, samples))
             continue
-        package, peer, tolerance = _peer(metric, pairs)
+        # the functions that compute several metrics are known by the first of them
+        known = PEERS.get(metric.declaration.names[0])
+        package, tolerance = (known[0], known[2]) if known else ("", ROUNDING)
+        peer = known[1](metric, pairs.references) if known else None
         differences = {}
-        for row, (item, value) in enumerate(zip(pairs.ids, column.values.tolist(), strict=True)):
+        for row, (item, value) in enumerate(zip(pairs.ids, values, strict=True)):
             texts = [t for each in samples if (t := each.predictions[row]) is not None]
             if peer is not None and value == value and texts:
                 theirs = fmean(peer(text, pairs.references[row]) for text in texts)
@@ -333,48 +267,29 @@ def verify_texts(samples: Sequence[Pairs], evaluation: Evaluation) -> int:
     return report_checks(checks)
 
 
-def _check_corpus(metric: Metric, column: ScoreColumn, samples: Sequence[Pairs]) -> Check:
+def _check_corpus(
+    metric: Metric, values: Sequence[float], total: float | None, samples: Sequence[Pairs]
+) -> Check:
     """Compare the one number of all scored predictions, the mean over those of the samples."""
-    if column.total is None:
+    if total is None:
         return Check(metric.name, "", {})
-    rows = [row for row, value in enumerate(column.values.tolist()) if value == value]
-    theirs = [_corpus_score(metric, each, rows) for each in samples]
-    known = [score for score in theirs if score is not None]
-    return Check(metric.name, "sacrebleu", {"all": abs(column.total - fmean(known))})
+    theirs = []
+    for pairs in samples:
+        texts = zip(values, pairs.predictions, pairs.references, strict=True)
+        scored = [
+            (text, gold) for value, text, gold in texts if value == value and text is not None
+        ]
+        if not scored:
+            continue
+        most = max(len(gold) for _, gold in scored)
+        # sacrebleu wants the first references of all texts, then the second ones; None where absent
+        streams = [[g[i] if i < len(g) else None for _, g in scored] for i in range(most)]
+        bleu = _sacrebleu(metric, metric.options["max_order"])
+        theirs.append(float(bleu.corpus_score([text for text, _ in scored], streams).score) / 100)
+    return Check(metric.name, "sacrebleu", {"all": abs(total - fmean(theirs))})
 
 
-def _corpus_score(metric: Metric, pairs: Pairs, rows: Sequence[int]) -> float | None:
-    """The number of one sample's predictions; None where it has none."""
-    scored = [row for row in rows if pairs.predictions[row] is not None]
-    if not scored:
-        return None
-    predictions = [pairs.predictions[row] or "" for row in scored]
-    references = [pairs.references[row] for row in scored]
-    most = max(map(len, references))
-    # sacrebleu wants the first references of all texts, then the second ones; None where absent
-    streams = [[texts[i] if i < len(texts) else None for texts in references] for i in range(most)]
-    found = _sacrebleu(metric, metric.options["max_order"]).corpus_score(predictions, streams)
-    return float(found.score) / 100
-
-
-def _peer(metric: Metric, pairs: Pairs) -> tuple[str, Peer | None, float]:
-    """The reference package of a metric, its value (None where it has none), what is rounding."""
-    if metric.base.startswith("rouge"):
-        return "rouge-score", _rouge(metric), ROUNDING
-    if metric.base.startswith("bleu"):
-        return "sacrebleu", _bleu(metric), ROUNDING
-    if metric.base in ("chrf", "chrf++", "ter"):
-        return "sacrebleu", _other_of_sacrebleu(metric), ROUNDING
-    if metric.base == "meteor":
-        return "nltk", _meteor(metric), ROUNDING
-    if metric.base in _OF_MODELS:
-        if metric.base == "bertscore":
-            return "bert-score", bert_score_peer(metric, pairs.references), TOLERANCE
-        return "sentence-transformers", sentence_transformers_peer(metric), TOLERANCE
-    return "", None, ROUNDING
-
-
-def _rouge(metric: Metric) -> Peer:
+def _rouge(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer([metric.base], use_stemmer=metric.options["stemmer"])
@@ -387,10 +302,9 @@ def _rouge(metric: Metric) -> Peer:
     return score
 
 
-def _bleu(metric: Metric) -> Peer:
-    scorer = _sacrebleu(
-        metric, int(metric.base.removeprefix("bleu") or metric.options["max_order"])
-    )
+def _bleu(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
+    order = int(metric.base.removeprefix("bleu") or metric.options["max_order"])
+    scorer = _sacrebleu(metric, order)
 
     def score(prediction: str, references: Sequence[str]) -> float:
         found = scorer.sentence_score(prediction, references)
@@ -400,56 +314,6 @@ def _bleu(metric: Metric) -> Peer:
         return float(found.score) / 100
 
     return score
-
-
-def _other_of_sacrebleu(metric: Metric) -> Peer:
-    from sacrebleu import CHRF, TER
-
-    scorer: Any = (TER if metric.base == "ter" else CHRF)(**metric.options)
-    return lambda prediction, gold: float(scorer.sentence_score(prediction, gold).score) / 100
-
-
-def _meteor(metric: Metric) -> Peer:
-    """METEOR by nltk on the same tokens; which words are synonyms is read from WordNet by us."""
-    from nltk.translate.meteor_score import meteor_score
-
-    from ragbench.score.text.meteor import locate_wordnet
-    from ragbench.score.text.tokenizers import tokenizer
-    from ragbench.text.wordnet import load_wordnet
-
-    names = load_wordnet(locate_wordnet(metric.options["wordnet"])).synonyms
-    split = tokenizer("meteor", metric.options["tokenize"])
-    weights = {name: metric.options[name] for name in ("alpha", "beta", "gamma")}
-
-    def score(prediction: str, references: Sequence[str]) -> float:
-        gold = [split(text) for text in references]
-        return float(meteor_score(gold, split(prediction), wordnet=_Senses(names), **weights))
-
-    return score
-
-
-class _Senses:
-    """As much of nltk's reader of WordNet as METEOR asks for, with the synonyms of another."""
-
-    def __init__(self, names: Callable[[str], frozenset[str]]) -> None:
-        self._names = names
-
-    def synsets(self, word: str) -> list[_Sense]:
-        return [_Sense([_Lemma(name) for name in self._names(word)])]
-
-
-class _Sense(NamedTuple):
-    words: list[_Lemma]
-
-    def lemmas(self) -> list[_Lemma]:
-        return self.words
-
-
-class _Lemma(NamedTuple):
-    word: str
-
-    def name(self) -> str:
-        return self.word
 
 
 def _sacrebleu(metric: Metric, order: int) -> Any:
@@ -466,35 +330,65 @@ def _sacrebleu(metric: Metric, order: int) -> Any:
     )
 
 
-"""Scores a prediction against its references; NaN where it fails."""
+def _chrf_or_ter(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
+    from sacrebleu import CHRF, TER
 
-TOLERANCE = 1e-5
-"""Largest difference that 32-bit floats in batches of other sizes explain."""
+    scorer: Any = (TER if metric.base == "ter" else CHRF)(**metric.options)
+    return lambda prediction, gold: float(scorer.sentence_score(prediction, gold).score) / 100
 
 
-def bert_score_peer(metric: Metric, references: Sequence[Sequence[str]]) -> Peer:
-    """Return bert-score of a pair alone; in a batch it depends on what else is there.
+def _meteor(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
+    """METEOR by nltk on the same tokens; which words are synonyms is read from WordNet by us."""
+    from nltk.translate.meteor_score import meteor_score
+
+    from ragbench.score.text.meteor import locate_wordnet
+    from ragbench.score.text.tokenizers import tokenizer
+    from ragbench.text.wordnet import load_wordnet
+
+    names = load_wordnet(locate_wordnet(metric.options["wordnet"])).synonyms
+    split = tokenizer("meteor", metric.options["tokenize"])
+    weights = {name: metric.options[name] for name in ("alpha", "beta", "gamma")}
+
+    def synsets(word: str) -> list[SimpleNamespace]:
+        lemmas = [SimpleNamespace(name=lambda name=name: name) for name in names(word)]
+        return [SimpleNamespace(lemmas=lambda: lemmas)]
+
+    # as much of nltk's reader of WordNet as METEOR asks for
+    wordnet = SimpleNamespace(synsets=synsets)
+
+    def score(prediction: str, references: Sequence[str]) -> float:
+        gold = [split(text) for text in references]
+        return float(meteor_score(gold, split(prediction), wordnet=wordnet, **weights))
+
+    return score
+
+
+def _bert_score(metric: Metric, references: Sequence[Sequence[str]]) -> Peer:
+    """bert-score of a pair alone; in a batch it depends on what else is there.
 
     It fails on empty texts, and where the tokeniser has no maximum length unless it is told one.
     """
     import bert_score
 
-    from ragbench.score.text.bert_scorer import BERTScorer
-    from ragbench.score.text.bertscore_model import choose_layer
+    from ragbench.score.text.bertscore import BERTScorer
+    from ragbench.score.text.bertscore_model import choose_layer, find_baseline
 
     options = metric.options
-    gold = [text for texts in references for text in texts]
+    baseline: dict[str, Any] = {}
+    if options["rescale"]:
+        path = str(find_baseline(options["model"], options["baseline"]))
+        baseline = {"rescale_with_baseline": True, "baseline_path": path, "lang": "en"}
     scorer = bert_score.BERTScorer(
         model_type=options["model"],
         num_layers=choose_layer(options["model"], options["num_layers"]),
         idf=options["idf"],
         device=None if options["device"] == "auto" else options["device"],
         nthreads=0,
-        **_baseline(metric),
+        **baseline,
     )
     scorer._tokenizer.model_max_length = BERTScorer(**options).limit or 10**9
     if options["idf"]:
-        scorer.compute_idf(gold)
+        scorer.compute_idf([text for texts in references for text in texts])
     place = ("precision", "recall", "fmeasure").index(metric.part)
 
     def score(prediction: str, references: Sequence[str]) -> float:
@@ -507,18 +401,8 @@ def bert_score_peer(metric: Metric, references: Sequence[Sequence[str]]) -> Peer
     return score
 
 
-def _baseline(metric: Metric) -> dict[str, Any]:
-    options = metric.options
-    if not options["rescale"]:
-        return {}
-    from ragbench.score.text.bertscore_model import find_baseline
-
-    path = str(find_baseline(options["model"], options["baseline"]))
-    return {"rescale_with_baseline": True, "baseline_path": path, "lang": "en"}
-
-
-def sentence_transformers_peer(metric: Metric) -> Peer:
-    """Return the largest cosine by sentence-transformers alone."""
+def _sentence_transformers(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
+    """The largest cosine by sentence-transformers alone."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.util import cos_sim
 
@@ -527,11 +411,27 @@ def sentence_transformers_peer(metric: Metric) -> Peer:
     model = SentenceTransformer(options["model"], device=device)
 
     def score(prediction: str, references: Sequence[str]) -> float:
-        if not all(text.strip() for text in (prediction, *references)):
+        texts = [prediction, *references]
+        if not all(text.strip() for text in texts):
             return math.nan
-        mine, *gold = model.encode(
-            [prediction, *references], prompt=options["prompt"], show_progress_bar=False
-        )
+        mine, *gold = model.encode(texts, prompt=options["prompt"], show_progress_bar=False)
         return float(max(cos_sim(mine, text).item() for text in gold))
 
     return score
+
+
+PEERS: dict[str, tuple[str, Callable[[Metric, Sequence[Sequence[str]]], Peer], float]] = {
+    "rouge1": ("rouge-score", _rouge, ROUNDING),
+    "bleu": ("sacrebleu", _bleu, ROUNDING),
+    "chrf": ("sacrebleu", _chrf_or_ter, ROUNDING),
+    "chrf++": ("sacrebleu", _chrf_or_ter, ROUNDING),
+    "ter": ("sacrebleu", _chrf_or_ter, ROUNDING),
+    "meteor": ("nltk", _meteor, ROUNDING),
+    "bertscore": ("bert-score", _bert_score, SINGLE_PRECISION),
+    "semantic_similarity": (
+        "sentence-transformers",
+        _sentence_transformers,
+        SINGLE_PRECISION,
+    ),
+}
+"""Metric -> the package that defines it, its value for one prediction, and what is rounding."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from ragbench.config.options import check_block, check_options
-from ragbench.config.problems import NOT_BUILT, Place, Report
+from ragbench.config.problems import Place, Report
 from ragbench.config.references import Context, references_of, resolve_options
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
 from ragbench.config.tree import Entry, Item
-from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import PYTHON, DeclaredOption, Family, Option, declared_options
 from ragbench.text.chunk import Chunking
 
@@ -130,8 +130,6 @@ def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[
         return None
     try:
         return kind.value, family.load(kind.value, context.search)
-    except NotBuiltYet:
-        report.add(kind.place, kind.path, f"{kind.shown()} {NOT_BUILT}", ", ".join(family.names()))
     except OptionError as error:
         report.add(
             kind.place, kind.path, f"unknown type {kind.shown()}", error.allowed, error.nearest
@@ -218,7 +216,6 @@ def retriever_family(item: Item) -> Family:
         RETRIEVERS.noun,
         RETRIEVERS.group,
         {**RETRIEVERS.table, **RERANKERS.table},
-        RETRIEVERS.planned | RERANKERS.planned,
     )
 
 

@@ -167,7 +167,7 @@ class TreeCheck:
         from ragbench.generate import APPS, GENERATORS
 
         declared = declared_options(Top)
-        top = check_options(self.tree, declared, self.report, others=BLOCKS, planned=Top.planned)
+        top = check_options(self.tree, declared, self.report, others=BLOCKS)
         resolve_options(self.tree, declared, top, self.context)
         name = self._name(top.get("name"))
         dataset = self._dataset(LOADERS)

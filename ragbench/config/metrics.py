@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.config.judges import check_judges, check_rubric
 from ragbench.config.options import INVALID, check_block, check_options, check_value
-from ragbench.config.problems import NOT_BUILT, Place, Report
+from ragbench.config.problems import Place, Report
 from ragbench.config.references import Context, check_reference
 from ragbench.config.schema import (
     SLICES,
@@ -24,7 +24,7 @@ from ragbench.config.schema import (
 )
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
-from ragbench.errors import NotBuiltYet, OptionError, RagbenchError
+from ragbench.errors import OptionError, RagbenchError
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
 
 if TYPE_CHECKING:
@@ -168,8 +168,6 @@ def _identities(parsed: Any) -> list[str]:
 def _parse(item: Item, parse: Callable[[str], Any], noun: str, report: Report) -> Any:
     try:
         return parse(str(item.value))
-    except NotBuiltYet:
-        report.add(item.place, item.path, f"{item.shown()} {NOT_BUILT}")
     except OptionError as error:
         found = f"unknown {noun} {item.shown()}"
         if error.option and error.found != item.value and not item.from_environment:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from ragbench.config.problems import NOT_BUILT, Place, Report
+from ragbench.config.problems import Place, Report
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.registry import DeclaredOption, Option, declared_options, describe_allowed, nearest
@@ -33,8 +33,6 @@ def check_options(
     *,
     at: Place | None = None,
     others: Collection[str] = (),
-    planned: Collection[str] = (),
-    planned_words: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Any]:
     """Return the valid values of a mapping, with the defaults of absent ones.
 
@@ -44,8 +42,6 @@ def check_options(
         report: Gets a problem for each wrong value, and unknown or missing key.
         at: Where a missing key is reported; default: where the mapping begins.
         others: Further keys that are allowed; the caller checks them.
-        planned: Keys that the design has and this version lacks.
-        planned_words: The same for words, by key.
 
     Returns:
         Values by key; a key with a problem is absent.
@@ -56,7 +52,7 @@ def check_options(
         return {}
     for key, entry in item.entries.items():
         if key not in declared and key not in others:
-            report.unknown_key(entry.key_place, item.path, key, [*others, *declared], planned)
+            report.unknown_key(entry.key_place, item.path, key, [*others, *declared])
     values = {}
     for key, option in declared.items():
         value = item.get(key)
@@ -66,8 +62,6 @@ def check_options(
                 report.add(at or item.place, item.path, found, f"{key}: {option.allowed}")
             else:
                 values[key] = option.default
-        elif isinstance(value.value, str) and value.value in (planned_words or {}).get(key, ()):
-            report.add(value.place, value.path, f"{value.shown()} {NOT_BUILT}", option.allowed)
         elif (checked := check_value(value, option, report)) is not INVALID:
             values[key] = checked
     return values
@@ -199,8 +193,6 @@ def check_block(
         declared,
         report,
         others=others,
-        planned=getattr(record, "planned", ()),
-        planned_words=getattr(record, "planned_words", None),
     )
     written = {}
     for key in declared:

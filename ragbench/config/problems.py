@@ -13,8 +13,6 @@ from ragbench.registry import nearest as nearest_name
 KeyPath = tuple[str, ...]
 """Keys from the root down; an index of a list is its decimal number."""
 
-NOT_BUILT = "is not built yet in this version"
-
 _MANY = 20
 _BARE = re.compile(r"[^\s.\"'=]+")
 
@@ -76,12 +74,8 @@ class Report:
         path: KeyPath,
         key: str,
         allowed: Iterable[str],
-        planned: Iterable[str] = (),
     ) -> None:
-        """Note a key that does not belong there, or does not yet."""
-        if key in planned:
-            self.add(place, (*path, key), f"'{key}' {NOT_BUILT}")
-            return
+        """Note a key that does not belong there."""
         names = list(allowed)
         self.add(
             place,

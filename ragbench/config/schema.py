@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from ragbench.config.problems import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.registry import Option
-from ragbench.score.retrieval.match_texts import DEFAULT_OVERLAP
+from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
 from ragbench.score.retrieval.ranking import Ties, TrecEval
 from ragbench.score.retrieval.score_run import Missing, NoRelevant
 from ragbench.text.chunk import Chunking
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from ragbench.gates.base import Gate
     from ragbench.score.text.base import Metric
 
-
-Words = Mapping[str, frozenset[str]]
-"""Key -> words that the design has for it and this version lacks."""
 
 SLICES = ("query_length", "relevant", "answerable")
 """What sorts queries into slices without metadata."""
@@ -95,7 +92,6 @@ class RetrievalMetrics:
         "match": "What counts as a hit.",
         "fill": "A judge grades what people have not judged.",
     }
-    planned_words: ClassVar[Words] = {"ties": frozenset({"average"}) - frozenset(get_args(Ties))}
 
     top_k: Annotated[int, Option("Ranks that are kept and scored.", ge=1)] = 100
     measures: Annotated[
@@ -160,8 +156,6 @@ PYTHON_TIMEOUT = 60.0
 class Top:
     """A ragbench experiment: data, systems, what to score, and how to compare."""
 
-    planned: ClassVar[frozenset[str]] = frozenset()
-
     def __init__(
         self,
         *,
@@ -222,9 +216,6 @@ class BudgetLimits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
     """What runs the stages."""
-
-    planned: ClassVar[frozenset[str]] = frozenset({"address"})
-    planned_words: ClassVar[Words] = {"type": frozenset({"ray"})}
 
     type: Annotated[Literal["local"], Option("`local`: this machine.")] = "local"
 

@@ -11,7 +11,7 @@ from ragbench.embed.base import Advance, Device, Embedder, tell_nobody
 from ragbench.embed.similarity import normalize_rows
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
-from ragbench.store.vectors import FILE_NAME, EmbeddingCache, vector_key
+from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
@@ -176,5 +176,5 @@ def open_embedder(
     prompts = {
         role: embedder.prompts[role] if prompt is None else prompt for role, prompt in given.items()
     }
-    path = (folder or cache_folder()) / FILE_NAME if cache else None
+    path = (folder or cache_folder()) / VECTORS_FILE if cache else None
     return CachedEmbedder(embedder, path, prompts)

@@ -17,7 +17,7 @@ from ragbench.comparison.read_scored import DEFAULT_MEASURES, Source, needs_qrel
 from ragbench.comparison.scored import ScoredSystems
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, OptionError
-from ragbench.experiment.common_clusters import common_clusters
+from ragbench.experiment.plan.groups import common_clusters
 from ragbench.gates.fail_if import FailIf, decide_all, undecided, why_skipped
 from ragbench.registry import nearest
 from ragbench.report.comparison.base import lay_out_comparison

@@ -13,7 +13,7 @@ from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.run_folder import COST_COLUMNS, to_csv
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.results import Results
+from ragbench.experiment.records import Results
 from ragbench.types import FloatArray, Prediction, Usage
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ragbench.comparison.paired import Method, describe
 from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.systems import SystemScores
-from ragbench.experiment.plan import Plan
+from ragbench.experiment.records import Plan
 
 
 def describe_deltas(

@@ -18,11 +18,11 @@ from ragbench.config.yaml_reader import read_value
 from ragbench.data.baseline_check import Checked
 from ragbench.data.run_folder import read_json, resolve_run_folder
 from ragbench.errors import DataError, OptionError, Place
-from ragbench.experiment.common_clusters import source_clusters
+from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.costs import with_costs
-from ragbench.experiment.plan import Plan, method_of
-from ragbench.experiment.results import Results
-from ragbench.experiment.sampled import join_samples
+from ragbench.experiment.plan.plan import method_of
+from ragbench.experiment.records import Plan, Results
+from ragbench.experiment.stages.scores import join_samples
 from ragbench.gates.base import Gate, GatedRun, KnownNames
 from ragbench.gates.decide import (
     check_references,

@@ -12,9 +12,7 @@ from typing import Any
 
 from ragbench import __version__
 from ragbench.data.run_folder import MANIFEST_SCHEMA
-from ragbench.experiment.choices import Choices
-from ragbench.experiment.plan import Noun, Plan
-from ragbench.experiment.results import Results
+from ragbench.experiment.records import Choices, Noun, Plan, Results
 from ragbench.secrets import redact
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")

@@ -23,14 +23,11 @@ from ragbench.data.run_folder import (
 )
 from ragbench.data.trec.trec_files import format_run
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.choices import Choices
 from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
-from ragbench.experiment.generation import Answers
 from ragbench.experiment.manifest import make_manifest
-from ragbench.experiment.plan import Plan
+from ragbench.experiment.records import Answers, Choices, Plan, Results
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.results import Results
 from ragbench.experiment.summary import make_summary
 from ragbench.report.html import render_html
 from ragbench.report.junit import render_junit

@@ -19,8 +19,8 @@ from ragbench.data.run_folder import (
 )
 from ragbench.data.summary_file import read_manifest, read_summary
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.choices import Choices
 from ragbench.experiment.progress import Progress
+from ragbench.experiment.records import Choices
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
 

@@ -15,52 +15,49 @@ from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config.load import load_config
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.data.run_folder import check_output
-from ragbench.experiment.answering import Answerer, Answering
-from ragbench.experiment.apps import retrieved_by
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.choices import Choices
-from ragbench.experiment.components import PlannedJudge
-from ragbench.experiment.controls import (
+from ragbench.experiment.deltas import delta_notes, describe_deltas
+from ragbench.experiment.output import write_run
+from ragbench.experiment.plan.plan import load_collection, make_plan, method_of
+from ragbench.experiment.progress import Progress, Silent
+from ragbench.experiment.records import Answers, Choices, LiveComponents, PlannedJudge, Results
+from ragbench.experiment.result import Experiment
+from ragbench.experiment.session import run_in
+from ragbench.experiment.spending import spending_of
+from ragbench.experiment.stages.answering import Answerer, Answering
+from ragbench.experiment.stages.answering_stages import Stages
+from ragbench.experiment.stages.answers import retrieved_by
+from ragbench.experiment.stages.controls import (
     control_notes,
     describe_controls,
 )
-from ragbench.experiment.deltas import delta_notes, describe_deltas
-from ragbench.experiment.early_stopping import judge_in_looks, stops_early
-from ragbench.experiment.fill import fill_judgements
-from ragbench.experiment.generation import Answers
-from ragbench.experiment.judging import (
+from ragbench.experiment.stages.early_stopping import judge_in_looks, stops_early
+from ragbench.experiment.stages.judging import (
     connected,
+    fill_judgements,
     totals_of,
     use_of,
     warnings_on,
 )
-from ragbench.experiment.load import load_collection
-from ragbench.experiment.matching import match_hits
-from ragbench.experiment.output import write_run
-from ragbench.experiment.plan import LiveComponents, make_plan, method_of
-from ragbench.experiment.preferences import judge_preferences
-from ragbench.experiment.progress import Progress, Silent
-from ragbench.experiment.ranking_scores import Gold, ScoredRanking
-from ragbench.experiment.result import Experiment
-from ragbench.experiment.results import Results
-from ragbench.experiment.retrieval import ranked
-from ragbench.experiment.sampled import (
+from ragbench.experiment.stages.preferences import judge_preferences
+from ragbench.experiment.stages.retrieval import match_hits, ranked
+from ragbench.experiment.stages.score_stages import Scores, column_parts
+from ragbench.experiment.stages.scores import (
+    Gold,
+    ScoredRanking,
+    judged_items,
     mean_over_samples,
+    notes_on_answers,
     sample_notes,
     sample_warnings,
     split_samples,
 )
-from ragbench.experiment.score_stages import Scores, column_parts
-from ragbench.experiment.scoring import judged_items, notes_on_answers
-from ragbench.experiment.session import run_in
-from ragbench.experiment.spending import spending_of
-from ragbench.experiment.stages import Stages
 from ragbench.experiment.variance import add_variance
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.retrieve.base import Combining
 from ragbench.score.base import ScoreColumn
-from ragbench.score.judge.columns import Judged
+from ragbench.score.judge.verdicts import Judged
 from ragbench.store.items import Shelves
 from ragbench.types import Retrieved
 

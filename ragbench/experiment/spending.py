@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragbench.config.schema import BudgetLimits
-from ragbench.experiment.plan import Plan
-from ragbench.experiment.results import Results
+from ragbench.experiment.records import Plan, Results
 from ragbench.llm import Budget
 from ragbench.types import Cause, Usage
 from ragbench.types.records import add_usage

@@ -14,12 +14,9 @@ from ragbench.data.run_folder import (
     SUMMARY_SCHEMA,
 )
 from ragbench.experiment.costs import outcomes_of
-from ragbench.experiment.fill import Filled
-from ragbench.experiment.fill_plan import PlannedFill
-from ragbench.experiment.plan import Plan
-from ragbench.experiment.results import Results
-from ragbench.experiment.sampled import answers_facts, failed_answers
+from ragbench.experiment.records import Filled, Plan, PlannedFill, Results
 from ragbench.experiment.spending import budget_warning
+from ragbench.experiment.stages.scores import answers_facts, failed_answers
 from ragbench.llm.failures import shortened
 from ragbench.secrets import redact
 from ragbench.types import Cause, Prediction

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.summary import finite
-from ragbench.experiment.plan import Plan
-from ragbench.experiment.results import Results
+from ragbench.experiment.records import Plan, Results
 from ragbench.experiment.spending import total_cost
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import AskingJudge

@@ -50,9 +50,10 @@ from ragbench.llm.json_reply import Unreadable
 from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
-from ragbench.llm.replies import DamagedReply, Replies
+from ragbench.llm.replies import Replies
 from ragbench.llm.structured import StructuredReply, ask_structured
 from ragbench.llm.usage import Estimate, Price, Prices, Totals, estimate
+from ragbench.store.replies import DamagedReply
 
 __all__ = [
     "Attempt",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry.names import nearest
 
 PYTHON = "python:"
@@ -29,8 +29,6 @@ class Family:
     """Entry point group of third parties: `ragbench.retrievers`."""
     table: Mapping[str, str] = field(default_factory=dict)
     """Built-in types: name -> `module:Name`."""
-    planned: frozenset[str] = frozenset()
-    """Types that the design has and this version lacks."""
 
     def names(self) -> list[str]:
         """Every type that can be named, built-in ones first."""
@@ -45,7 +43,6 @@ class Family:
 
         Raises:
             OptionError: No such type; names the nearest one.
-            NotBuiltYet: The design has it, this version does not.
             DataError: A `python:` path that cannot be imported.
         """
         if type_name.startswith(PYTHON):
@@ -54,10 +51,8 @@ class Family:
             return load_object(self.table[type_name])
         if type_name in (plugins := self._plugins()):
             return _load_plugin(self.noun, plugins[type_name])
-        if type_name in self.planned:
-            raise NotBuiltYet(f"{self.noun} '{type_name}' is not built yet in this version")
         names = [*self.names(), f"{PYTHON}module:Name"]
-        close = nearest(type_name, [*self.names(), *self.planned])
+        close = nearest(type_name, self.names())
         raise OptionError(self.noun, "type", type_name, ", ".join(names), close)
 
     def _plugins(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench.errors import DataError
 from ragbench.registry import Option
-from ragbench.retrieve.order import best_rows, id_ranks
+from ragbench.retrieve.nearest import best_rows, id_ranks
 from ragbench.text.analyze import Analyzer
 from ragbench.types import Document, FloatArray, IntArray, Query, ScoredDocument
 

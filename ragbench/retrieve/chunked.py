@@ -9,7 +9,7 @@ from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.retrieve.base import Indexing
-from ragbench.retrieve.hits import first_documents, read_hits
+from ragbench.retrieve.python import first_documents, read_hits
 from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 

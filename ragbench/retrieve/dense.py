@@ -22,9 +22,16 @@ from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option
-from ragbench.retrieve.faiss_index import DEFAULT_PROBES, InvertedFile, check_faiss
-from ragbench.retrieve.nearest import Exact, Index, score_candidates
-from ragbench.retrieve.order import best_rows, id_ranks
+from ragbench.retrieve.nearest import (
+    DEFAULT_PROBES,
+    Exact,
+    Index,
+    InvertedFile,
+    best_rows,
+    check_faiss,
+    id_ranks,
+    score_candidates,
+)
 from ragbench.types import Document, IntArray, Query, ScoredDocument
 
 if TYPE_CHECKING:

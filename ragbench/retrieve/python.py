@@ -8,12 +8,16 @@ LangChain, LlamaIndex and Haystack are told by what they have.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ragbench.registry import adapt
+from ragbench.adapters.hits import HitReader, checked_id, is_id
+from ragbench.errors import AdapterError
+from ragbench.registry import adapt, shown
 from ragbench.retrieve.base import Retriever
-from ragbench.types import Query
+from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
 
 class CallableRetriever:
@@ -85,3 +89,91 @@ def _takes_one_question(made: Any) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     return not takes_any and sum(parameter.kind in kinds for parameter in parameters) == 1
+
+
+_SHAPES = "ids, documents, mappings with 'id', or pairs of one and a score"
+
+
+def read_hits(answer: Any, top_k: int) -> Retrieved:
+    """Turn a retriever's answer to one query into `Retrieved`, of at most `top_k` documents.
+
+    Accepts a list (or any iterable but text) of ids, `Document` and `ScoredDocument` objects,
+    documents of LangChain, mappings with `id` and, where known, `score`, `text`, `title`,
+    `metadata`, and pairs of one of these and a score; also `Retrieved` and a mapping {id: score},
+    which is sorted by score.
+
+    Raises:
+        AdapterError: It is something else; says which hit, what it is, and what is allowed.
+    """
+    queries: list[str] = []
+    if isinstance(answer, Retrieved):
+        queries, answer = list(answer.queries), answer.documents
+    if isinstance(answer, Mapping):
+        pairs = [_read_hit(pair, number) for number, pair in enumerate(answer.items(), start=1)]
+        answer = sorted(pairs, key=lambda hit: -(hit.score or 0.0))
+    if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
+        raise AdapterError(f"found {shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
+    hits = [_read_hit(hit, position) for position, hit in enumerate(answer, start=1)]
+    return Retrieved(first_documents(hits, top_k), queries)
+
+
+def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocument]:
+    """Return the hits up to the one that brings the `top_k`-th document.
+
+    Every hit is one document, but for the chunks of a `Chunked` retriever, which say of which
+    document they are.
+
+    Example:
+        >>> hits = [ScoredDocument(f"{d}#{n}", document=d) for d, n in ("a0", "b0", "a1", "c0")]
+        >>> [hit.id for hit in first_documents(hits, 2)]
+        ['a#0', 'b#0']
+    """
+    if all(hit.document is None for hit in hits):
+        return hits[:top_k]
+    seen: set[str] = set()
+    for position, hit in enumerate(hits):
+        seen.add(hit.id if hit.document is None else hit.document)
+        if len(seen) == top_k:
+            return hits[: position + 1]
+    return hits
+
+
+def _read_hit(hit: Any, position: int) -> ScoredDocument:
+    """One hit, which is a document or a document and its score."""
+    if isinstance(hit, (tuple, list)) and len(hit) == 2:
+        return _checked(replace(_read_document(hit[0], position), score=hit[1]), position)
+    return _checked(_read_document(hit, position), position)
+
+
+def _read_document(hit: Any, position: int) -> ScoredDocument:
+    if isinstance(hit, ScoredDocument):
+        return hit
+    if isinstance(hit, Document):
+        return ScoredDocument(hit.id, None, hit.text, hit.title, hit.metadata)
+    if is_id(hit):
+        return ScoredDocument(str(hit))
+    if isinstance(hit, Mapping) and "id" in hit:
+        known = (hit.get(key) for key in ("score", "text", "title", "metadata"))
+        score, text, title, metadata = known
+        return ScoredDocument(hit["id"], score, text, title, metadata or {})
+    if hasattr(hit, "page_content"):  # a document of LangChain, out of a function of the user's
+        own_id, metadata = getattr(hit, "id", None), getattr(hit, "metadata", None)
+        return HitReader(None).read(
+            own_id=own_id, text=hit.page_content, metadata=metadata, score=None
+        )
+    raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_SHAPES}")
+
+
+def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
+    """The hit with an id that a run file can hold, and a plain float score."""
+    identifier = checked_id(hit.id, f"hit {position}")
+    if hit.score is None:
+        return replace(hit, id=identifier)
+    try:
+        score = float(hit.score)
+    except (TypeError, ValueError) as error:
+        found = f"hit {position} has the score {shown(hit.score)}"
+        raise AdapterError(f"{found}, allowed: a number") from error
+    if math.isnan(score):
+        raise AdapterError(f"hit {position} has the score NaN, allowed: a number")
+    return replace(hit, id=identifier, score=score)

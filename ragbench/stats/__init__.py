@@ -17,191 +17,85 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragbench.stats.agreement import Agreement, mean_agreement, raw_agreement
-    from ragbench.stats.betting import betting_interval
-    from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
-    from ragbench.stats.bradley_terry import Strengths, bradley_terry_strengths
-    from ragbench.stats.clusters import cluster_sums
-    from ragbench.stats.difference import (
-        DifferenceInterval,
-        difference_interval,
-        paired_differences,
-    )
-    from ragbench.stats.effect import effect_size, effect_size_interval
-    from ragbench.stats.holm import (
-        benjamini_hochberg_p_values,
-        can_reject,
-        holm_p_values,
-        resamples_needed,
-    )
-    from ragbench.stats.increase import Increase, increase_interval, queries_for
-    from ragbench.stats.kappa import cohen_kappa, confusion_table
-    from ragbench.stats.krippendorff import krippendorff_alpha
-    from ragbench.stats.max_t import max_t_p_values, tied_with_best
-    from ragbench.stats.mcnemar import mcnemar_p_values
-    from ragbench.stats.mean import MeanInterval, mean_interval
-    from ragbench.stats.paired_t import t_test_p_values
-    from ragbench.stats.power import (
-        minimum_detectable_difference,
-        noncentral_t_sf,
-        queries_needed,
-    )
-    from ragbench.stats.ppi import CorrectedMean, ppi_difference, ppi_mean
-    from ragbench.stats.randomization import randomization_p_values
-    from ragbench.stats.rank_correlation import kendall_tau_b, spearman
-    from ragbench.stats.roc import roc_auc
-    from ragbench.stats.sequential import interim_interval, look_sizes, spending_bounds
-    from ragbench.stats.student import t_cdf, t_quantile, t_sf
-    from ragbench.stats.variance import (
-        Design,
-        VarianceComponent,
-        VarianceSplit,
-        cheapest_design,
-        split_variance,
-    )
-    from ragbench.stats.wilcoxon import wilcoxon_p_values
+    from ragbench.stats.agreement import Agreement as Agreement
+    from ragbench.stats.agreement import mean_agreement as mean_agreement
+    from ragbench.stats.agreement import raw_agreement as raw_agreement
+    from ragbench.stats.bootstrap import bca_bootstrap as bca_bootstrap
+    from ragbench.stats.bootstrap import percentile_bootstrap as percentile_bootstrap
+    from ragbench.stats.bootstrap import studentized_bootstrap as studentized_bootstrap
+    from ragbench.stats.bradley_terry import Strengths as Strengths
+    from ragbench.stats.bradley_terry import bradley_terry_strengths as bradley_terry_strengths
+    from ragbench.stats.clusters import cluster_sums as cluster_sums
+    from ragbench.stats.difference import DifferenceInterval as DifferenceInterval
+    from ragbench.stats.difference import difference_interval as difference_interval
+    from ragbench.stats.difference import effect_size as effect_size
+    from ragbench.stats.difference import effect_size_interval as effect_size_interval
+    from ragbench.stats.difference import paired_differences as paired_differences
+    from ragbench.stats.holm import benjamini_hochberg_p_values as benjamini_hochberg_p_values
+    from ragbench.stats.holm import can_reject as can_reject
+    from ragbench.stats.holm import holm_p_values as holm_p_values
+    from ragbench.stats.holm import resamples_needed as resamples_needed
+    from ragbench.stats.increase import Increase as Increase
+    from ragbench.stats.increase import increase_interval as increase_interval
+    from ragbench.stats.increase import queries_for as queries_for
+    from ragbench.stats.kappa import cohen_kappa as cohen_kappa
+    from ragbench.stats.kappa import confusion_table as confusion_table
+    from ragbench.stats.krippendorff import krippendorff_alpha as krippendorff_alpha
+    from ragbench.stats.max_t import max_t_p_values as max_t_p_values
+    from ragbench.stats.max_t import tied_with_best as tied_with_best
+    from ragbench.stats.mean import MeanInterval as MeanInterval
+    from ragbench.stats.mean import mean_interval as mean_interval
+    from ragbench.stats.paired_tests import mcnemar_p_values as mcnemar_p_values
+    from ragbench.stats.paired_tests import randomization_p_values as randomization_p_values
+    from ragbench.stats.paired_tests import t_test_p_values as t_test_p_values
+    from ragbench.stats.paired_tests import wilcoxon_p_values as wilcoxon_p_values
+    from ragbench.stats.power import minimum_detectable_difference as minimum_detectable_difference
+    from ragbench.stats.power import noncentral_t_sf as noncentral_t_sf
+    from ragbench.stats.power import queries_needed as queries_needed
+    from ragbench.stats.ppi import CorrectedMean as CorrectedMean
+    from ragbench.stats.ppi import ppi_difference as ppi_difference
+    from ragbench.stats.ppi import ppi_mean as ppi_mean
+    from ragbench.stats.rank_correlation import kendall_tau_b as kendall_tau_b
+    from ragbench.stats.rank_correlation import spearman as spearman
+    from ragbench.stats.roc import roc_auc as roc_auc
+    from ragbench.stats.sequential import betting_interval as betting_interval
+    from ragbench.stats.sequential import interim_interval as interim_interval
+    from ragbench.stats.sequential import look_sizes as look_sizes
+    from ragbench.stats.sequential import spending_bounds as spending_bounds
+    from ragbench.stats.student import t_cdf as t_cdf
+    from ragbench.stats.student import t_quantile as t_quantile
+    from ragbench.stats.student import t_sf as t_sf
+    from ragbench.stats.variance import Design as Design
+    from ragbench.stats.variance import VarianceComponent as VarianceComponent
+    from ragbench.stats.variance import VarianceSplit as VarianceSplit
+    from ragbench.stats.variance import cheapest_design as cheapest_design
+    from ragbench.stats.variance import split_variance as split_variance
 
 _HOMES = {
-    "agreement": (
-        "Agreement",
-        "mean_agreement",
-        "raw_agreement",
-    ),
-    "betting": ("betting_interval",),
-    "bootstrap": (
-        "bca_bootstrap",
-        "percentile_bootstrap",
-        "studentized_bootstrap",
-    ),
-    "bradley_terry": ("Strengths", "bradley_terry_strengths"),
-    "clusters": ("cluster_sums",),
-    "difference": (
-        "DifferenceInterval",
-        "difference_interval",
-        "paired_differences",
-    ),
-    "effect": (
-        "effect_size",
-        "effect_size_interval",
-    ),
-    "holm": (
-        "benjamini_hochberg_p_values",
-        "can_reject",
-        "holm_p_values",
-        "resamples_needed",
-    ),
-    "increase": (
-        "Increase",
-        "increase_interval",
-        "queries_for",
-    ),
-    "kappa": (
-        "cohen_kappa",
-        "confusion_table",
-    ),
-    "krippendorff": ("krippendorff_alpha",),
-    "max_t": (
-        "max_t_p_values",
-        "tied_with_best",
-    ),
-    "mcnemar": ("mcnemar_p_values",),
-    "mean": (
-        "MeanInterval",
-        "mean_interval",
-    ),
-    "paired_t": ("t_test_p_values",),
-    "power": (
-        "minimum_detectable_difference",
-        "noncentral_t_sf",
-        "queries_needed",
-    ),
-    "ppi": (
-        "CorrectedMean",
-        "ppi_difference",
-        "ppi_mean",
-    ),
-    "rank_correlation": (
-        "kendall_tau_b",
-        "spearman",
-    ),
-    "randomization": ("randomization_p_values",),
-    "roc": ("roc_auc",),
-    "sequential": (
-        "interim_interval",
-        "look_sizes",
-        "spending_bounds",
-    ),
-    "student": (
-        "t_cdf",
-        "t_quantile",
-        "t_sf",
-    ),
-    "variance": (
-        "Design",
-        "VarianceComponent",
-        "VarianceSplit",
-        "cheapest_design",
-        "split_variance",
-    ),
-    "wilcoxon": ("wilcoxon_p_values",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "MeanInterval",
-    "mean_interval",
-    "DifferenceInterval",
-    "difference_interval",
-    "paired_differences",
-    "effect_size",
+    "agreement": "Agreement mean_agreement raw_agreement",
+    "bootstrap": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
+    "bradley_terry": "Strengths bradley_terry_strengths",
+    "clusters": "cluster_sums",
+    "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
-    "Increase",
-    "increase_interval",
-    "queries_for",
-    "cluster_sums",
-    "percentile_bootstrap",
-    "bca_bootstrap",
-    "studentized_bootstrap",
-    "randomization_p_values",
-    "t_test_p_values",
-    "wilcoxon_p_values",
-    "mcnemar_p_values",
-    "holm_p_values",
-    "benjamini_hochberg_p_values",
-    "can_reject",
-    "resamples_needed",
-    "max_t_p_values",
-    "tied_with_best",
-    "minimum_detectable_difference",
-    "queries_needed",
-    "noncentral_t_sf",
-    "look_sizes",
-    "spending_bounds",
-    "interim_interval",
-    "betting_interval",
-    "VarianceSplit",
-    "VarianceComponent",
-    "split_variance",
-    "Design",
-    "cheapest_design",
-    "Strengths",
-    "bradley_terry_strengths",
-    "Agreement",
-    "mean_agreement",
-    "raw_agreement",
-    "cohen_kappa",
-    "confusion_table",
-    "krippendorff_alpha",
-    "spearman",
-    "kendall_tau_b",
-    "roc_auc",
-    "CorrectedMean",
-    "ppi_mean",
-    "ppi_difference",
-    "t_cdf",
-    "t_quantile",
-    "t_sf",
-]
+    "holm": "benjamini_hochberg_p_values can_reject holm_p_values resamples_needed",
+    "increase": "Increase increase_interval queries_for",
+    "kappa": "cohen_kappa confusion_table",
+    "krippendorff": "krippendorff_alpha",
+    "max_t": "max_t_p_values tied_with_best",
+    "mean": "MeanInterval mean_interval",
+    "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
+    "power": "minimum_detectable_difference noncentral_t_sf queries_needed",
+    "ppi": "CorrectedMean ppi_difference ppi_mean",
+    "rank_correlation": "kendall_tau_b spearman",
+    "roc": "roc_auc",
+    "sequential": "betting_interval interim_interval look_sizes spending_bounds",
+    "student": "t_cdf t_quantile t_sf",
+    "variance": "Design VarianceComponent VarianceSplit cheapest_design split_variance",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [*_HOME_OF]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.clusters import cluster_sums
 from ragbench.stats.difference import paired_differences
-from ragbench.stats.signs import EXACT_UP_TO, all_flips, random_flips, tolerance
+from ragbench.stats.paired_tests import EXACT_UP_TO, all_flips, random_flips, tolerance
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -6,14 +6,19 @@ whole: every write is a transaction in a write-ahead log.
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from ragbench.errors import DataError
+
+File = TypeVar("File", bound="DatabaseFile")
 
 _PATIENCE_S = 30.0
 
@@ -34,6 +39,10 @@ class FileKind:
     """Version of its table; files of newer ones are refused."""
     remedy: str
     """What to do with a damaged one."""
+    content: str = ""
+    """The column that a row's checksum is of; empty where rows have none."""
+    checksum_bytes: int = 16
+    """Length of a checksum."""
     page_bytes: int = 4096
     """Size of a page: rows that nearly fill one leave the rest of it empty."""
     survives_power_cut: bool = True
@@ -41,20 +50,27 @@ class FileKind:
     further: Mapping[str, str] = field(default_factory=dict)
     """Further tables with their columns; files of older versions get them when they are opened."""
 
+    def checksum(self, key: str | bytes, content: bytes) -> bytes:
+        """Return what tells a damaged row from a whole one, and from the row of another key."""
+        name = (key.encode() if isinstance(key, str) else key)[:64]  # the longest that BLAKE2 takes
+        return hashlib.blake2b(content, key=name, digest_size=self.checksum_bytes).digest()
+
 
 class DatabaseFile:
-    """One connection to a file; errors of SQLite become errors that name the file."""
+    """One connection to a file, for which threads take turns; errors of SQLite name the file."""
 
     def __init__(self, path: Path, kind: FileKind, connection: sqlite3.Connection) -> None:
-        self.path, self._kind, self._connection = path, kind, connection
+        self.path, self.kind, self._connection = path, kind, connection
+        self._lock = threading.Lock()
 
     @contextmanager
     def guarded(self) -> Iterator[sqlite3.Connection]:
         """Give the connection; raise a `DataError` for what SQLite raises."""
         try:
-            yield self._connection
+            with self._lock:
+                yield self._connection
         except sqlite3.DatabaseError as error:
-            raise unusable(self.path, self._kind, error) from None
+            raise unusable(self.path, self.kind, error) from None
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -68,9 +84,31 @@ class DatabaseFile:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
+    def damaged(self) -> Iterator[str | bytes]:
+        """Yield the keys of all rows whose checksum does not fit; nothing is removed."""
+        kind = self.kind
+        with self.guarded() as connection:
+            rows = connection.execute(f"SELECT key, {kind.content}, checksum FROM {kind.table}")
+            yield from (key for key, content, sum_ in rows if kind.checksum(key, content) != sum_)
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        with self.guarded() as connection:
+            found = connection.execute(f"SELECT count(*) FROM {self.kind.table}").fetchone()
+            return int(found[0])
+
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self: File) -> File:
+        """Return the file itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()
 
 
 def open_database(path: Path, kind: FileKind) -> DatabaseFile:
@@ -79,27 +117,23 @@ def open_database(path: Path, kind: FileKind) -> DatabaseFile:
     Raises:
         DataError: It cannot be opened, or is no file of this kind and version.
     """
+    return DatabaseFile(path, kind, connect(path, kind))
+
+
+def connect(path: Path, kind: FileKind) -> sqlite3.Connection:
+    """Connect to a file as `open_database` does."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # every transaction is explicit; threads take turns by the caller's lock
-        connection = sqlite3.connect(
-            path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
-        )
+        with _closed_if_refused(_connect(path)) as connection:
+            # counts for a fresh file alone
+            connection.execute(f"PRAGMA page_size={kind.page_bytes}")
+            _use_wal(connection)
+            level = "FULL" if kind.survives_power_cut else "NORMAL"
+            connection.execute(f"PRAGMA synchronous={level}")
+            _make_tables(connection, path, kind)
+            return connection
     except (sqlite3.Error, OSError) as error:
         raise unusable(path, kind, error) from None
-    try:
-        connection.execute(f"PRAGMA page_size={kind.page_bytes}")  # counts for a fresh file alone
-        _use_wal(connection)
-        level = "FULL" if kind.survives_power_cut else "NORMAL"
-        connection.execute(f"PRAGMA synchronous={level}")
-        _make_table(connection, path, kind)
-    except sqlite3.Error as error:
-        connection.close()
-        raise unusable(path, kind, error) from None
-    except DataError:
-        connection.close()
-        raise
-    return DatabaseFile(path, kind, connection)
 
 
 def open_shared(path: Path, kind: FileKind) -> DatabaseFile:
@@ -110,31 +144,14 @@ def open_shared(path: Path, kind: FileKind) -> DatabaseFile:
     """
     if not path.is_file():
         raise DataError(f"there is no such {kind.noun}", file=path)
-    for mode in ("mode=ro", "mode=ro&immutable=1"):
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?{mode}",
-            uri=True,
-            timeout=_PATIENCE_S,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+    try:
         try:
-            _check_version(connection, path, kind)
-            connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {kind.table} LIMIT 1)")
-        except sqlite3.OperationalError as error:
+            return _open_read_only(path, kind, "mode=ro")
+        except sqlite3.OperationalError:
             # WAL wants to write an index beside the file: not possible where it may only be read
-            connection.close()
-            if "immutable" in mode:
-                raise unusable(path, kind, error) from None
-        except sqlite3.Error as error:
-            connection.close()
-            raise unusable(path, kind, error) from None
-        except DataError:
-            connection.close()
-            raise
-        else:
-            return DatabaseFile(path, kind, connection)
-    raise DataError("cannot be opened", file=path)
+            return _open_read_only(path, kind, "mode=ro&immutable=1")
+    except sqlite3.Error as error:
+        raise unusable(path, kind, error) from None
 
 
 def unusable(path: Path, kind: FileKind, error: sqlite3.Error | OSError) -> DataError:
@@ -144,6 +161,33 @@ def unusable(path: Path, kind: FileKind, error: sqlite3.Error | OSError) -> Data
     return DataError(
         f"is damaged or no {kind.noun}: {error}", file=path, allowed=f"move it away; {kind.remedy}"
     )
+
+
+def _open_read_only(path: Path, kind: FileKind, mode: str) -> DatabaseFile:
+    with _closed_if_refused(_connect(f"{path.absolute().as_uri()}?{mode}")) as connection:
+        _check_version(connection, path, kind)
+        connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {kind.table} LIMIT 1)")
+    return DatabaseFile(path, kind, connection)
+
+
+def _connect(target: str | Path) -> sqlite3.Connection:
+    """Connect to a path or a URI; every transaction is explicit, threads take turns by a lock."""
+    return sqlite3.connect(
+        target,
+        timeout=_PATIENCE_S,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=isinstance(target, str),
+    )
+
+
+@contextmanager
+def _closed_if_refused(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    try:
+        yield connection
+    except (sqlite3.Error, DataError):
+        connection.close()
+        raise
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
@@ -163,7 +207,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _make_table(connection: sqlite3.Connection, path: Path, kind: FileKind) -> None:
+def _make_tables(connection: sqlite3.Connection, path: Path, kind: FileKind) -> None:
     if _check_version(connection, path, kind) == kind.version:
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -8,13 +8,12 @@ the middle of a changed corpus need no code.
 from __future__ import annotations
 
 import hashlib
-import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.store.database import FileKind, open_database
+from ragbench.store.database import DatabaseFile, FileKind, connect
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-FILE_NAME = "embeddings.sqlite"
+VECTORS_FILE = "embeddings.sqlite"
+"""The cache of vectors in a cache folder."""
 VECTORS = FileKind(
     noun="cache of embeddings",
     table="vectors",
@@ -30,6 +30,8 @@ VECTORS = FileKind(
     application_id=0x52414745,  # 'RAGE'
     version=2,
     remedy="its texts will be encoded again",
+    content="vector",
+    checksum_bytes=8,
     # 100,000 vectors of 384 numbers take 163 MB, of which 154 are numbers; 208 with pages of 4096
     page_bytes=65536,
     survives_power_cut=False,  # what is lost is computed again
@@ -57,7 +59,7 @@ def vector_key(identity: str, prompt: str, text: str) -> bytes:
     return digest.digest()
 
 
-class EmbeddingCache:
+class EmbeddingCache(DatabaseFile):
     """A file of vectors; several processes and threads may share it.
 
     Args:
@@ -70,43 +72,27 @@ class EmbeddingCache:
         >>> import tempfile
         >>> import numpy as np
         >>> key = vector_key("m", "", "a text")
-        >>> with EmbeddingCache(Path(tempfile.mkdtemp()) / "embeddings.sqlite") as cache:
+        >>> with EmbeddingCache(Path(tempfile.mkdtemp()) / VECTORS_FILE) as cache:
         ...     cache.store({key: np.array([0.5, 2.0], dtype=np.float32)})
         ...     [vector.tolist() for _, vector in cache.find([key, b"another"])], len(cache)
         ([[0.5, 2.0]], 1)
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._lock = threading.Lock()
-        self._file = open_database(self.path, VECTORS)
+        super().__init__(Path(path), VECTORS, connect(Path(path), VECTORS))
 
     def find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Vectors]]:
         """Yield the keys that are there, each with its vector, in any order."""
         import numpy as np
 
         damaged: list[bytes] = []
-        for start in range(0, len(keys), _AT_ONCE):
-            for key, vector, expected in self._rows(keys[start : start + _AT_ONCE]):
-                if _checksum(key, vector) == expected:
-                    yield key, np.frombuffer(vector, dtype="<f4")
-                else:
-                    damaged.append(key)
+        for key, vector, expected in self._rows("key, vector, checksum FROM vectors", keys):
+            if VECTORS.checksum(key, vector) == expected:
+                yield key, np.frombuffer(vector, dtype="<f4")
+            else:
+                damaged.append(key)
         if damaged:
             self._drop(damaged)
-
-    def _rows(self, keys: Sequence[bytes]) -> list[Any]:
-        marks = ", ".join("?" * len(keys))
-        with self._lock, self._file.guarded() as connection:
-            return connection.execute(
-                f"SELECT key, vector, checksum FROM vectors WHERE key IN ({marks})", keys
-            ).fetchall()
-
-    def _drop(self, keys: Sequence[bytes]) -> None:
-        with self._lock, self._file.transaction() as connection:
-            connection.executemany("DELETE FROM vectors WHERE key = ?", [(key,) for key in keys])
-        text = f"{self.path}: {len(keys)} stored vectors are damaged; they are computed again"
-        warnings.warn(DamagedVectors(text), stacklevel=4)
 
     def store(self, vectors: Mapping[bytes, Vectors]) -> None:
         """Put vectors on disk, all or none; one that is there already stays.
@@ -114,26 +100,13 @@ class EmbeddingCache:
         Raises:
             DataError: The file cannot be written.
         """
-        rows = [
-            (key, content, _checksum(key, content))
-            for key, content in ((key, v.astype("<f4").tobytes()) for key, v in vectors.items())
-        ]
-        with self._lock, self._file.transaction() as connection:
-            connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
+        contents = [(key, vector.astype("<f4").tobytes()) for key, vector in vectors.items()]
+        rows = [(key, content, VECTORS.checksum(key, content)) for key, content in contents]
+        self._write("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
 
     def lengths(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """Return how many tokens texts have, by key, as far as that was stored."""
-        found: dict[bytes, int] = {}
-        for start in range(0, len(keys), _AT_ONCE):
-            part = keys[start : start + _AT_ONCE]
-            marks = ", ".join("?" * len(part))
-            with self._lock, self._file.guarded() as connection:
-                found.update(
-                    connection.execute(
-                        f"SELECT key, tokens FROM lengths WHERE key IN ({marks})", part
-                    ).fetchall()
-                )
-        return found
+        return dict(self._rows("key, tokens FROM lengths", keys))
 
     def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
         """Put numbers of tokens on disk, all or none; one that is there already stays.
@@ -141,38 +114,22 @@ class EmbeddingCache:
         Raises:
             DataError: The file cannot be written.
         """
-        with self._lock, self._file.transaction() as connection:
-            connection.executemany(
-                "INSERT OR IGNORE INTO lengths VALUES (?, ?)", list(lengths.items())
-            )
+        self._write("INSERT OR IGNORE INTO lengths VALUES (?, ?)", list(lengths.items()))
 
-    def damaged(self) -> Iterator[bytes]:
-        """Yield the keys of all vectors whose checksum does not fit; nothing is removed."""
-        with self._lock, self._file.guarded() as connection:
-            for key, vector, expected in connection.execute(
-                "SELECT key, vector, checksum FROM vectors"
-            ):
-                if _checksum(key, vector) != expected:
-                    yield key
+    def _rows(self, columns: str, keys: Sequence[bytes]) -> Iterator[Any]:
+        for start in range(0, len(keys), _AT_ONCE):
+            part = keys[start : start + _AT_ONCE]
+            query = f"SELECT {columns} WHERE key IN ({', '.join('?' * len(part))})"
+            # all of a part at once: the lock must not be held while somebody uses a row
+            with self.guarded() as connection:
+                found = connection.execute(query, part).fetchall()
+            yield from found
 
-    def __len__(self) -> int:
-        """Count the vectors in the file."""
-        with self._lock, self._file.guarded() as connection:
-            return int(connection.execute("SELECT count(*) FROM vectors").fetchone()[0])
+    def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        with self.transaction() as connection:
+            connection.executemany(statement, rows)
 
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._file.close()
-
-    def __enter__(self) -> EmbeddingCache:
-        """Return the cache itself."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Close it."""
-        self.close()
-
-
-def _checksum(key: bytes, vector: bytes) -> bytes:
-    return hashlib.blake2b(vector, key=key, digest_size=8).digest()
+    def _drop(self, keys: Sequence[bytes]) -> None:
+        self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in keys])
+        text = f"{self.path}: {len(keys)} stored vectors are damaged; they are computed again"
+        warnings.warn(DamagedVectors(text), stacklevel=4)

@@ -48,6 +48,13 @@ def means(score):
 
 
 @pytest.fixture
+def after_quickstart(finished_quickstart, tmp_path):
+    """The test's folder as a finished quickstart leaves it: `runs` and `cache`."""
+    finished_quickstart.copy_to(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def quickstart(tmp_path, monkeypatch, capsys, repository):
     """Run a command on the quickstart in this process: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)

@@ -8,19 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragbench.experiment.judging import REPLIES
 from ragbench.llm import ChatReply, Replies
-from ragbench.store.vectors import FILE_NAME, EmbeddingCache, vector_key
+from ragbench.store.replies import REPLIES_FILE
+from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
 
 
 @pytest.fixture
-def cache(quickstart):
+def cache(after_quickstart, quickstart):
     """The cache of a quickstart, with one vector and one reply."""
-    assert quickstart("run", "CONFIG", "--quiet")[0] == 0
     folder = Path("cache")
-    with EmbeddingCache(folder / FILE_NAME) as vectors:
+    with EmbeddingCache(folder / VECTORS_FILE) as vectors:
         vectors.store({vector_key("m", "", "a text"): np.ones(4, dtype=np.float32)})
-    with Replies(folder / REPLIES) as replies:
+    with Replies(folder / REPLIES_FILE) as replies:
         replies.store("k", ChatReply("yes")).result()
     return folder
 
@@ -40,7 +39,7 @@ def test_sizes_by_stage(cache, quickstart):
 
 def test_prune_by_age_leaves_what_was_of_use_and_replies(cache, quickstart):
     old = sorted((cache / "stages" / "score").glob("*.jsonl"))
-    for path in [*old, cache / REPLIES, cache / FILE_NAME]:
+    for path in [*old, cache / REPLIES_FILE, cache / VECTORS_FILE]:
         os.utime(path, (time.time() - 40 * 86_400,) * 2)
 
     code, text, _ = quickstart("cache", "prune", "--older-than", "30d")
@@ -48,8 +47,8 @@ def test_prune_by_age_leaves_what_was_of_use_and_replies(cache, quickstart):
     assert code == 0
     assert text.startswith(f"removed {len(old) + 1} files")
     assert not any(name.startswith("stages/score") for name in files(cache))
-    assert FILE_NAME not in files(cache)
-    assert REPLIES in files(cache)
+    assert VECTORS_FILE not in files(cache)
+    assert REPLIES_FILE in files(cache)
     assert any(name.startswith("stages/retrieve") for name in files(cache))
 
 
@@ -61,7 +60,7 @@ def test_prune_by_size_takes_the_longest_unused_first(cache, quickstart):
 
     quickstart("cache", "prune", "--max-size", newest.stat().st_size)
 
-    assert files(cache) == {newest.relative_to(cache).as_posix(), REPLIES}
+    assert files(cache) == {newest.relative_to(cache).as_posix(), REPLIES_FILE}
 
 
 def test_verify_finds_damage_of_each_kind(cache, quickstart):
@@ -71,8 +70,8 @@ def test_verify_finds_damage_of_each_kind(cache, quickstart):
     data[-5] ^= 1
     shelf.write_bytes(data)
     for name, change in (
-        (FILE_NAME, "UPDATE vectors SET vector = zeroblob(16)"),
-        (REPLIES, "UPDATE replies SET reply = zeroblob(16)"),
+        (VECTORS_FILE, "UPDATE vectors SET vector = zeroblob(16)"),
+        (REPLIES_FILE, "UPDATE replies SET reply = zeroblob(16)"),
     ):
         connection = sqlite3.connect(cache / name)
         connection.execute(change)
@@ -83,8 +82,8 @@ def test_verify_finds_damage_of_each_kind(cache, quickstart):
 
     assert code == 2
     assert f"{shelf}: 1 damaged items (generate of extractive)" in text
-    assert f"{cache / FILE_NAME}: 1 damaged items (embed of vectors of texts)" in text
-    assert f"{cache / REPLIES}: 1 damaged items (replies of replies of models)" in text
+    assert f"{cache / VECTORS_FILE}: 1 damaged items (embed of vectors of texts)" in text
+    assert f"{cache / REPLIES_FILE}: 1 damaged items (replies of replies of models)" in text
     assert text.endswith("3 damaged items\n")
 
 
@@ -100,7 +99,7 @@ def test_clear_removes_nothing_where_nobody_can_be_asked(cache, quickstart):
 
 def test_clear_keeps_replies_unless_asked(cache, quickstart):
     assert quickstart("cache", "clear", "--yes")[0] == 0
-    assert files(cache) == {REPLIES}
+    assert files(cache) == {REPLIES_FILE}
 
     assert quickstart("cache", "clear", "--yes", "--replies")[0] == 0
     assert files(cache) == set()

@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import shutil
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,12 +12,12 @@ import pytrec_eval
 from scipy import stats as scipy_stats
 
 import ragbench as rb
+from tests.commands import run_command
 
 
 def ragbench(*arguments, cwd, code=0):
-    """Run the real command; return what it printed on stdout, and on stderr."""
-    command = [sys.executable, "-m", "ragbench", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    """Run the command; return what it printed on stdout, and on stderr."""
+    done = run_command(*arguments, cwd=cwd)
     assert done.returncode == code, done.stderr
     return done.stdout, done.stderr
 

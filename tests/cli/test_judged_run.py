@@ -1,12 +1,11 @@
 """`ragbench run` and `validate` with a judge on a server: replay, keys, what is said."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from ragbench.testing import ChatServer
+from tests.commands import run_command
 from tests.score.judge.scripted import Script
 
 CONFIG = """\
@@ -23,7 +22,7 @@ ROWS = """\
 
 @pytest.fixture
 def ragbench(tmp_path):
-    """Run a command on two records, in a process without a key; returns what it printed."""
+    """Run a command on two records, in an environment without a key; returns what it printed."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("OPENAI")
     }
@@ -33,14 +32,7 @@ def ragbench(tmp_path):
     def run(name, *arguments, more=""):
         text = CONFIG.format(more=more).replace("rows.jsonl", f"rows.jsonl, {columns}")
         (tmp_path / "exp.yaml").write_text(text)
-        return subprocess.run(
-            [sys.executable, "-m", "ragbench", name, "exp.yaml", *arguments],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_command(name, "exp.yaml", *arguments, cwd=tmp_path, env=environment)
 
     return run
 

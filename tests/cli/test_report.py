@@ -2,21 +2,19 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import ragbench as rb
+from tests.commands import run_command
 
 QUERIES = [f"q{n}" for n in range(12)]
 
 
 def ragbench(*arguments, cwd, code=0):
-    """Run the real command; return what it printed on stdout, and on stderr."""
-    command = [sys.executable, "-m", "ragbench", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    """Run the command; return what it printed on stdout, and on stderr."""
+    done = run_command(*arguments, cwd=cwd)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout, done.stderr

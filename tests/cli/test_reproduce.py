@@ -6,17 +6,14 @@ from pathlib import Path
 from ragbench.experiment.runner import run_experiment
 
 
-def test_the_same(quickstart):
-    quickstart("run", "CONFIG", "--quiet")
-
+def test_the_same(after_quickstart, quickstart):
     code, text, problems = quickstart("reproduce", "runs/quickstart", "--quiet")
 
     assert code == 0, problems
     assert "reproduced: every score and every ranking is the same" in text
 
 
-def test_an_option_changed_by_hand(quickstart):
-    quickstart("run", "CONFIG", "--quiet")
+def test_an_option_changed_by_hand(after_quickstart, quickstart):
     config = Path("runs/quickstart/latest/config.yaml").resolve()
     text = config.read_text()
     assert "sentences: 2" in text
@@ -41,9 +38,8 @@ def test_live_objects_are_refused(quickstart, repository):
     assert "the run had live objects: mine" in problems
 
 
-def test_a_run_folder_that_was_moved_by_itself(quickstart, tmp_path):
+def test_a_run_folder_that_was_moved_by_itself(after_quickstart, quickstart, tmp_path):
     """Its paths start from where it was written, which CI does not keep."""
-    quickstart("run", "CONFIG", "--quiet")
     moved = tmp_path / "artifacts" / "main" / "run"
     shutil.copytree(Path("runs/quickstart/latest").resolve(), moved)
 
@@ -60,7 +56,7 @@ def test_no_run(quickstart):
     assert "no run here" in problems
 
 
-def test_changed_data(quickstart, tmp_path, example_data):
+def test_changed_data(after_quickstart, quickstart, tmp_path, example_data):
     shutil.copytree(example_data, tmp_path / "data")
     quickstart("run", "CONFIG", "--quiet", "--set", f"dataset.path={tmp_path / 'data'}")
     path = tmp_path / "data" / "queries.jsonl"

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from ragbench.cli.rubric import command
 from ragbench.errors import DataError, OptionError
-from ragbench.score.judge.preview import preview
+from ragbench.score.judge.methods.prompt import preview
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 
 

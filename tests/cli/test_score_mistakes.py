@@ -7,6 +7,7 @@ import pytest
 
 from ragbench.cli.verification import Check, report_checks
 from tests.cli.run_files import made_up, write_qrels, write_trec
+from tests.commands import run_command
 
 pytestmark = pytest.mark.usefixtures("runs")
 
@@ -139,12 +140,9 @@ def test_a_difference_beyond_rounding_exits_1(capsys):
 def test_a_depth_beyond_any_file_changes_nothing(tmp_path):
     (tmp_path / "q").write_text("q1 0 d1 1\n")
     (tmp_path / "r").write_text("q1 Q0 d1 1 2.0 t\n")
-    command = [sys.executable, "-m", "ragbench", "score", "q", "r", "--format", "trec", "-m", "map"]
+    command = ["score", "q", "r", "--format", "trec", "-m", "map"]
 
-    plain, deep = (
-        subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, check=False)
-        for more in ([], ["-M", "9" * 20])
-    )
+    plain, deep = (run_command(*command, *more, cwd=tmp_path) for more in ([], ["-M", "9" * 20]))
 
     assert deep.returncode == 0, deep.stderr
     assert deep.stdout == plain.stdout
@@ -177,13 +175,7 @@ def test_closed_streams_are_said(tmp_path, command, message):
 def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path):
     (tmp_path / "q").write_text("q1 0 d\x1b[31m\a 1 2 3 4\nq1 0 d\x07\n")
 
-    done = subprocess.run(
-        [sys.executable, "-m", "ragbench", "score", "q", "q"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command("score", "q", "q", cwd=tmp_path)
 
     assert done.returncode == 2
     assert not {"\x1b", "\a"} & set(done.stderr)

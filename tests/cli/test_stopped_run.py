@@ -4,14 +4,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from ragbench.data.baseline import read_baseline
 from ragbench.errors import DataError
 from ragbench.testing import Answer, ChatServer
+from tests.commands import run_command
 from tests.experiment.test_early_stopping import QUERIES, level
 from tests.score.judge.scripted import Script, said
 
@@ -53,7 +52,7 @@ def server(script):
 
 @pytest.fixture
 def ragbench(tmp_path, server):
-    """Run a command where the records are, in a process without a key."""
+    """Run a command where the records are, in an environment without a key."""
     rows = [
         {"id": f"q{i}", "question": f"question {i}", "answer": f"{word} answer {i}", "system": name}
         for name, word in (("first", "good"), ("second", "bad"))
@@ -67,10 +66,7 @@ def ragbench(tmp_path, server):
         text = CONFIG.format(url=server.url, judge=judge, more=more)
         (tmp_path / "e.yaml").write_text(text)
         config = ["e.yaml"] if name == "run" else []
-        return subprocess.run(
-            [sys.executable, "-m", "ragbench", name, *config, *arguments],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        return run_command(name, *config, *arguments, cwd=tmp_path, env=environment)
 
     return ragbench
 

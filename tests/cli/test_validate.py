@@ -1,13 +1,12 @@
 """`ragbench validate`: every error at once, or how the data were read."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
 
 from ragbench.cli.validate import command
+from tests.commands import run_command as ragbench
 from tests.config.test_mistakes import TEN_MISTAKES
 
 
@@ -31,17 +30,6 @@ def write_lines(path, rows):
 
 def write_config(here, text):
     (here / "c.yaml").write_text(text, encoding="utf-8")
-
-
-def ragbench(*arguments):
-    """Run the command line as a user does."""
-    return subprocess.run(
-        [sys.executable, "-m", "ragbench", *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
 
 
 def test_ok_says_how_the_data_were_read(here):

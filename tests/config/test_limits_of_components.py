@@ -3,7 +3,7 @@
 import pytest
 
 from ragbench.config.load import load_config
-from ragbench.experiment.components import calls_of
+from ragbench.experiment.plan.components import calls_of
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 import ragbench as rb
 from ragbench.comparison.evaluate_files import evaluate_run_file
+from ragbench.score.retrieval.base import RankedSubtopics
 from ragbench.score.retrieval.diversity import alpha_ndcg, subtopic_recall
-from ragbench.score.retrieval.subtopics import RankedSubtopics
 
 
 @pytest.mark.parametrize("seed", range(60))

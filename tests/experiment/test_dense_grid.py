@@ -7,7 +7,7 @@ import pytest
 from ragbench import run_experiment
 from ragbench.data.trec.trec_files import read_run
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
-from ragbench.store.vectors import FILE_NAME, EmbeddingCache
+from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_grid_runs_and_a_further_retriever_encodes_nothing(run, encoded, minil
     assert_same_documents(first.path, "dense", "diverse")
 
     before = encoded()
-    with EmbeddingCache(tmp_path / ".ragbench" / FILE_NAME) as cache:
+    with EmbeddingCache(tmp_path / ".ragbench" / VECTORS_FILE) as cache:
         assert len(cache) == before
     again = run({"retrievers.dot": {"type": "dense", "model": minilm, "similarity": "dot"}})
     assert encoded() == before

@@ -10,8 +10,7 @@ import yaml
 import ragbench as rb
 from ragbench.config.schema import Fill
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.choices import Choices
-from ragbench.experiment.fill_plan import PlannedFill
+from ragbench.experiment.records import Choices, PlannedFill
 from ragbench.report.table import render_terminal
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.testing import ChatServer

@@ -1,7 +1,7 @@
 """The generate stage: which passages a generator gets, and what becomes of failures."""
 
 from ragbench.experiment.calls import Calls, Outcome
-from ragbench.experiment.generation import generate, given_answers, passages_of
+from ragbench.experiment.stages.answers import generate, given_answers, passages_of
 from ragbench.generate.base import MissingPrediction
 from ragbench.types import (
     Answered,

@@ -6,7 +6,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.config.load import load_config
-from ragbench.experiment.query_groups import cluster_labels, slicings
+from ragbench.experiment.plan.groups import cluster_labels, slicings
 from ragbench.types import Qrels, Query
 
 QUERIES = [

@@ -3,7 +3,7 @@
 import time
 
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.retrieval import ranked, retrieve
+from ragbench.experiment.stages.retrieval import ranked, retrieve
 from ragbench.retrieve.python import CallableRetriever
 from ragbench.types import Cause, Document, Query
 

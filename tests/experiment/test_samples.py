@@ -15,9 +15,9 @@ from rouge_score.rouge_scorer import RougeScorer
 from ragbench.cli import group
 from ragbench.comparison.read_scored import read_scored
 from ragbench.errors import ConfigError
-from ragbench.experiment.choices import Choices
+from ragbench.experiment.records import Choices
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.sampled import join_samples, mean_over_samples, split_samples
+from ragbench.experiment.stages.scores import join_samples, mean_over_samples, split_samples
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.testing import ChatServer

@@ -6,7 +6,7 @@ import pytest
 
 from ragbench import run_experiment
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
-from ragbench.store.vectors import FILE_NAME, EmbeddingCache
+from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache
 
 
 @pytest.fixture
@@ -49,5 +49,5 @@ def test_chunks_are_kept_where_the_config_says(with_a_long_document, tmp_path, m
     experiment = run_experiment(with_a_long_document | {"cache": str(tmp_path / "theirs")})
 
     assert notes(experiment) == []
-    with EmbeddingCache(tmp_path / "theirs" / FILE_NAME) as cache:
+    with EmbeddingCache(tmp_path / "theirs" / VECTORS_FILE) as cache:
         assert len(cache) == 6 + 2 + 5, "chunks and questions"

@@ -4,7 +4,7 @@ import pytest
 
 from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls, Outcome
-from ragbench.experiment.generation import generate
+from ragbench.experiment.stages.answers import generate
 from ragbench.generate.base import AskingGenerator
 from ragbench.generate.openai import OpenAIGenerator
 from ragbench.llm import Replies

@@ -25,8 +25,9 @@ from ragbench.llm import (
     TokenLogprob,
     Usage,
 )
-from ragbench.llm.replies import REPLIES, request_key
+from ragbench.llm.replies import request_key
 from ragbench.store.database import open_database
+from ragbench.store.replies import REPLIES
 from ragbench.testing import ChatServer
 from tests.llm.conftest import GOOD, asking
 

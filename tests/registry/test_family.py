@@ -4,14 +4,13 @@ import sys
 
 import pytest
 
-from ragbench.errors import DataError, NotBuiltYet, OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import Family, load_object, nearest, summary_line
 
 FAMILY = Family(
     "retriever",
     "ragbench.tests",
     table={"path": "pathlib:Path", "fusion": "pathlib:PurePath"},
-    planned=frozenset({"dense"}),
 )
 
 
@@ -46,11 +45,6 @@ def test_an_entry_point_of_an_installed_package_joins_the_table(tmp_path, monkey
 def test_unknown_type_names_the_nearest():
     with pytest.raises(OptionError, match="did you mean 'fusion'"):
         FAMILY.load("fuson")
-
-
-def test_planned_type_says_so():
-    with pytest.raises(NotBuiltYet, match="retriever 'dense' is not built yet"):
-        FAMILY.load("dense")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import ragbench as rb
 from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.retrieval import retrieve
+from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.rerank.base import Reranked
 from ragbench.rerank.http import HttpReranker
 from ragbench.types import Cause, Query, ScoredDocument

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document as LangchainDocument
 
 from ragbench.errors import AdapterError
-from ragbench.retrieve.hits import read_hits
-from ragbench.retrieve.python import as_retriever
+from ragbench.retrieve.python import as_retriever, read_hits
 from ragbench.types import Document, Retrieved, ScoredDocument
 
 EXPECTED = [ScoredDocument("a", 2.0), ScoredDocument("b", 1.0)]

@@ -8,7 +8,7 @@ import pytest
 
 from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.retrieval import retrieve
+from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.retrieve.http import HttpRetriever
 from ragbench.types import Cause, Query, Retrieved, ScoredDocument
 from tests.retrieve.search_server import Reply, SearchServer

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.retrieve import nearest
-from ragbench.retrieve.nearest import Exact, score_candidates
-from ragbench.retrieve.order import best_rows
+from ragbench.retrieve.nearest import Exact, best_rows, score_candidates
 
 SMALL = st.integers(-2, 2).map(float)
 
@@ -100,7 +99,7 @@ def test_few_candidates_are_looked_at_twice():
 @pytest.fixture
 def inverted_file():
     pytest.importorskip("faiss")
-    from ragbench.retrieve.faiss_index import InvertedFile
+    from ragbench.retrieve.nearest import InvertedFile
 
     return InvertedFile
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.retrieve.order import best_rows, id_ranks
+from ragbench.retrieve.nearest import best_rows, id_ranks
 
 IDS = st.lists(st.text("aéb1", min_size=1, max_size=3), min_size=1, max_size=8, unique=True)
 

@@ -13,8 +13,7 @@ from ragbench.stats.bootstrap import (
     percentile_bootstrap,
     studentized_bootstrap,
 )
-from ragbench.stats.difference import difference_interval, paired_differences
-from ragbench.stats.effect import effect_size
+from ragbench.stats.difference import difference_interval, effect_size, paired_differences
 from tests.stats.strategies import differences
 
 UNBOUNDED = (0.0, math.inf)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.stats import signs
+from ragbench.stats import paired_tests as signs
 from ragbench.stats.max_t import max_t_p_values, tied_with_best
-from ragbench.stats.randomization import randomization_p_values
+from ragbench.stats.paired_tests import randomization_p_values
 from tests.stats.strategies import difference_tables
 
 

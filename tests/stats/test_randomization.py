@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.stats import signs
-from ragbench.stats.randomization import randomization_p_values
+from ragbench.stats import paired_tests as signs
+from ragbench.stats.paired_tests import randomization_p_values
 from tests.stats.strategies import difference_tables
 
 

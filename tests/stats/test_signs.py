@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ragbench.stats import signs
-from ragbench.stats.signs import all_flips, random_flips, tolerance
+from ragbench.stats import paired_tests as signs
+from ragbench.stats.paired_tests import all_flips, random_flips, tolerance
 
 TABLE = np.random.default_rng(2).normal(size=(70, 3))
 

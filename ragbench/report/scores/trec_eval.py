@@ -7,8 +7,7 @@ from math import exp, nan
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.report.scores.base import ALL, Scored
-from ragbench.score.retrieval.trec_eval_names import FAMILIES
-from ragbench.score.retrieval.trec_eval_parameters import print_parameters
+from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
 from ragbench.types.checks import id_bytes
 
 if TYPE_CHECKING:

@@ -8,13 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import OptionError
-from ragbench.registry import declared_options, nearest
+from ragbench.errors import DataError, OptionError
+from ragbench.registry import declared_options, nearest, shown
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.apply import ajudge_all, judge_all
-from ragbench.score.judge.base import AskingJudge, CheckedJudge
-from ragbench.score.judge.rows import item_of, items_of
+from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
 from ragbench.score.judge.rubric import Rubric, default_rubrics, load_rubric
+from ragbench.score.judge.verdicts import ajudge_all, judge_all
 from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
@@ -221,7 +220,6 @@ def make_judge(
 
     Raises:
         OptionError: No such judge or option, or a value outside what is allowed.
-        NotBuiltYet: The design has this type of judge, this version does not.
     """
     factory = JUDGES.load(type_name, search)
     declared = declared_options(factory)
@@ -256,3 +254,69 @@ def load_rubrics(names: Sequence[str | Path], type_name: str, judge: base.Judge)
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, "each name once")
         seen.add(rubric.name)
     return rubrics
+
+
+_ROW_KEYS = (
+    "question",
+    "answer",
+    "contexts",
+    "reference",
+    "query_id",
+    "queries",
+    "guidelines",
+    "other",
+)
+
+
+def _texts(name: str, value: Any) -> list[str] | None:
+    """The texts of contexts or references: texts, {id, text} mappings, or `Document` objects."""
+    if value is None:
+        return None
+    return [_text(name, item) for item in ([value] if isinstance(value, str) else value)]
+
+
+def _text(name: str, item: Any) -> str:
+    found = item.get("text") if isinstance(item, Mapping) else getattr(item, "full_text", item)
+    if not isinstance(found, str):
+        raise DataError(f"'{name}' holds {shown(item)}", allowed="texts, {id, text}, Document")
+    return found
+
+
+def items_of(rows: Iterable[Mapping[str, Any]]) -> list[Item]:
+    """Return the rows as items, all of them checked before the first is judged.
+
+    Raises:
+        DataError: A row has another key, or something else than texts.
+    """
+    return [item_of(**_check_row(number, row)) for number, row in enumerate(rows)]
+
+
+def item_of(
+    *,
+    contexts: Any = None,
+    reference: Any = None,
+    queries: Any = None,
+    guidelines: Any = None,
+    **texts: Any,
+) -> Item:
+    """Return an item of the arguments of `Judge.score`.
+
+    Raises:
+        DataError: Something else than texts.
+    """
+    return Item(
+        contexts=_texts("contexts", contexts),
+        references=_texts("reference", reference) or [],
+        queries=_texts("queries", queries),
+        guidelines=_texts("guidelines", guidelines) or [],
+        **texts,
+    )
+
+
+def _check_row(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    for key in row:
+        if key not in _ROW_KEYS:
+            allowed = ", ".join(_ROW_KEYS)
+            close = nearest(str(key), _ROW_KEYS)
+            raise DataError(f"rows[{number}] has '{key}'", allowed=allowed, nearest=close)
+    return dict(row)

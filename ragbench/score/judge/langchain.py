@@ -11,8 +11,8 @@ from ragbench.errors import OptionError
 from ragbench.llm import ChatModel, LangchainChat, Limits, Prices, Replies
 from ragbench.llm.options import Concurrency, PriceFile, Retries, Timeout
 from ragbench.registry import Option, make_object
-from ragbench.score.judge.hearing import Asking
-from ragbench.score.judge.model_judge import Bench, ModelJudge
+from ragbench.score.judge.methods.session import Asking
+from ragbench.score.judge.model_judge import Jury, ModelJudge
 from ragbench.signature import fingerprint_json
 
 
@@ -49,7 +49,7 @@ class LangchainJudge(ModelJudge):
         name = factory or type(client).__name__
         super().__init__(
             self._chat_model,
-            Bench((name,), samples=samples),
+            Jury((name,), samples=samples),
             Asking(temperature=None, few_shot=few_shot),
             limits=Limits(concurrency=concurrency, timeout=timeout, retries=retries),
             prices=lambda: Prices.load(prices),
@@ -65,7 +65,7 @@ class LangchainJudge(ModelJudge):
         model = self._client if self._client is not None else self._made()
         chat = LangchainChat(model, version=self._identity)
         if chat.name:
-            self.bench = replace(self.bench, models=(chat.name,))
+            self.jury = replace(self.jury, models=(chat.name,))
         return chat
 
     def _made(self) -> Any:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ragbench.errors import RagbenchError
-from ragbench.llm import CallFailure, ChatModel, ChatReply, Connected, Limits, Prices, Replies
+from ragbench.llm import (
+    CallFailure,
+    ChatModel,
+    ChatReply,
+    Connected,
+    Estimate,
+    Limits,
+    Prices,
+    Replies,
+    estimate,
+)
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import (
     WHY_MISSING,
@@ -17,27 +29,22 @@ from ragbench.score.judge.base import (
     missing_input,
     not_applicable,
 )
-from ragbench.score.judge.grounded import check_claims
-from ragbench.score.judge.hearing import Asking, Hearing, Trail
-from ragbench.score.judge.jury import Combine, verdict_of_jury, verdict_of_samples
-from ragbench.score.judge.nugget_judge import count_nuggets
-from ragbench.score.judge.pairwise import compare_pair
-from ragbench.score.judge.prompt import prompt_fingerprint
-from ragbench.score.judge.rating import rate
+from ragbench.score.judge.methods.claims import check_claims
+from ragbench.score.judge.methods.nuggets import count_nuggets
+from ragbench.score.judge.methods.pairwise import compare_pair
+from ragbench.score.judge.methods.prompt import prompt_fingerprint
+from ragbench.score.judge.methods.rating import rate
+from ragbench.score.judge.methods.session import Asking, ReplyLog, Session
 from ragbench.signature import fingerprint_json
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.scores import Cause, Verdict
 
-_METHODS: Mapping[str, Callable[[Trail, Item, Rubric], Awaitable[Verdict]]] = {
-    "rating": rate,
-    "claims": check_claims,
-    "pairwise": compare_pair,
-    "nuggets": count_nuggets,
-}
+Combine = Literal["mean", "median", "majority"]
+"""How the models of a jury become one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class Jury:
     """Who judges, and how they become one verdict."""
 
     models: tuple[str, ...]
@@ -46,6 +53,14 @@ class Bench:
     """How several models become one."""
     samples: int = 1
     """How often each is asked."""
+
+
+_METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] = {
+    "rating": rate,
+    "claims": check_claims,
+    "pairwise": compare_pair,
+    "nuggets": count_nuggets,
+}
 
 
 class _Vote(NamedTuple):
@@ -64,7 +79,7 @@ class ModelJudge(Connected):
 
     Args:
         connect: Makes the chat model, on first use.
-        bench: Who judges.
+        jury: Who judges.
         asking: How prompts become requests.
         limits: How many calls, how long, how often again.
         prices: What calls cost; default: the built-in table.
@@ -76,28 +91,28 @@ class ModelJudge(Connected):
     def __init__(
         self,
         connect: Callable[[Replies | None], ChatModel],
-        bench: Bench,
+        jury: Jury,
         asking: Asking,
         *,
         limits: Limits | None = None,
         prices: Callable[[], Prices] = Prices.load,
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
-        self.bench, self.asking = bench, asking
+        self.jury, self.asking = jury, asking
 
     @property
     def model(self) -> str:
         """The models that are asked, as requests name them."""
-        return "+".join(self.bench.models)
+        return "+".join(self.jury.models)
 
     @property
     def options(self) -> Mapping[str, Any]:
         """What verdicts depend on besides model and prompt."""
-        asking, bench = self.asking, self.bench
+        asking, jury = self.asking, self.jury
         return {
             "temperature": asking.temperature,
-            "samples": bench.samples,
-            "combine": bench.combine if len(bench.models) > 1 else None,
+            "samples": jury.samples,
+            "combine": jury.combine if len(jury.models) > 1 else None,
             "seed": asking.seed,
             "max_tokens": asking.max_tokens,
             "extra": fingerprint_json(asking.extra) if asking.extra else None,
@@ -154,21 +169,21 @@ class ModelJudge(Connected):
         missing = {rubric.name: missing_input(item, rubric) for rubric in rubrics}
         asked = [rubric for rubric in rubrics if missing[rubric.name] is None]
         # equal answers of a generator are judged by further samples, not by the same replies
-        first = item.sample * self.bench.samples if self.bench.samples > 1 else 0
-        hearings = [
-            Hearing(self.engine.aask, self.asking, model, first + sample)
-            for model in self.bench.models
-            for sample in range(self.bench.samples)
+        first = item.sample * self.jury.samples if self.jury.samples > 1 else 0
+        sessions = [
+            Session(self.engine.aask, self.asking, model, first + sample)
+            for model in self.jury.models
+            for sample in range(self.jury.samples)
         ]
         votes = await _all_ended(
-            [_vote(hearing, item, rubric) for rubric in asked for hearing in hearings]
+            [_vote(session, item, rubric) for rubric in asked for session in sessions]
         )
         verdicts, counted = {}, set[int]()
         for rubric in rubrics:
             if (cause := missing[rubric.name]) is not None:
                 verdicts[rubric.name] = not_applicable(cause, WHY_MISSING[cause])
                 continue
-            own, votes = votes[: len(hearings)], votes[len(hearings) :]
+            own, votes = votes[: len(sessions)], votes[len(sessions) :]
             replies = [reply for vote in own for reply in vote.replies]
             new = [reply for reply in replies if id(reply) not in counted]
             counted.update(map(id, new))
@@ -181,26 +196,26 @@ class ModelJudge(Connected):
         return verdicts
 
     def _combined(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
-        n, bench = self.bench.samples, self.bench
+        n, jury = self.jury.samples, self.jury
         by_model = [
             verdict_of_samples(verdicts[start : start + n], rubric)
             for start in range(0, len(verdicts), n)
         ]
-        return verdict_of_jury(by_model, rubric, bench.models, bench.combine)
+        return verdict_of_jury(by_model, rubric, jury.models, jury.combine)
 
 
-async def _vote(hearing: Hearing, item: Item, rubric: Rubric) -> _Vote:
+async def _vote(session: Session, item: Item, rubric: Rubric) -> _Vote:
     """One model's verdict; what went wrong is a verdict too."""
-    trail = Trail(hearing)
+    log = ReplyLog(session)
     try:
-        verdict = await _METHODS[rubric.method](trail, item, rubric)
+        verdict = await _METHODS[rubric.method](log, item, rubric)
     except CallFailure as failure:
         verdict = _failed(failure.cause, failure.detail)
     except RagbenchError:
         raise
     except Exception as error:  # noqa: BLE001 - one odd item must not end the others
         verdict = _failed(Cause.ERROR, f"{type(error).__name__}: {error}")
-    return _Vote(verdict, trail.replies)
+    return _Vote(verdict, log.replies)
 
 
 async def _all_ended(votes: Sequence[Awaitable[_Vote]]) -> list[_Vote]:
@@ -218,3 +233,128 @@ def _failed(cause: Cause, detail: str) -> Verdict:
 
 def _usage_of(reply: ChatReply) -> Usage:
     return Usage(reply.usage.input_tokens, reply.usage.output_tokens, reply.cost_usd)
+
+
+def majority(values: Sequence[float]) -> float:
+    """Return the most frequent value; the mean of those that are equally frequent.
+
+    Example:
+        >>> majority([4, 4, 1]), majority([4, 1])
+        (4.0, 2.5)
+    """
+    counts = Counter(values)
+    most = max(counts.values())
+    return statistics.fmean(value for value, count in counts.items() if count == most)
+
+
+_COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "majority": majority,
+}
+
+
+def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
+    """Return the mean verdict of one model's samples.
+
+    Samples are exchangeable: those that failed are left out of the mean, and the reasoning says
+    so. Without a score, the first failure, or else the first verdict, speaks for all.
+    """
+    if len(verdicts) == 1:
+        return verdicts[0]
+    scored = [verdict for verdict in verdicts if verdict.score is not None]
+    labels = [f"sample {number}" for number in range(1, len(verdicts) + 1)]
+    if not scored:
+        return _joined(_speaker(verdicts), verdicts, labels)
+    return _joined(_combined(scored, rubric, "mean"), verdicts, labels)
+
+
+def verdict_of_jury(
+    verdicts: Sequence[Verdict], rubric: Rubric, models: Sequence[str], combine: Combine
+) -> Verdict:
+    """Return the verdict of several models.
+
+    Models are not exchangeable: where one fails, the item fails, since otherwise items would be
+    judged by different juries. Where it applies for some models only, those count.
+    """
+    if len(verdicts) == 1:
+        return verdicts[0]
+    scored = [verdict for verdict in verdicts if verdict.score is not None]
+    if not scored or any(verdict.status == "failed" for verdict in verdicts):
+        return _joined(_speaker(verdicts), verdicts, models)
+    return _joined(_combined(scored, rubric, combine), verdicts, models)
+
+
+def _combined(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> Verdict:
+    """One verdict of those with a score; by levels where all have one."""
+    levels = [verdict.level for verdict in verdicts if verdict.level is not None]
+    weighted = any(verdict.weighted for verdict in verdicts)
+    if len(levels) == len(verdicts):
+        # a model that was weighted votes for the level that it came nearest to
+        votes = [float(round(level)) for level in levels] if combine == "majority" else levels
+        level = _COMBINED[combine](votes)
+        return Verdict(rubric.score_of(level), level=level, weighted=weighted)
+    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+    return Verdict(_COMBINED[combine](scores), weighted=weighted)
+
+
+def _speaker(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict whose status stands for all: the first failure, else the first."""
+    return next((v for v in verdicts if v.status == "failed"), verdicts[0])
+
+
+def _joined(whole: Verdict, verdicts: Sequence[Verdict], labels: Sequence[str]) -> Verdict:
+    """The whole verdict with what all of them said, and how far they lie apart."""
+    samples = [sample for v in verdicts for sample in (v.samples or (v.score,))]
+    known = [sample for sample in samples if sample is not None]
+    said = [
+        f"{label}: {_shown(verdict)}: {verdict.reasoning}"
+        for label, verdict in zip(labels, verdicts, strict=True)
+    ]
+    failed = sum(verdict.status == "failed" for verdict in verdicts)
+    if failed and whole.status == "scored":
+        said.insert(0, f"the mean of {len(known)} samples; {failed} of {len(verdicts)} failed")
+    return replace(
+        whole,
+        score=None if whole.status != "scored" else whole.score,
+        level=None if whole.status != "scored" else whole.level,
+        reasoning="\n".join(said),
+        samples=tuple(samples),
+        spread=statistics.stdev(known) if len(known) > 1 else None,
+    )
+
+
+def _shown(verdict: Verdict) -> str:
+    if verdict.level is not None:
+        return f"level {verdict.level:.3g}"
+    return verdict.cause if verdict.score is None else f"{verdict.score:.3g}"
+
+
+_MOST = 20  # items that are rehearsed; the others are taken to be like them
+
+
+def rehearse(judge: ModelJudge, items: Sequence[Item], rubrics: Sequence[Rubric]) -> Estimate:
+    """Estimate what applying rubrics to items takes; nothing is sent.
+
+    Example:
+        >>> from ragbench.score.judge.openai import OpenAIJudge
+        >>> from ragbench.score.judge.rubric import load_rubric
+        >>> judge = OpenAIJudge(model="gpt-4o-mini", api_key_env="NONE")
+        >>> item = Item(question="Why?", answer="Because. So it is.", contexts=["It is so."])
+        >>> rehearse(judge, [item], [load_rubric("faithfulness")]).calls  # split, then check
+        (2.0, 2.0)
+    """
+    if not items or not rubrics:
+        return Estimate()
+    some = items[:_MOST]
+
+    def ask(model: ChatModel) -> None:
+        stand_in = ModelJudge(
+            lambda replies: model, judge.jury, judge.asking, prices=lambda: Prices({})
+        )
+        try:
+            stand_in.judge_all(some, rubrics)
+        finally:
+            stand_in.close()
+
+    return estimate(ask, judge.load_prices()).times(len(items) / len(some))

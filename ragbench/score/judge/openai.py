@@ -20,9 +20,8 @@ from ragbench.llm.options import (
     Timeout,
 )
 from ragbench.registry import Option
-from ragbench.score.judge.hearing import Asking
-from ragbench.score.judge.jury import Combine
-from ragbench.score.judge.model_judge import Bench, ModelJudge
+from ragbench.score.judge.methods.session import Asking
+from ragbench.score.judge.model_judge import Combine, Jury, ModelJudge
 
 
 class OpenAIJudge(ModelJudge):
@@ -63,7 +62,7 @@ class OpenAIJudge(ModelJudge):
         self._server = Server(base_url, api_key_env, stream, client)
         super().__init__(
             self._server.connect,
-            Bench(_models(model, models), combine, samples),
+            Jury(_models(model, models), combine, samples),
             Asking(temperature, max_tokens, seed, few_shot, extra or {}),
             limits=Limits(concurrency=concurrency, timeout=timeout, retries=retries),
             prices=lambda: Prices.load(prices),

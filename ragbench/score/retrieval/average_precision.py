@@ -78,3 +78,122 @@ def _hits_by_group(ranked: RankedGrades, hit: NDArray[np.bool_]) -> tuple[IntArr
     count = np.concatenate(([0], np.cumsum(hit)))
     before = count[edges[group]] - count[ranked.starts[ranked.query]]
     return before, count[edges[group + 1]] - count[edges[group]]
+
+
+@measure("yaap", range=(-np.inf, np.inf), cutoff="none", of_nothing=0.0)
+def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Score each query by the smoothed log odds of its average precision.
+
+    With S, the sum of the precisions at the relevant documents, and R of these it is
+    ln((1 + S) / (1 + R - S)). Queries rise with `map`, and may be averaged better: the ends of
+    the scale are not crowded.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        rel: Smallest grade that counts as relevant.
+
+    Returns:
+        Array of shape (n,), from -ln(1 + R) where nothing is found to ln(1 + R) for a perfect
+        ranking; NaN where a query has no relevant document, which is 0 where those count.
+
+    Raises:
+        OptionError: rel is below 1.
+
+    Example:
+        S = 1 and R = 2: ln((1 + 1) / (1 + 2 - 1)).
+
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> yet_another_average_precision(rank({"q": {"a": 1, "b": 1}}, {"q": {"a": 9}}))
+        array([0.])
+
+    References:
+        Robertson (2012), On Smoothing Average Precision. ECIR.
+    """
+    relevant = ranked.count_relevant(rel)
+    total = average_precision(ranked, rel=rel) * relevant
+    scores: FloatArray = np.log((1.0 + total) / (1.0 + relevant - total))
+    return scores
+
+
+SMOOTHING = 1e-5
+"""trec_eval's weight of the guess that a document is as likely relevant as not."""
+
+
+@measure("infap", range=(0.0, 1.0), cutoff="none")
+def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Score each query by an estimate of average precision where only a sample was judged.
+
+    A negative grade marks a document that was in the pool but not in the sample: it is taken to
+    be relevant as often as the judged ones above it. What has no grade was not in the pool and
+    counts as not relevant. With complete judgements it is `map` but for a smoothing of 1e-5.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        rel: Smallest grade that counts as relevant.
+
+    Returns:
+        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
+
+    Raises:
+        OptionError: rel is below 1.
+
+    Example:
+        `b` is taken to be relevant like `a`, the only one judged above `c`: (1 + 3/3) / 2.
+
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> qrels = {"q": {"a": 1, "b": -1, "c": 1}}
+        >>> inferred_average_precision(rank(qrels, {"q": {"a": 9, "b": 8, "c": 7}})).round(4)
+        array([1.])
+
+    References:
+        Yilmaz and Aslam (2006), Estimating Average Precision with Incomplete and Imperfect
+        Judgments. CIKM.
+    """
+    hit = ranked.grades >= rel
+    wrong = (ranked.grades >= 0) & ~hit
+    hits_above = ranked.hits_so_far(hit) - 1
+    judged_above = hits_above + ranked.hits_so_far(wrong)
+    pooled_above = judged_above + ranked.hits_so_far(ranked.grades < 0)
+    relevant_share = (hits_above + SMOOTHING) / (judged_above + 2 * SMOOTHING)
+    precision: FloatArray = (1.0 + pooled_above * relevant_share) / ranked.rank
+    return ranked.divide(ranked.sum(hit * precision), ranked.count_relevant(rel))
+
+
+@measure("lrap", range=(0.0, 1.0), cutoff="none")
+def label_ranking_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Score each query by average precision with every tied document at the last rank of its tie.
+
+    No order of equal scores can help: a system that scores all documents alike gets the share of
+    relevant ones. `ties` has no say in it. A relevant document that was not retrieved adds 0.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        rel: Smallest grade that counts as relevant.
+
+    Returns:
+        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
+
+    Raises:
+        OptionError: rel is below 1.
+
+    Example:
+        `a` and `x` are tied, so `a` counts at rank 2 and `b` at rank 3: (1/2 + 2/3) / 2.
+
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> ranked = rank({"q": {"a": 1, "b": 1}}, {"q": {"a": 9, "x": 9, "b": 8}})
+        >>> label_ranking_average_precision(ranked).round(4)
+        array([0.5833])
+
+    References:
+        Tsoumakas, Katakis and Vlahavas (2010), Mining Multi-label Data. Data Mining and Knowledge
+        Discovery Handbook.
+    """
+    hit = ranked.grades >= rel
+    last = ranked.ties.last
+    # the hits down to the end of a tie group are those down to its last row: rows of a query in
+    # one group stand together, and the group's end differs from the next row's
+    ends = np.append((last[1:] != last[:-1]) | (ranked.query[1:] != ranked.query[:-1]), True)
+    end_of = np.flatnonzero(ends)
+    group = np.cumsum(ends) - ends
+    found = ranked.hits_so_far(hit)[end_of[group]] if len(hit) else last
+    return ranked.divide(ranked.sum(hit * found / last), ranked.count_relevant(rel))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.errors import NotBuiltYet, OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import DeclaredOption, Option, declared_options
 from ragbench.score.base import Aggregate
-from ragbench.score.retrieval.tie_groups import TieGroups
+from ragbench.score.retrieval.kernel.positions import TieGroups
 from ragbench.types import Cause, Direction, FloatArray, IntArray
 
 Cutoff = Annotated[int, Option("Look at the first k ranks only.", ge=1)]
@@ -93,13 +93,13 @@ class RankedGrades:
         """Between which ranks each row's document may stand if the order of ties is open.
 
         Raises:
-            NotBuiltYet: The run was ranked in a way that does not keep them.
+            DataError: The run was ranked in a way that does not keep them.
         """
         if self.find_ties is not None:
             return self.find_ties()
         if not len(self.rank):
             return TieGroups(self.rank, self.rank)
-        raise NotBuiltYet("tie groups are not kept here yet; pass the run as dicts or as a Run")
+        raise DataError("tie groups are not kept here; pass the run as dicts or as a Run")
 
     def weigh(
         self, weight: Callable[[IntArray], FloatArray], k: int | IntArray | None = None
@@ -255,3 +255,72 @@ def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:
 def options_of(kernel: Callable[..., Any]) -> Mapping[str, DeclaredOption]:
     """Return the options that a measure declares, by name."""
     return declared_options(kernel)
+
+
+Subtopics = frozenset[Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSubtopics:
+    """The subtopics of one query, as its ranking and its judgements cover them."""
+
+    retrieved: tuple[Subtopics, ...]
+    """Rank -> the subtopics that the document there covers; none where it is not relevant."""
+    judged: tuple[Subtopics, ...]
+    """What each relevant document covers, retrieved or not; documents by id, the largest first."""
+
+    @classmethod
+    def of(
+        cls, retrieved: Iterable[str], judged: Mapping[str, Collection[Hashable]]
+    ) -> RankedSubtopics:
+        """Join a ranking with judgements.
+
+        Args:
+            retrieved: Document ids, best first; one that occurs again counts at its first place.
+            judged: Document id -> the subtopics that it is relevant to.
+
+        Example:
+            >>> ranked = RankedSubtopics.of(["d2", "d9"], {"d1": {"a"}, "d2": {"a", "b"}})
+            >>> [sorted(covered) for covered in ranked.retrieved]
+            [['a', 'b'], []]
+        """
+        return cls.at_ranks(dict(enumerate(dict.fromkeys(retrieved), 1)), judged)
+
+    @classmethod
+    def at_ranks(
+        cls, retrieved: Mapping[int, str], judged: Mapping[str, Collection[Hashable]]
+    ) -> RankedSubtopics:
+        """Join judgements with the documents whose ranks are known; the others cover nothing.
+
+        Args:
+            retrieved: Rank, from 1, -> document id.
+            judged: Document id -> the subtopics that it is relevant to.
+        """
+        covers = {document: frozenset(topics) for document, topics in judged.items()}
+        by_rank: list[Subtopics] = [frozenset()] * max(retrieved, default=0)
+        for rank, document in retrieved.items():
+            by_rank[rank - 1] = covers.get(document, frozenset())
+        falling = sorted(covers, reverse=True)
+        return cls(tuple(by_rank), tuple(covers[doc] for doc in falling if covers[doc]))
+
+    @property
+    def all(self) -> Subtopics:
+        """Every subtopic that a document is relevant to."""
+        return frozenset().union(*self.judged)
+
+
+@dataclass(frozen=True)
+class RetrievedPassages:
+    """What n queries retrieved, as texts, and the answers that they should have found."""
+
+    passages: Sequence[Sequence[str]]
+    """Query -> the texts of its passages, best first."""
+    answers: Sequence[Sequence[str]]
+    """Query -> its gold answers; none where it has no reference."""
+
+    def __post_init__(self) -> None:
+        if len(self.passages) != len(self.answers):
+            raise DataError(
+                f"passages of {len(self.passages)} queries, answers of {len(self.answers)}",
+                allowed="one list of answers for each list of passages",
+            )

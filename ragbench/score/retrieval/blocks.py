@@ -8,11 +8,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from ragbench.score.retrieval.base import RankedGrades
-from ragbench.score.retrieval.hits import Hits
-from ragbench.score.retrieval.judged_index import JudgedIndex, Keyed
-from ragbench.score.retrieval.positions import SortedLists, as_singles
+from ragbench.score.retrieval.kernel.hits import Hits, JudgedIndex, Keyed
+from ragbench.score.retrieval.kernel.positions import SortedLists, TieGroups, as_singles
 from ragbench.score.retrieval.ranking import Ties, TrecEval, check_ties, in_rank_order, rank_order
-from ragbench.score.retrieval.tie_groups import TieGroups
 from ragbench.types import IntArray, Qrels
 from ragbench.types.hit_block import HitBlock, Repeats, without_repeats
 

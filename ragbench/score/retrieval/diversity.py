@@ -10,8 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.registry import Option
-from ragbench.score.retrieval.base import Cutoff, measure
-from ragbench.score.retrieval.subtopics import RankedSubtopics, Subtopics
+from ragbench.score.retrieval.base import Cutoff, RankedSubtopics, Subtopics, measure
 from ragbench.types import Cause, FloatArray
 
 Alpha = Annotated[

@@ -20,18 +20,11 @@ from ragbench.score.retrieval.base import (
     MeasureSpec,
     RankedGrades,
     Reads,
+    RetrievedPassages,
     options_of,
     spec_of,
 )
-from ragbench.score.retrieval.passages import RetrievedPassages
-from ragbench.score.retrieval.spellings import (
-    FALSE_FRIENDS,
-    OPTION_SPELLINGS,
-    SPELLINGS,
-    WITH_OPTIONS,
-)
-from ragbench.score.retrieval.trec_eval_names import CUT_ONLY, expand, not_here
-from ragbench.score.retrieval.trec_eval_parameters import read_parameters
+from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, not_here, read_parameters
 from ragbench.types import Direction, FloatArray
 
 _FORM = re.compile(r"(?P<name>[^()@]+)(?:\((?P<options>[^()]*)\)\s*)?(?:@(?P<k>.*))?")
@@ -117,7 +110,6 @@ def parse_measure(name: object) -> Measure:
 
     Raises:
         OptionError: No such measure, option or cut-off; names what is allowed and the nearest.
-        NotBuiltYet: The design has it, this version does not.
 
     Example:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
@@ -149,7 +141,6 @@ def parse_measures(
 
     Raises:
         OptionError: No such measure, option or cut-off.
-        NotBuiltYet: The design has it, this version does not.
 
     Example:
         >>> [measure.name for measure in parse_measures(["map", "ndcg_cut.5,10"])]
@@ -209,12 +200,7 @@ def _spelt(name: str) -> str:
     if name.startswith(PYTHON) or name in MEASURES.table:
         return name
     folded = name.casefold()
-    return SPELLINGS.get(folded) or _built_in_names().get(folded) or _other_name(name)
-
-
-def _other_name(name: str) -> str:
-    """Return the name of a measure that is planned or comes from an installed package."""
-    return name.casefold() if name.casefold() in MEASURES.planned else name
+    return SPELLINGS.get(folded) or _built_in_names().get(folded) or name
 
 
 @functools.cache
@@ -247,9 +233,9 @@ def _measure(
 
 def _load(name: str, written: str) -> Callable[..., FloatArray]:
     """Load a measure; the error for an unknown one lists them all, and the nearest spelling."""
-    known = name in MEASURES.table or name in MEASURES.planned or name.startswith(PYTHON)
+    known = name in MEASURES.table or name.startswith(PYTHON)
     if not known and name not in MEASURES.names():
-        close = nearest(name, [*_built_in_names(), *SPELLINGS, *MEASURES.planned])
+        close = nearest(name, [*_built_in_names(), *SPELLINGS])
         whole = written.replace(name, close, 1) if close else None
         raise OptionError("measure", "", written, ", ".join(_forms()), whole)
     kernel: Callable[..., FloatArray] = MEASURES.load(name)
@@ -294,3 +280,45 @@ def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any
         found: object = int(k) if re.fullmatch(r"-?\d+", k) else k
         raise OptionError(spec.name, "k", found, "an integer >= 1")
     return int(digits)
+
+
+SPELLINGS = {
+    "ndcg_exp": "ndcg(gain=exp)",
+    "ndcg_jk": "ndcg(discount=jk)",
+    "dcg_exp": "dcg(gain=exp)",
+    "dcg_jk": "dcg(discount=jk)",
+    # trec_eval
+    "recip_rank": "mrr",
+    "gm_map": "gmap",
+    "ndcg_cut": "ndcg",
+    "map_cut": "map",
+    # ir_measures
+    "p": "precision",
+    "r": "recall",
+    "rr": "mrr",
+    "ap": "map",
+    "iprec": "iprec_at_recall",
+    "numq": "num_q",
+    "numret": "num_ret",
+    "numrel": "num_rel",
+    "numrelret": "num_rel_ret",
+    "setp": "set_p",
+    "setrelp": "set_relative_p",
+    "setr": "set_recall",
+    "setf": "set_f",
+    "setap": "set_map",
+    "strecall": "subtopic_recall",
+}
+"""Spelling, in lower case -> our name, with the options that it implies."""
+
+WITH_OPTIONS = {"numret": "num_rel_ret"}
+"""Spellings of ir_measures that mean something else once they have options: `NumRet(rel=1)`."""
+
+OPTION_SPELLINGS = {
+    ("dcg", "log2"): ("gain", "linear"),
+    ("dcg", "exp-log2"): ("gain", "exp"),
+}
+"""Option and value as ir_measures writes them -> ours."""
+
+FALSE_FRIENDS = {"Accuracy": "a measure that ragbench has; its accuracy@k is hit_rate@k"}
+"""Objects of ir_measures that mean something else than our measure of that name -> what to do."""

@@ -11,11 +11,10 @@ import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RankedGrades
-from ragbench.score.retrieval.hits import Hits, find_hits
-from ragbench.score.retrieval.judgements import Judgements
-from ragbench.score.retrieval.lists import LineUp, line_up
-from ragbench.score.retrieval.positions import as_singles
-from ragbench.score.retrieval.tie_groups import find_tie_groups
+from ragbench.score.retrieval.kernel.hits import Hits, find_hits
+from ragbench.score.retrieval.kernel.judgements import Judgements
+from ragbench.score.retrieval.kernel.lists import LineUp, line_up
+from ragbench.score.retrieval.kernel.positions import as_singles, find_tie_groups
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.checks import LARGEST_GRADE
 from ragbench.types.rows import borders

@@ -48,6 +48,17 @@ class BleuScore(NamedTuple):
     """Tokens of the reference whose length is closest."""
 
 
+class BertScore(NamedTuple):
+    """BERTScore of one prediction."""
+
+    precision: float
+    """How similar the tokens of the prediction are to their best match in the reference."""
+    recall: float
+    """How similar the tokens of the reference are to their best match in the prediction."""
+    fmeasure: float
+    """Harmonic mean of the two."""
+
+
 Row = tuple[str, Sequence[str]]
 """A prediction and its references."""
 Options = Mapping[str, Any]

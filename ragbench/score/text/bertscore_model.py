@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
-from ragbench.score.text.greedy_matching import BertScore
+from ragbench.score.text.base import BertScore
 
 OWNER = "bertscore"
 

@@ -41,7 +41,6 @@ class TextScorer:
 
         Raises:
             OptionError: An unknown metric, or an option that it lacks or that is out of range.
-            NotBuiltYet: A metric that this version lacks.
             MissingExtra: A package that a metric needs is not installed.
         """
         self.metrics = [parse_metric(name) for name in metrics]

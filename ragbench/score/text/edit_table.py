@@ -29,7 +29,7 @@ class Alignment(NamedTuple):
     """Whether each word of the reference is edited."""
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """The cells of a row of the table that were computed."""
 
     low: int
@@ -50,7 +50,7 @@ class Row(NamedTuple):
         return found + [_FAR] * (end - first - len(found))
 
 
-def align(rows: Sequence[Row], words: Sequence[int], reference: Sequence[int]) -> Alignment:
+def align(rows: Sequence[TableRow], words: Sequence[int], reference: Sequence[int]) -> Alignment:
     """Read off a table which words are kept; of equal ways substitutions, then deletions."""
     i, j = len(words), len(reference)
     aligned = [0] * j
@@ -80,16 +80,16 @@ class EditTable:
         self._bands = list(_bands(length, len(reference)))
         self._width = max((high - low for low, high in self._bands), default=0)
 
-    def rows(self, words: Sequence[int]) -> list[Row]:
+    def rows(self, words: Sequence[int]) -> list[TableRow]:
         """Return the table of one text."""
         # row 1 looks no further than its own band
         width = self._bands[0][1] if self._bands else len(self._reference) + 1
-        rows = [Row(0, list(range(width)))]
+        rows = [TableRow(0, list(range(width)))]
         for word, band in zip(words, self._bands, strict=True):
             rows.append(self._row_after(rows[-1], word, *band))
         return rows
 
-    def _row_after(self, before: Row, word: int, low: int, high: int) -> Row:
+    def _row_after(self, before: TableRow, word: int, low: int, high: int) -> TableRow:
         """Compute the cells of a band from the row before."""
         start = max(low, 1)
         above = before.between(start - 1, high)
@@ -105,10 +105,10 @@ class EditTable:
                 edits = left + 1
             left = edits
             cells.append(edits)
-        return Row(low, cells)
+        return TableRow(low, cells)
 
     def edits(
-        self, texts: Sequence[Sequence[int]], firsts: Sequence[int], rows: Sequence[Row]
+        self, texts: Sequence[Sequence[int]], firsts: Sequence[int], rows: Sequence[TableRow]
     ) -> list[int]:
         """Return the edits of further texts, which start like one whose table is there.
 
@@ -123,14 +123,14 @@ class EditTable:
             ]
         return self._edits_together(texts, firsts, rows)
 
-    def _edits_of(self, text: Sequence[int], first: int, rows: Sequence[Row]) -> int:
+    def _edits_of(self, text: Sequence[int], first: int, rows: Sequence[TableRow]) -> int:
         row = rows[first]
         for place in range(first, len(self._bands)):
             row = self._row_after(row, text[place], *self._bands[place])
         return row.cells[-1]
 
     def _edits_together(
-        self, texts: Sequence[Sequence[int]], firsts: Sequence[int], rows: Sequence[Row]
+        self, texts: Sequence[Sequence[int]], firsts: Sequence[int], rows: Sequence[TableRow]
     ) -> list[int]:
         """The same by arrays: each row of all texts in a few steps."""
         import numpy as np

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 
-from ragbench.errors import AdapterError, NotBuiltYet, OptionError
+from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.options import read_options, split_options
 from ragbench.score.text import METRICS
@@ -34,7 +35,6 @@ def parse_metric(name: str | Metric) -> Metric:
 
     Raises:
         OptionError: No such metric, option or part; names the nearest one.
-        NotBuiltYet: The design has it, this version does not.
         AdapterError: A third party's metric that is not declared with `@metric`.
 
     Example:
@@ -68,14 +68,12 @@ def _split_part(written: str) -> tuple[str, str]:
     """Our name for the metric, and its part; `bleu.corpus` is a name of its own."""
     name, _, part = (written, "", "") if written.startswith(PYTHON) else written.partition(".")
     for whole in (ALIASES.get(written, written), written):
-        if whole in METRICS.table or whole in METRICS.planned:
+        if whole in METRICS.table:
             return whole, ""
     return ALIASES.get(name, name), part
 
 
 def _load(base: str, written: str) -> Declaration:
-    if base in METRICS.planned:
-        raise NotBuiltYet(f"metric '{base}' is not built yet in this version")
     if not base.startswith(PYTHON) and base not in METRICS.names():
         names = METRICS.names()
         raise OptionError("metric", "name", written, ", ".join(names), nearest(base, names))
@@ -84,3 +82,22 @@ def _load(base: str, written: str) -> Declaration:
     if not isinstance(declaration, Declaration):
         raise AdapterError(f"metric '{written}': {function!r} is not declared with @metric")
     return declaration
+
+
+def text_notes(
+    predictions: Sequence[str | None],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str | Metric],
+) -> list[str]:
+    """Say what the metrics cannot see in these texts: each metric's own notes, each once.
+
+    Example:
+        >>> len(text_notes(["東京です"], [["東京"]], ["rouge1"])), text_notes(["a"], [], ["bleu"])
+        (1, [])
+    """
+    texts = [text for text in predictions if text]
+    texts += [text for gold in references for text in gold if text]
+    parsed = [parse_metric(name) for name in metrics]
+    asked = {(id(m.declaration), repr(m.options)): m for m in parsed}
+    notes = [note for m in asked.values() for note in m.declaration.notes(texts, m.options)]
+    return list(dict.fromkeys(notes))

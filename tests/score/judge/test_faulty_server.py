@@ -4,10 +4,10 @@ from collections import Counter
 
 from ragbench.llm import Replies
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.columns import judge_items
+from ragbench.score.judge.methods.prompt import rating_prompt
 from ragbench.score.judge.openai import OpenAIJudge
-from ragbench.score.judge.prompt import rating_prompt
 from ragbench.score.judge.rubric import load_rubric
+from ragbench.score.judge.verdicts import judge_items
 from ragbench.testing import FAULTS, ChatServer, Faults
 from tests.llm.test_engine import ENDS
 

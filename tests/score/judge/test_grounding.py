@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.score.judge.grounding import FORMULAS, Grounding, apply_formula
-from ragbench.score.judge.nuggets import nugget_recall
+from ragbench.score.judge.methods.nuggets import nugget_recall
 from ragbench.types import Cause
 
 S, C, N = "supported", "contradicted", "not_mentioned"

@@ -7,10 +7,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.score.judge import fence as fence_module
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.fence import Fence, harmless
-from ragbench.score.judge.prompt import (
+from ragbench.score.judge.methods import templates as fence_module
+from ragbench.score.judge.methods.prompt import (
     assignment_prompt,
     claims_prompt,
     nuggets_prompt,
@@ -18,6 +17,7 @@ from ragbench.score.judge.prompt import (
     rating_prompt,
     verdicts_prompt,
 )
+from ragbench.score.judge.methods.templates import Fence, harmless
 from ragbench.score.judge.rubric import load_rubric
 
 ATTACKS = yaml.safe_load(Path(__file__).with_name("injections.yaml").read_text(encoding="utf-8"))

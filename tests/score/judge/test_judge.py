@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.judge.apply import apply_rubric
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.columns import judge_items
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
 from ragbench.score.judge.rubric import load_rubric
+from ragbench.score.judge.verdicts import apply_rubric, judge_items
 from ragbench.types import Cause, Document, Verdict
 
 ROW = {

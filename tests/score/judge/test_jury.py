@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.score.judge.judge import Judge
-from ragbench.score.judge.jury import majority, verdict_of_jury, verdict_of_samples
+from ragbench.score.judge.model_judge import majority, verdict_of_jury, verdict_of_samples
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.types import Verdict
 from tests.score.judge.scripted import Script

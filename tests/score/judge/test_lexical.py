@@ -11,10 +11,9 @@ from sklearn.metrics import roc_auc_score
 
 from ragbench.errors import OptionError
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.claims import support
-from ragbench.score.judge.lexical import Lexical
-from ragbench.score.judge.question import gives, kind_of
+from ragbench.score.judge.lexical import Lexical, gives, kind_of
 from ragbench.score.judge.rubric import load_rubric
+from ragbench.score.judge.sentence_claims import support
 
 PASSAGES = [
     "The harbour bridge was opened to traffic on 3 May 1932, after six years of work.",

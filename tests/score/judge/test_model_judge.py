@@ -10,8 +10,8 @@ import pytest
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.llm import Prices
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.columns import judge_items
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
+from ragbench.score.judge.verdicts import judge_items
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import FAULTS, Answer
 from tests.score.judge.scripted import Script

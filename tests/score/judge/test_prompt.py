@@ -6,12 +6,12 @@ import jsonschema
 import pytest
 
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.preview import preview
-from ragbench.score.judge.prompt import (
+from ragbench.score.judge.methods.prompt import (
     assignment_prompt,
     claims_prompt,
     nuggets_prompt,
     pairwise_prompt,
+    preview,
     prompt_fingerprint,
     rating_prompt,
     verdicts_prompt,

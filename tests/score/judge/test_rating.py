@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.llm import ChatReply, TokenLogprob
-from ragbench.score.judge.rating import level_probabilities
+from ragbench.score.judge.methods.rating import level_probabilities
 from ragbench.testing.chat_answers import Answer
 from tests.score.judge.scripted import Script
 

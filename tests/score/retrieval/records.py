@@ -1,7 +1,7 @@
 """The record that a measure reads, made of generated qrels and a run."""
 
+from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.evidence import gather, numbered
-from ragbench.score.retrieval.passages import RetrievedPassages
 from ragbench.score.retrieval.ranking import rank, ranked_documents
 from ragbench.types import Qrels, Run
 

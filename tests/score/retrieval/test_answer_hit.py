@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.retrieval.answer_hit import answer_hit
-from ragbench.score.retrieval.passages import RetrievedPassages
+from ragbench.score.retrieval.base import RetrievedPassages
+from ragbench.score.retrieval.first_hits import answer_hit
 from ragbench.text.normalize import answer_tokens
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
+from ragbench.score.retrieval.base import RankedSubtopics
 from ragbench.score.retrieval.diversity import alpha_ndcg, redundancy, subtopic_recall
-from ragbench.score.retrieval.subtopics import RankedSubtopics
 
 JUDGED = {"d1": {"a"}, "d2": {"a"}, "d3": {"b"}, "d4": set()}
 IDS = ["d1", "d10", "d2", "d3", "d4", "é"]

@@ -5,7 +5,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.score.retrieval.fold import before_last, fold
+from ragbench.score.retrieval.passage_matching import before_last, fold
 from ragbench.score.retrieval.score_run import score_run
 from ragbench.types import Run
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.score.retrieval.match_texts import GoldPassages, PassageWords, credit
+from ragbench.score.retrieval.passage_matching import GoldPassages, PassageWords, credit
 from ragbench.text.tokenize import words
 
 GOLD = "Io has hundreds of active volcanoes, the most of any moon."

@@ -8,7 +8,7 @@ import pytrec_eval
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.notation import parse_measure, parse_measures
-from ragbench.score.retrieval.trec_eval_names import OFFICIAL
+from ragbench.score.retrieval.trec_eval import OFFICIAL
 
 
 class TheirObject:

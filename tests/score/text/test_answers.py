@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.score.text.contains import contains
-from ragbench.score.text.exact_match import exact_match
-from ragbench.score.text.token_f1 import token_f1
+from ragbench.score.text.squad import contains, exact_match, token_f1
 
 answers = st.text("abt he.,'A1 ", max_size=12)
 

@@ -12,8 +12,8 @@ from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.tokens import TokenEncoder
 from ragbench.errors import DataError, OptionError
 from ragbench.score.text.columns import TextScorer, score_texts
-from ragbench.score.text.encoded_texts import EncodedTexts
-from ragbench.score.text.notes import text_notes
+from ragbench.score.text.notation import text_notes
+from ragbench.score.text.token_vectors import EncodedTexts
 from tests.models import build_tiny_bert
 
 PAIRS = [

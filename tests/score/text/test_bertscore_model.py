@@ -19,7 +19,7 @@ def test_the_table_is_that_of_bert_score():
 
 def test_the_default_model_is_that_of_bert_score():
     utils = pytest.importorskip("bert_score.utils")
-    from ragbench.score.text.bert_scorer import DEFAULT_MODEL
+    from ragbench.score.text.bertscore import DEFAULT_MODEL
 
     assert utils.lang2model["en"] == DEFAULT_MODEL
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.score.text import shared_ngrams
+from ragbench.score.text import chrf as shared_ngrams
 from ragbench.score.text.chrf import chrf
 from ragbench.score.text.columns import score_texts
 from ragbench.score.text.ngrams import TokenizedText, overlap

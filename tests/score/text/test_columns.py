@@ -10,8 +10,7 @@ from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.score.text import METRICS
 from ragbench.score.text.base import metric
 from ragbench.score.text.columns import TextScorer, score_texts
-from ragbench.score.text.notation import parse_metric
-from ragbench.score.text.notes import text_notes
+from ragbench.score.text.notation import parse_metric, text_notes
 from ragbench.types import Cause
 
 
@@ -231,9 +230,9 @@ import sys
 from ragbench.score.text.rouge import rouge
 from ragbench.score.text.bleu import bleu
 from ragbench.score.text.chrf import chrf
-from ragbench.score.text.exact_match import exact_match
-from ragbench.score.text.token_f1 import token_f1
-from ragbench.score.text.contains import contains
+from ragbench.score.text.squad import exact_match
+from ragbench.score.text.squad import token_f1
+from ragbench.score.text.squad import contains
 rouge("a b", "a"), bleu("a b", "a"), chrf("a b", "a")
 exact_match("a", "b"), token_f1("a", "b"), contains("a", "b")
 heavy = {"numpy", "nltk", "sacrebleu", "rouge_score", "yaml", "pydantic", "click"}

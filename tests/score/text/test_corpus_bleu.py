@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ragbench.comparison.summary import summarize
 from ragbench.errors import OptionError
+from ragbench.score.text.bleu import corpus_bleu
 from ragbench.score.text.columns import score_texts
-from ragbench.score.text.corpus_bleu import corpus_bleu
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "cat", "dog", "."]), max_size=9).map(" ".join)
 ROWS = st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=8)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.score.text.notes import text_notes
+from ragbench.score.text.notation import text_notes
 
 ENGLISH = ["The cat sat.", "a dog, in the U.S."]
 JAPANESE, THAI, RUSSIAN, FRENCH = "東京です。", "ภาษาไทย", "Москва", "il a été là"

@@ -9,8 +9,7 @@ from rouge_score import rouge_scorer
 
 from ragbench.errors import OptionError
 from ragbench.score.text.columns import score_texts
-from ragbench.score.text.lcs import lcs_length, lcs_positions
-from ragbench.score.text.rouge import TYPES, rouge
+from ragbench.score.text.rouge import TYPES, lcs_length, lcs_positions, rouge
 from tests.score.text.strategies import WORDS, texts
 
 SCORERS = {

@@ -6,7 +6,7 @@ import pytest
 import ragbench as rb
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.score.text.columns import score_texts
-from ragbench.score.text.notes import text_notes
+from ragbench.score.text.notation import text_notes
 
 PREDICTIONS = [
     "Paris is the capital of France.",

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
 from ragbench.errors import OptionError
-from ragbench.score.text import edit_table, shifts
+from ragbench.score.text import edit_table
+from ragbench.score.text import ter as shifts
 from ragbench.score.text.columns import score_texts
 from ragbench.score.text.edit_table import EditTable
-from ragbench.score.text.shifts import count_edits
-from ragbench.score.text.ter import ter
+from ragbench.score.text.ter import count_edits, ter
 from tests.score.text.strategies import texts
 
 FLAGS = ("normalized", "no_punct", "asian_support", "case_sensitive")

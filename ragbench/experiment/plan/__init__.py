@@ -1,0 +1,1 @@
+"""What a run will do, resolved against the data before anything is asked."""

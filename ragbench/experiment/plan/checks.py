@@ -1,0 +1,109 @@
+"""Stored answers to few of the queries, and stale judgements: told before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.schema import Match
+from ragbench.errors import DataError
+from ragbench.experiment.stages.retrieval import document_id
+from ragbench.registry import nearest
+from ragbench.types import Document, Qrels, Query
+
+
+def check_coverage(
+    owner: str, component: Any, every: Sequence[Query], asked: Sequence[Query]
+) -> list[str]:
+    """Warn where a component has something stored for some of the queries only.
+
+    Args:
+        owner: How messages name it: `retriever 'old'`.
+        component: One that stores answers has `query_ids`: ids, or texts of questions.
+        every: All queries of the data set.
+        asked: Those of this run.
+
+    Raises:
+        DataError: It has nothing for any query: the files do not belong together.
+    """
+    stored = getattr(component, "query_ids", None)
+    if stored is None:
+        return []
+    if not any(query.id in stored or query.text in stored for query in every):
+        example = min(stored, default="nothing")
+        raise DataError(
+            f"{owner} has none of the {len(every)} queries of the data set; it has '{example}'",
+            allowed=f"queries such as '{every[0].id}'",
+        )
+    absent = sum(query.id not in stored and query.text not in stored for query in asked)
+    if not absent:
+        return []
+    return [f"{owner} has nothing for {absent} of {len(asked)} queries"]
+
+
+_NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
+_LACKING = {
+    "id": "are not in the corpus",
+    "document": "have no passage in the corpus",
+    "text": "have no text in the corpus",
+}
+
+
+def check_judgements(
+    qrels: Qrels, documents: Sequence[Document], match: Match, path: Path | None = None
+) -> list[str]:
+    """Warn where judged documents can never be found.
+
+    Args:
+        qrels: The judgements that are scored by.
+        documents: The corpus.
+        match: How hits are matched with judgements.
+        path: The config, for the error.
+
+    Returns:
+        One sentence with the counts, or none.
+
+    Raises:
+        DataError: No judged document can be found: corpus and judgements do not belong together.
+    """
+    known = _findable(documents, match)
+    if known is None:
+        return []
+    judged = dict.fromkeys(qrels.documents)
+    missing = [document for document in judged if document not in known]
+    if not missing:
+        return []
+    close = nearest(missing[0], sorted(known)) if len(known) <= _NEAREST_LIMIT else None
+    lacking = _LACKING[match.level]
+    if len(missing) == len(judged):
+        raise DataError(
+            f"all {len(judged)} judged documents {lacking}, such as '{missing[0]}'",
+            file=path,
+            record="metrics.retrieval.match",
+            allowed=_allowed(known, match),
+            nearest=close,
+        )
+    example = f"'{missing[0]}'" + (f" (did you mean '{close}'?)" if close else "")
+    return [
+        f"{len(missing)} of {len(judged)} judged documents {lacking}, such as {example}; no system "
+        "can find them: the judgements look stale"
+    ]
+
+
+def _findable(documents: Sequence[Document], match: Match) -> Collection[str] | None:
+    """The ids under which something can be found; None where only the retrievers know."""
+    if match.level == "id":
+        return {document.id for document in documents}
+    if match.level == "text":
+        return {document.id for document in documents if document.full_text.strip()}
+    found = {document_id(document, match) for document in documents} - {None}
+    return {name for name in found if name is not None} or None
+
+
+def _allowed(known: Collection[str], match: Match) -> str:
+    example = min(known, default="")
+    if match.level != "id":
+        return f"ids of documents, such as '{example}'"
+    how = 'match: {level: document, separator: "#"} where the corpus has parts of documents'
+    return f"ids of the corpus, such as '{example}'; or {how}"

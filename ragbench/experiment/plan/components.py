@@ -1,0 +1,198 @@
+"""From entries of the config, or live objects, to retrievers, generators and judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.problems import Place
+from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
+from ragbench.errors import AdapterError, ConfigError, OptionError, Problem
+from ragbench.experiment.calls import Calls
+from ragbench.experiment.records import PlannedJudge
+from ragbench.generate.base import AskingGenerator
+from ragbench.generate.python import as_app, as_generator
+from ragbench.llm import Budget, Replies
+from ragbench.registry import PYTHON
+from ragbench.rerank.base import Reranked
+from ragbench.rerank.python import as_reranker
+from ragbench.retrieve.chunked import with_chunks
+from ragbench.retrieve.python import as_retriever
+from ragbench.score.judge.base import AskingJudge, CheckedJudge, Judge
+from ragbench.score.judge.judge import load_rubrics, make_judge
+from ragbench.score.text.base import Metric
+
+DEFAULT_JUDGE = "lexical"
+"""The judge of a config that names none."""
+
+
+def build_retriever(name: str, component: Component | None, live: Any) -> Any:
+    """Make a retriever from its entry, or adapt a live object."""
+    owner = f"retriever '{name}'"
+    if component is None:
+        return as_retriever(live, {}, owner)
+    if component.retriever is not None:
+        return _build_reranker(name, component)
+    if component.type.startswith(PYTHON):
+        made: Any = as_retriever(component.cls, component.options, owner)
+    else:
+        made = _make(component, "retrievers")
+    if component.chunk is None:
+        return made
+    try:
+        return with_chunks(made, component.chunk)
+    except OptionError as error:
+        raise _at(error, component.place, f"retrievers.{name}") from error
+
+
+def _build_reranker(name: str, component: Component) -> Reranked:
+    """Make a reranker, as a retriever over the one whose hits it orders."""
+    if component.type.startswith(PYTHON):
+        made = as_reranker(component.cls, component.options, f"reranker '{name}'")
+    else:
+        made = _make(component, "retrievers")
+    return Reranked(made, component.retriever or "", component.depth)
+
+
+def build_generator(name: str, component: Component | None, live: Any) -> Any:
+    """Make a generator from its entry, or adapt a live object."""
+    owner = f"generator '{name}'"
+    if component is None:
+        return as_generator(live, {}, owner)
+    if component.type.startswith(PYTHON):
+        return as_generator(component.cls, component.options, owner)
+    made = _make(component, "generators")
+    if (check := getattr(made, "check_samples", None)) is not None:
+        try:
+            check(component.samples)
+        except OptionError as error:
+            raise _at(error, component.place, f"generators.{name}") from error
+    return made
+
+
+def build_app(name: str, component: Component | None, live: Any) -> Any:
+    """Make a whole app from its entry, or adapt a live object."""
+    owner = f"app '{name}'"
+    if component is None:
+        return as_app(live, {}, owner)
+    if component.type.startswith(PYTHON):
+        return as_app(component.cls, component.options, owner)
+    return _make(component, "apps")
+
+
+def _make(component: Component, kind: str) -> Any:
+    """Make a built-in component; what it refuses is an error at its entry."""
+    path, place = f"{kind}.{component.name}", component.place
+    try:
+        return component.cls(**component.options)
+    except OptionError as error:
+        raise _at(error, place, path) from error
+    except AdapterError as error:  # it knows its type, not its name
+        where = "" if place.file is None else f"{place.file}:{place.line}: "
+        raise AdapterError(f"{where}{path}: {error}") from error
+
+
+def checked_metric(named: NamedMetric) -> Metric:
+    """Return a metric that can be computed here; what is in the way is an error at its entry."""
+    try:
+        named.metric.check()
+    except OptionError as error:
+        raise _at(error, named.place, named.metric.name) from error
+    return named.metric
+
+
+def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
+    """An option that its component refuses, as an error of the config."""
+    problem = Problem(
+        found=f"found {error.found!r}",
+        file=place.file,
+        line=place.line,
+        column=place.column,
+        path=f"{owner}.{error.option}",
+        allowed=error.allowed,
+        nearest=error.nearest,
+        source=place.source,
+        width=place.width,
+    )
+    return ConfigError([problem], place.file or "the config")
+
+
+def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> PlannedJudge:
+    """Make a judge and load its rubrics; without a block, the offline one.
+
+    Raises:
+        ConfigError: It refuses an option.
+    """
+    if block is None:
+        judge = make_judge(DEFAULT_JUDGE, {})
+        return _planned(DEFAULT_JUDGE, judge, default_rubrics, None)
+    try:
+        judge = block.cls(**block.options)
+    except OptionError as error:
+        raise _at(error, block.place, _path_of(block)) from error
+    return _planned(block.type, judge, block.rubrics, block)
+
+
+def _planned(
+    type_name: str, judge: Judge, names: Sequence[str | Path], block: JudgeBlock | None
+) -> PlannedJudge:
+    rubrics = load_rubrics(names, type_name, judge)
+    of_pairs = [rubric for rubric in rubrics if rubric.method == "pairwise"]
+    of_each = [rubric for rubric in rubrics if rubric.method != "pairwise"]
+    return PlannedJudge(type_name, judge, of_each, of_pairs, block)
+
+
+def connect(planned: PlannedJudge, replies: Replies | None) -> None:
+    """Let a judge see that nothing is missing; what is in the way is an error at its entry.
+
+    Raises:
+        ConfigError: There is no key or no such model, or an option that a client refuses.
+        MissingExtra: A package is not installed.
+        AdapterError: A factory of the user's fails.
+        DataError: A model must be fetched, and cannot be.
+    """
+    judge, block = planned.judge, planned.block
+    if isinstance(judge, AskingJudge):
+        judge.keep_replies(replies)
+    if not isinstance(judge, CheckedJudge):
+        return
+    try:
+        judge.check()
+    except OptionError as error:
+        raise _at(error, Place() if block is None else block.place, _path_of(block)) from error
+
+
+def connect_generator(
+    name: str,
+    component: Component | None,
+    generator: Any,
+    replies: Replies | None,
+    budget: Budget | None,
+) -> None:
+    """Let a generator see that nothing is missing, as `connect` does for judges."""
+    if isinstance(generator, AskingGenerator):
+        generator.keep_replies(replies)
+        generator.spend_from(budget)
+    check = getattr(generator, "check", None)
+    if component is None or component.type.startswith(PYTHON) or not callable(check):
+        return
+    try:
+        check()
+    except OptionError as error:
+        raise _at(error, component.place, f"generators.{name}") from error
+
+
+def _path_of(block: JudgeBlock | None) -> str:
+    """Where its options stand in the config."""
+    if block is None or block.name is None:
+        return "metrics.judge"
+    return f"metrics.judge.{block.name}"
+
+
+def calls_of(noun: str, name: str, component: Component | None) -> Calls:
+    """Return how a component is called; code that we cannot see gets a time limit."""
+    owner = f"{noun} '{name}'"
+    if component is None:
+        return Calls(owner, PYTHON_TIMEOUT)
+    return Calls(owner, component.timeout, component.concurrency)

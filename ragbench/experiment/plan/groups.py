@@ -1,0 +1,261 @@
+"""What metadata say: which queries are one unit, and which slices of them are looked at alone.
+
+The YAML names both: `statistics: {cluster: metadata.topic, slices: [query_length]}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragbench.comparison.comparable import Met
+from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.slices import Slicing
+from ragbench.config.metrics import METADATA
+from ragbench.config.schema import ExperimentConfig
+from ragbench.data.query_metadata import read_query_metadata
+from ragbench.errors import DataError, OptionError
+from ragbench.registry import nearest
+from ragbench.types import Qrels, Query
+
+PREFIX = "metadata."
+
+
+def look_up(metadata: Mapping[str, Any], path: str) -> Any:
+    """Return the value of `metadata.<key>`, or None where there is none.
+
+    Dots lead into nested metadata; a key that holds the dots itself comes first.
+
+    Example:
+        >>> look_up({"source": {"doc": 7}}, "metadata.source.doc")
+        7
+    """
+    return _follow(metadata, path.removeprefix(PREFIX))
+
+
+def keys_of(many: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the keys that occur, as a config writes them, each once.
+
+    Example:
+        >>> keys_of([{"topic": "law"}, {"topic": "tax", "year": 1999}])
+        ['metadata.topic', 'metadata.year']
+    """
+    return list(dict.fromkeys(f"{PREFIX}{key}" for metadata in many for key in metadata))
+
+
+def _follow(metadata: Mapping[str, Any], path: str) -> Any:
+    if path in metadata:
+        return metadata[path]
+    key, dot, rest = path.partition(".")
+    inner = metadata.get(key)
+    return _follow(inner, rest) if dot and isinstance(inner, Mapping) else None
+
+
+_NONE = "(none)"
+
+
+def cluster_labels(
+    config: ExperimentConfig, queries: Sequence[Query]
+) -> tuple[list[str] | None, list[str]]:
+    """Return the cluster of each query, and warnings.
+
+    A query whose metadata lack the key is a cluster of its own.
+
+    Returns:
+        A label per query, None where the config names no cluster; one sentence where keys lack.
+
+    Raises:
+        DataError: No query has the key, or its values are lists or mappings.
+    """
+    path = config.statistics.cluster
+    if path is None:
+        return None, []
+    metadata = {query.id: query.metadata for query in queries}
+    labels, lacking = clusters_by(path, metadata, file=config.path, record="statistics.cluster")
+    text = f"{lacking} of {len(queries)} queries have no {path}; each is a cluster of its own"
+    return labels, [text] if lacking else []
+
+
+def clusters_by(
+    path: str, metadata: Mapping[str, Mapping[str, Any]], *, file: object, record: str = ""
+) -> tuple[list[str], int]:
+    """Return the cluster of each query of a mapping, and how many lack the key.
+
+    Args:
+        path: `metadata.<key>`; a query that lacks it is a cluster of its own.
+        metadata: Query id -> its metadata.
+        file: What errors name.
+        record: The place in it.
+
+    Raises:
+        DataError: No query has the key, or its values are lists or mappings.
+    """
+    values = _values(path, list(metadata.values()), file, record)
+    # a control character keeps the made labels apart from all that is read
+    labels = [
+        f"\0{query}" if value is None else value
+        for query, value in zip(metadata, values, strict=True)
+    ]
+    return labels, values.count(None)
+
+
+def slicings(
+    config: ExperimentConfig,
+    queries: Sequence[Query],
+    qrels: Qrels | None,
+    answers: Mapping[str, Sequence[str]],
+) -> list[Slicing]:
+    """Return the slices that the config asks for, field by field.
+
+    Raises:
+        DataError: The data do not have what a field sorts by.
+    """
+    relevant = None if qrels is None else _count_relevant(queries, qrels)
+    makers: dict[str, Callable[[], Slicing]] = {
+        "query_length": lambda: _thirds(
+            "query_length", [len(query.text.split()) for query in queries], "words"
+        ),
+        "relevant": lambda: _thirds("relevant", _known(config, relevant), "relevant"),
+        "answerable": lambda: _answerable(config, queries, relevant, answers),
+    }
+    return [
+        makers[field]() if field in makers else _by_metadata(config, field, queries)
+        for field in config.statistics.slices or ()
+    ]
+
+
+def _by_metadata(config: ExperimentConfig, field: str, queries: Sequence[Query]) -> Slicing:
+    metadata = [query.metadata for query in queries]
+    values = _values(field, metadata, config.path, "statistics.slices")
+    labels = [value or _NONE for value in values]
+    return Slicing(
+        field, tuple(sorted(set(labels), key=lambda name: (name == _NONE, name))), labels
+    )
+
+
+def _values(
+    path: str, many: Sequence[Mapping[str, Any]], file: object, record: str
+) -> list[str | None]:
+    """Return what each query's metadata say, as text; None where they say nothing."""
+    found = [look_up(metadata, path) for metadata in many]
+    bad = next((value for value in found if isinstance(value, (list, Mapping))), None)
+    if bad is not None:
+        kind = "a list" if isinstance(bad, list) else "a mapping"
+        problem, allowed = f"{path} is {kind} in the queries", "text, numbers, true or false"
+        raise DataError(problem, file=file, record=record, allowed=allowed)
+    if all(value is None for value in found):
+        keys = keys_of(many)
+        raise DataError(
+            f"no query has {path}",
+            file=file,
+            record=record,
+            allowed=", ".join(keys) or f"{PREFIX}<key>, and the queries have no metadata",
+            nearest=nearest(path, keys),
+        )
+    return [None if value is None else str(value) for value in found]
+
+
+def _count_relevant(queries: Sequence[Query], qrels: Qrels) -> list[int]:
+    grades = qrels.by_query
+    return [sum(grade > 0 for grade in grades.get(query.id, {}).values()) for query in queries]
+
+
+def _known(config: ExperimentConfig, relevant: list[int] | None) -> list[int]:
+    if relevant is None:
+        raise _needs(config, "relevant needs relevance judgements, and the data set has none")
+    return relevant
+
+
+def _answerable(
+    config: ExperimentConfig,
+    queries: Sequence[Query],
+    relevant: list[int] | None,
+    answers: Mapping[str, Sequence[str]],
+) -> Slicing:
+    """A query is answerable if it has a gold answer or a relevant document."""
+    if relevant is None and not answers:
+        text = "answerable needs relevance judgements or gold answers, and the data set has neither"
+        raise _needs(config, text)
+    counts = relevant or [0] * len(queries)
+    labels = [
+        "answerable" if count or answers.get(query.id) else "unanswerable"
+        for query, count in zip(queries, counts, strict=True)
+    ]
+    return Slicing("answerable", ("answerable", "unanswerable"), labels)
+
+
+def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
+    """Cut counts into up to three slices of about equal size; equal counts stay together."""
+    values = np.asarray(counts)
+    cuts = np.quantile(values, [1 / 3, 2 / 3], method="inverted_cdf")
+    third = (values[:, np.newaxis] > cuts).sum(axis=1)
+    names = {}
+    for number in np.unique(third).tolist():
+        low, high = values[third == number].min(), values[third == number].max()
+        names[number] = f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+    return Slicing(field, tuple(names.values()), [names[number] for number in third.tolist()])
+
+
+def _needs(config: ExperimentConfig, found: str) -> DataError:
+    return DataError(found, file=config.path, record="statistics.slices")
+
+
+def common_clusters(path: str, met: Met) -> list[str]:
+    """Return the cluster of each common query, which every source that has metadata gives alike.
+
+    Raises:
+        OptionError: `path` is no `metadata.<key>`.
+        DataError: No source has metadata, or they lack the key or differ; bets, whose unit is the
+            single query.
+    """
+    if not METADATA.fullmatch(path):
+        raise OptionError("compare", "cluster", path, "metadata.<key>, such as metadata.topic")
+    ids = list(met.sources[0].query_ids)
+    found = {
+        source.source: labels
+        for source in met.sources
+        if (labels := source_clusters(path, source, ids)) is not None
+    }
+    _refuse_bets(path, met.sources)
+    if not found:
+        named = ", ".join(source.source for source in met.sources)
+        allowed = (
+            "a run folder of this version among them, of a data set whose queries have metadata"
+        )
+        raise DataError(f"no metadata of the queries in {named}", allowed=allowed)
+    (first, labels), *others = found.items()
+    for other, theirs in others:
+        for query, here, there in zip(ids, labels, theirs, strict=True):
+            if here != there:
+                differ = (
+                    f"{path} of query {query!r} is {here!r} in {first} and {there!r} in {other}"
+                )
+                raise DataError(differ)
+    return labels
+
+
+def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> list[str] | None:
+    """Return the clusters of some queries by one source; None where it has no metadata.
+
+    Raises:
+        DataError: The file is damaged, or its queries lack the key.
+    """
+    if source.metadata is None:
+        return None
+    metadata = read_query_metadata(source.metadata)
+    labels, _ = clusters_by(path, {query: metadata.get(query, {}) for query in ids},
+                            file=source.metadata)  # fmt: skip
+    return labels
+
+
+def _refuse_bets(path: str, sources: Sequence[ScoredSystems]) -> None:
+    for source in sources:
+        for system in source.systems.values():
+            for name, column in system.columns.items():
+                if column.look is not None and column.look.always_valid:
+                    found = (
+                        f"{name} has bets on single queries, and the units are clusters ({path})"
+                    )
+                    raise DataError(found, file=source.source)

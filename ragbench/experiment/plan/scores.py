@@ -1,0 +1,189 @@
+"""Which scores a run has: the named ones, or all that the data allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
+from ragbench.errors import DataError
+from ragbench.experiment.plan.components import DEFAULT_JUDGE, build_judge, checked_metric
+from ragbench.experiment.records import Choices, PlannedFill, PlannedJudge
+from ragbench.score.judge.judge import load_rubrics
+from ragbench.score.judge.rubric import DEFAULT_RUBRICS
+from ragbench.score.retrieval.base import no_average
+from ragbench.score.retrieval.evidence import SUBTOPICS_ALLOWED
+from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
+from ragbench.score.text.base import Metric
+from ragbench.score.text.notation import parse_metric
+from ragbench.types import Collection
+
+DEFAULT_MEASURES = (
+    "ndcg@10",
+    "recall@10",
+    "mrr@10",
+    "map",
+    "hit_rate@1",
+    "hit_rate@5",
+    "precision@5",
+    "f1@5",
+)
+"""Measures of a config that names none; the first one makes the headline. Those with k above
+`top_k` are left out."""
+
+DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
+"""The same where the data have gold answers and no judgements; a generator gets 5 passages."""
+
+DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
+"""Metrics of a config that names none: all that need neither model nor extra, but exact match."""
+
+_NEEDS_REFERENCE = frozenset({"correctness"})
+
+
+class Fills(NamedTuple):
+    """Whether a judge makes the judgements that the data lack."""
+
+    configured: bool = False
+    """Whether one does."""
+    why_not: str = ""
+    """Why not, although the config asks for it."""
+
+
+def choose_measures(
+    config: ExperimentConfig,
+    collection: Collection,
+    retrievers: Sequence[str],
+    fills: Fills,
+) -> tuple[str, ...]:
+    """The named measures, or the default ones that fit; without retrievers, none."""
+    rules = config.metrics.retrieval
+    if not retrievers:
+        return ()
+    if rules.measures is not None:
+        for measure in parse_measures(rules.measures):
+            _check_data(measure, config, collection, fills)
+        return rules.measures
+    of_answers = DEFAULT_ANSWER_MEASURES if collection.answers else ()
+    judged = collection.qrels is not None or fills.configured
+    names = DEFAULT_MEASURES if judged else of_answers
+    return tuple(name for name in names if _fits(parse_measure(name), rules))
+
+
+def _fits(measure: Measure, rules: RetrievalMetrics) -> bool:
+    """Whether a measure that nobody named goes with the rules."""
+    deep_enough = measure.k is None or measure.k <= rules.top_k
+    return deep_enough and (rules.ties != "average" or measure.spec.averages_ties)
+
+
+def _check_data(
+    measure: Measure, config: ExperimentConfig, collection: Collection, fills: Fills
+) -> None:
+    """Refuse a named measure whose data are not there, or that the tie rule does not go with."""
+    rules, reads = config.metrics.retrieval, measure.spec.reads
+    if rules.ties == "average" and not measure.spec.averages_ties:
+        raise no_average(measure.spec.name)
+    needs = allowed = ""
+    if reads == "passages" and not collection.answers:
+        needs, allowed = "gold answers", "answers in the data set, or measures of judgements"
+    elif reads != "passages" and collection.qrels is None and not fills.configured:
+        needs = "relevance judgements"
+        allowed = (
+            "answer_hit@k, which needs gold answers only, qrels in the data set, relevance judged "
+            "by a model (metrics.retrieval.fill), or `measures: []`"
+        )
+    elif reads == "subtopics" and fills.configured:
+        raise DataError(
+            f"{measure.written} reads subtopics, and relevance judged by a model has none",
+            file=config.path,
+            record="metrics.retrieval.fill",
+            allowed="measures of grades, or no fill",
+        )
+    elif reads == "subtopics" and collection.qrels and collection.qrels.subtopics is None:
+        needs, allowed = "subtopics", SUBTOPICS_ALLOWED
+    if needs:
+        skipped = f" ({fills.why_not})" if fills.why_not else ""
+        raise DataError(
+            f"{measure.written} needs {needs}, and the data set has none{skipped}",
+            file=config.path,
+            record="metrics.retrieval.measures",
+            allowed=allowed,
+        )
+
+
+def choose_answer_scores(
+    config: ExperimentConfig, collection: Collection, choices: Choices, *, has_answers: bool
+) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge], dict[str, str]]:
+    """Metrics and judges, the defaults being those that the data allow.
+
+    Returns:
+        Metrics, judges by name, and why judges are skipped that run only where they can.
+
+    Raises:
+        MissingExtra: A named metric needs a package that is not installed.
+        ConfigError: A named metric has an option that cannot be met here.
+    """
+    if not has_answers:
+        return (), {}, {}
+    if config.metrics.generation is not None:
+        metrics = tuple(map(checked_metric, config.metrics.generation))
+    else:
+        metrics = tuple(map(parse_metric, DEFAULT_METRICS)) if collection.answers else ()
+    if not choices.judge:
+        return metrics, {}, {}
+    if config.metrics.judges is None:
+        rubrics = [r for r in DEFAULT_RUBRICS if collection.answers or r not in _NEEDS_REFERENCE]
+        return metrics, {DEFAULT_JUDGE: build_judge(None, rubrics)}, {}
+    judges, skipped = {}, {}
+    for name, block in config.metrics.judges.items():
+        planned = build_judge(block, ())
+        # a replay sends nothing, and so needs no key
+        missing = None if choices.judge_replay else planned.missing_key
+        if block.when == "available" and missing is not None:
+            skipped[name] = f"{missing} is not set"
+        else:
+            judges[name] = planned
+    return metrics, judges, skipped
+
+
+def plan_fill(
+    config: ExperimentConfig,
+    choices: Choices,
+    judges: Mapping[str, PlannedJudge],
+) -> tuple[PlannedFill | None, str]:
+    """Make the judge that grades passages; one that judges answers too serves both.
+
+    Returns:
+        The judge, None where nothing is filled, and why it is not although the config asks for it.
+
+    Raises:
+        ConfigError: It refuses an option.
+    """
+    rules, blocks = config.metrics.retrieval.fill, config.metrics.judges
+    if rules is None or blocks is None:
+        return None, ""
+    name = str(rules.judge)
+    if not choices.judge:
+        return None, f"judgements are not filled: judge {name} is not asked (--no-judge)"
+    judge = judges.get(name) or build_judge(blocks[name], ())
+    missing = None if choices.judge_replay else judge.missing_key
+    if blocks[name].when == "available" and missing is not None:
+        return None, f"judgements are not filled: judge {name}: {missing} is not set"
+    (rubric,) = load_rubrics([rules.rubric], judge.type, judge.judge)
+    return PlannedFill(name, judge, rubric, rules), ""
+
+
+def fit_measures(
+    fill: PlannedFill | None, measures: Sequence[str], top_k: int
+) -> tuple[PlannedFill | None, list[str]]:
+    """Return the judge if a measure reads what it grades, and what measures see of it."""
+    read = [m for m in parse_measures(measures) if m.spec.reads == "grades"]
+    if fill is None or not read:
+        unread = fill is not None and bool(measures)
+        return None, ["fill: no measure reads judgements, and so none are made"] * unread
+    deep = [m.written for m in read if (m.k or top_k) > fill.rules.depth]
+    if not deep:
+        return fill, []
+    return fill, [
+        f"fill: {', '.join(deep)} may look below rank {fill.rules.depth}, where only people's "
+        "judgements count, and what is not judged is taken for not relevant (fill.depth)"
+    ]

@@ -1,0 +1,1 @@
+"""What a run does, stage by stage: retrieve, answer, judge, score, compare."""

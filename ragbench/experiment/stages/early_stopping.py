@@ -1,0 +1,223 @@
+"""`stop_when: decided`: a judge that looks five times, and stops once its questions are decided."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragbench.comparison.paired import compare_systems
+from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.experiment.gates import gated
+from ragbench.experiment.plan.plan import method_of
+from ragbench.gates.scores import find_score
+from ragbench.experiment.records import Answers, EarlyJudge, Plan, PlannedJudge
+from ragbench.experiment.spending import scale_usage, total_cost
+from ragbench.experiment.stages.judging import paid_since, totals_of
+from ragbench.experiment.stages.scores import judged_items, mean_over_samples, split_samples
+from ragbench.llm import Totals
+from ragbench.score.base import Look
+from ragbench.score.judge.base import AskingJudge, Item
+from ragbench.score.judge.model_judge import ModelJudge, rehearse
+from ragbench.score.judge.verdicts import Judged
+from ragbench.signature import order_key
+from ragbench.stats import look_sizes
+from ragbench.types import Cause, Verdict
+
+if TYPE_CHECKING:
+    from ragbench.experiment.stages.score_stages import Scores
+
+
+Json = Mapping[str, Any]
+
+
+def stops_early(judge: PlannedJudge) -> bool:
+    """Whether a judge of answers ends once its questions are decided."""
+    return judge.block is not None and judge.block.stop_when is not None and bool(judge.rubrics)
+
+
+def judge_in_looks(
+    plan: Plan, scores: Scores, answers: Sequence[Answers], name: str, aside: Collection[str] = ()
+) -> EarlyJudge:
+    """Let a judge look at growing random samples of the queries, the same for all systems.
+
+    After each look its scores are compared, and held against their gates, as the run will print
+    them: with intervals that hold over all looks together. It ends when these decide everything;
+    what is stored of the other queries does not count, so that a result does not depend on what
+    was judged before.
+
+    Args:
+        plan: The run.
+        scores: Judges, and stores verdicts.
+        answers: Of every system.
+        name: The judge's name.
+        aside: Systems that nothing is asked about, such as controls; judged as far as the others.
+
+    References:
+        Lan and DeMets (1983), Discrete sequential boundaries for clinical trials.
+    """
+    judge, samples = plan.judges[name], list(_samples(plan))
+    gold = plan.collection.answers
+    items = {each.name: judged_items(each, plan.queries, gold) for each in answers}
+    every = {each.name: each for each in answers}
+    found = {system: [_not_judged(judge)] * len(own) for system, own in items.items()}
+    paid = {system: Totals() for system in items}
+    for number, (_, rows) in enumerate(samples, start=1):
+        for system, own in items.items():
+            before = totals_of(judge)
+            asked = every[system].rows(rows)
+            verdicts = scores.verdicts(f"judge {system} ({name})", own, name, judge, asked)
+            paid[system] = paid_since(before, totals_of(judge), paid[system])
+            for row in asked:
+                found[system][row] = verdicts[row]
+        look = _look(plan, judge, number, samples)
+        judged = {
+            each.name: scores.collected(each, items[each.name], judge, found[each.name], look)
+            for each in answers
+        }
+        systems = [
+            _scores_of(plan, each, name, judged[each.name])
+            for each in answers
+            if each.name not in aside
+        ]
+        if number == len(samples) or is_decided(plan, systems):
+            break
+    left = [row for _, rows in samples[number:] for row in rows]
+    not_asked = {
+        system: [own[row] for row in every[system].rows(left)] for system, own in items.items()
+    }
+    saved = _saved(judge, not_asked, judged, len(left), len(plan.queries))
+    return EarlyJudge(look, judged, paid, saved, _over_budget(judged, len(plan.queries)))
+
+
+def _samples(plan: Plan) -> list[tuple[int, list[int]]]:
+    """Per look how many queries, or clusters, there are by then, and the rows that it adds."""
+    seed, ids = plan.config.seed, [query.id for query in plan.queries]
+    units: dict[str, list[int]] = {}
+    for row, label in enumerate(ids if plan.clusters is None else plan.clusters):
+        units.setdefault(label, []).append(row)
+    order = sorted(units, key=lambda label: order_key(seed, label))
+    sizes = look_sizes(len(order))
+    return [
+        (size, [row for label in order[start:size] for row in units[label]])
+        for start, size in zip((0, *sizes), sizes, strict=False)
+    ]
+
+
+def _look(
+    plan: Plan, judge: PlannedJudge, number: int, samples: Sequence[tuple[int, list[int]]]
+) -> Look:
+    n = len(plan.queries)
+    bets = judge.block is not None and judge.block.always_valid
+    places = None
+    if bets:
+        places = np.empty(n, np.int64)
+        places[[row for _, rows in samples for row in rows]] = np.arange(n)
+    n_judged = sum(len(rows) for _, rows in samples[:number])
+    return Look(number, tuple(size for size, _ in samples), n_judged, n, bets, places)
+
+
+def _not_judged(judge: PlannedJudge) -> dict[str, Verdict]:
+    reason = "not judged: what its score is asked was decided before"
+    verdict = Verdict(
+        None, reasoning=reason, status="not_applicable", cause=Cause.STOPPED_EARLY.word
+    )
+    return {rubric.name: verdict for rubric in judge.rubrics}
+
+
+def _scores_of(plan: Plan, answers: Answers, name: str, judged: Judged) -> SystemScores:
+    """What the judge said of a system, as the run will compare it."""
+    named = {plan.judge_score(rubric, name): column for rubric, column in judged.columns.items()}
+    columns = {
+        score: mean_over_samples(split_samples(replace(column, name=score), answers.samples))
+        for score, column in named.items()
+    }
+    kinds: dict[str, Kind] = dict.fromkeys(columns, "judge")
+    pairs = {
+        f"{retriever}/{generator}": (retriever, generator) for retriever, generator in plan.pairs
+    }
+    retriever, generator = pairs.get(answers.name, (None, None))
+    return SystemScores(answers.name, retriever, generator, columns, kinds)
+
+
+def _over_budget(judged: Mapping[str, Judged], n: int) -> int:
+    """How many queries lack a verdict on some answer, since the budget was reached first."""
+    causes = [
+        # of several answers to each query, the rows of the first come first
+        column.causes.reshape(-1, n)
+        for each in judged.values()
+        for column in each.columns.values()
+    ]
+    if not causes:
+        return 0
+    return int((np.concatenate(causes) == Cause.OVER_BUDGET).any(axis=0).sum())
+
+
+def _saved(
+    judge: PlannedJudge,
+    left: Mapping[str, Sequence[Item]],
+    judged: Mapping[str, Judged],
+    n_left: int,
+    n: int,
+) -> dict[str, Any]:
+    """What the others would have taken: calls as they are planned, the rest as the done ones."""
+    if not n_left:
+        return {"calls": 0, "tokens": 0, "usd": 0.0}
+    usages = [each.usage for each in judged.values()]
+    cost = total_cost(scale_usage([usage], n_left, n - n_left) for usage in usages)
+    calls: int | None = None if isinstance(judge.judge, AskingJudge) else 0
+    if isinstance(judge.judge, ModelJudge):
+        each = [rehearse(judge.judge, own, judge.rubrics).calls for own in left.values()]
+        calls = round(sum(low + high for low, high in each) / 2)
+    return {"calls": calls, **cost}
+
+
+def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
+    """Whether every gate on these scores, and every comparison without a gate, is decided.
+
+    A system whose score has a `max_drop` is asked just that: whether it differs at all is another
+    question, which equal systems would never answer. A gate over exactly these queries, such as
+    `decide: mean` or `max_queries_worse`, needs all of them, unless too many are worse already.
+
+    Args:
+        plan: The run.
+        systems: Every system with the scores in question, which know at which look they are.
+
+    Returns:
+        False also where nothing is asked, or where the budget ended the sample.
+    """
+    columns = [column for system in systems for column in system.columns.values()]
+    if any((column.causes == Cause.OVER_BUDGET).any() for column in columns):
+        return False
+    names = list(dict.fromkeys(column.name for column in columns))
+    answers, held = list[bool](), set[tuple[str, str]]()
+    run = gated(plan, systems, {})
+    for gate in plan.config.gates:
+        score = None if gate.score is None else find_score(gate.score, names)
+        if score is None:
+            continue
+        for system, found in gate.verdicts(run):
+            settled = gate.is_settled(found)
+            answers += [] if settled is None else [settled]
+            if gate.asks_difference:
+                held.add((str(system), score))
+    answers += [
+        _differs(comparison)
+        for measure, comparison in _comparisons(plan, systems)
+        if (comparison["system"], measure) not in held
+    ]
+    return bool(answers) and all(answers)
+
+
+def _comparisons(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[tuple[str, Json]]:
+    found = compare_systems(systems, plan.baseline, method_of(plan), plan.clusters)
+    for family in found["measures"]:
+        for comparison in family["comparisons"]:
+            yield family["measure"], comparison
+
+
+def _differs(comparison: Json) -> bool:
+    low, high = comparison["interval"]
+    return bool(comparison.get("differs")) and low is not None and not low <= 0 <= high

@@ -1,0 +1,197 @@
+"""The judge stage over pairs of systems: whose answer is better, query by query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from ragbench.comparison.paired import Method
+from ragbench.comparison.preferences import ComparedPair, compare_preferences
+from ragbench.comparison.systems import SystemScores
+from ragbench.experiment.calls import Outcome
+from ragbench.experiment.progress import OpenStage
+from ragbench.experiment.records import Answers, Plan, PlannedJudge, Preferences, Results
+from ragbench.experiment.stages.judging import totals_of, use_of, warnings_on
+from ragbench.experiment.stages.scores import (
+    failures,
+    mean_over_samples,
+    passage_texts,
+    split_samples,
+    with_failures,
+)
+from ragbench.score.base import Advance, ScoreColumn
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers
+from ragbench.types import Prediction, Query
+from ragbench.types.records import add_usage
+
+MOST_IN_ALL_PAIRS = 4
+"""Systems up to which every two are compared where the config does not say."""
+
+
+def judge_preferences(plan: Plan, results: Results, open_stage: OpenStage) -> None:
+    """Let each judge with a rubric of pairs compare the systems that answer; fills the results."""
+    controls = {system.name for system in results.systems if system.role == "control"}
+    answers = [answer for name, answer in results.answers.items() if name not in controls]
+    for name, judge in plan.judges.items():
+        if not judge.pairwise:
+            continue
+        if len(answers) < 2:
+            rubrics = ", ".join(rubric.name for rubric in judge.pairwise)
+            found = f"{len(answers)} system that answers" if answers else "no system that answers"
+            results.warnings.append(
+                f"judge {name}: {rubrics} compares two systems; there is {found}"
+            )
+            continue
+        found_pairs = choose_pairs(answers, judge, _baseline(results.systems, plan.baseline))
+        size = sum(len(plan.queries) * _samples(one, other) for one, other in found_pairs)
+        with open_stage(f"judge pairs ({name})", size, "pairs") as stage:
+            preferences, warnings = _prefer(plan, name, judge, found_pairs, stage.advance)
+        results.preferences.append(preferences)
+        results.warnings += warnings
+
+
+def choose_pairs(
+    answers: Sequence[Answers], judge: PlannedJudge, baseline: str
+) -> list[tuple[Answers, Answers]]:
+    """Return every two systems, or each with the baseline, which then stands second."""
+    if _against_baseline(judge, len(answers)):
+        by_name = {each.name: each for each in answers}
+        return [(each, by_name[baseline]) for each in answers if each.name != baseline]
+    return list(combinations(answers, 2))
+
+
+def number_of_pairs(judge: PlannedJudge, n_systems: int) -> int:
+    """Return how many pairs of systems a judge compares."""
+    if _against_baseline(judge, n_systems):
+        return n_systems - 1
+    return n_systems * (n_systems - 1) // 2
+
+
+def _against_baseline(judge: PlannedJudge, n_systems: int) -> bool:
+    pairs = None if judge.block is None else judge.block.pairs
+    return pairs == "baseline" if pairs is not None else n_systems > MOST_IN_ALL_PAIRS
+
+
+def _baseline(systems: Sequence[SystemScores], named: str | None) -> str:
+    """The first system that answers for the baseline; else the first that answers at all.
+
+    It is one for all, whatever their generators, so that comparisons connect all systems.
+    """
+    systems = [system for system in systems if system.role != "control"]
+    answering = [s for s in systems if s.generator is not None or s.retriever is None]
+    own = [s.name for s in answering if named in (s.retriever, s.name)]
+    return [*own, *(s.name for s in answering)][0]
+
+
+def _prefer(
+    plan: Plan,
+    name: str,
+    judge: PlannedJudge,
+    pairs: Sequence[tuple[Answers, Answers]],
+    advance: Advance,
+) -> tuple[Preferences, list[str]]:
+    before = totals_of(judge)
+    compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
+    judgements = []
+    for one, other in pairs:
+        items = _items(plan.queries, one, other, plan.collection.answers)
+        judged = judge_pairs(
+            judge.judge, items, judge.pairwise, type_name=judge.type, advance=advance
+        )
+        rows = [{"system": one.name, "other": other.name, **row} for row in judged.rows]
+        judgements.append(replace(judged, rows=rows))
+        for rubric, column in judged.columns.items():
+            compared[rubric].append(_compared(plan.queries, one, other, items, column))
+    whole = _joined(judgements, name)
+    systems = {answers.name for pair in pairs for answers in pair}
+    baseline = pairs[0][1].name if _against_baseline(judge, len(systems)) else None
+    shared = {
+        "judge": name,
+        "model": "+".join(whole.models),
+        "pairs": "all" if baseline is None else "baseline",
+        "baseline": baseline,
+    }
+    statistics = plan.config.statistics
+    method = Method(statistics.confidence, statistics.resamples, plan.config.seed)
+    entries = [
+        {"name": plan.judge_score(rubric, name), "rubric": rubric, **shared}
+        | compare_preferences(found, method)
+        for rubric, found in compared.items()
+    ]
+    preferences = Preferences(name, entries, whole.rows, use_of(judge, whole, before))
+    return preferences, warnings_on("pairs", name, judge, whole)
+
+
+def _samples(one: Answers, other: Answers) -> int:
+    """How often a query's answers are compared: each answer at least once."""
+    return max(one.samples, other.samples)
+
+
+def _meetings(one: Answers, other: Answers) -> list[tuple[Answers, Answers]]:
+    """Which sample of one meets which of the other; where there are fewer, they come again."""
+    mine, theirs = one.each(), other.each()
+    numbers = range(_samples(one, other))
+    return [(mine[n % len(mine)], theirs[n % len(theirs)]) for n in numbers]
+
+
+def _compared(
+    queries: Sequence[Query],
+    one: Answers,
+    other: Answers,
+    items: Sequence[Item],
+    column: ScoreColumn,
+) -> ComparedPair:
+    """The outcomes of a pair: a query is won by whoever wins more of its meetings.
+
+    A meeting that one of the two has no answer to failed, and a query where all of them did.
+    """
+    meetings = _meetings(one, other)
+    columns, same = [], np.ones(len(queries), bool)
+    for number, part in enumerate(split_samples(column, len(meetings))):
+        mine, theirs = meetings[number]
+        part = with_failures(part, {**failures(theirs.outcomes), **failures(mine.outcomes)})
+        own = items[number * len(queries) : (number + 1) * len(queries)]
+        same &= np.isfinite(part.values) & [same_answers(item) for item in own]
+        columns.append(part)
+    found = mean_over_samples(columns)
+    decided = replace(found, values=0.5 + 0.5 * np.sign(found.values - 0.5))
+    return ComparedPair(one.name, other.name, decided, int(same.sum()))
+
+
+def _joined(judgements: Sequence[Judged], judge: str) -> Judged:
+    """What was said of all pairs, without the columns."""
+    rows = [{**row, "judge": judge} for judged in judgements for row in judged.rows]
+    models = {model for judged in judgements for model in judged.models}
+    usage = add_usage(judged.usage for judged in judgements)
+    return Judged({}, rows, tuple(sorted(models)), usage)
+
+
+def _items(
+    queries: Sequence[Query],
+    one: Answers,
+    other: Answers,
+    references: Mapping[str, Sequence[str]],
+) -> list[Item]:
+    """The two answers to each query; the passages are those of both systems."""
+    return [
+        Item(
+            question=query.text,
+            answer=None if mine.value is None else mine.value.answer,
+            other=None if theirs.value is None else theirs.value.answer,
+            contexts=_of_both(mine, theirs),
+            references=list(references.get(query.id, ())),
+            query_id=query.id,
+            sample=sample,
+        )
+        for sample, (first, second) in enumerate(_meetings(one, other))
+        for query, mine, theirs in zip(queries, first.outcomes, second.outcomes, strict=True)
+    ]
+
+
+def _of_both(mine: Outcome[Prediction], theirs: Outcome[Prediction]) -> list[str] | None:
+    found = [texts for texts in (passage_texts(mine), passage_texts(theirs)) if texts is not None]
+    return list(dict.fromkeys(text for texts in found for text in texts)) if found else None

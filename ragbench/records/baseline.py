@@ -1,0 +1,71 @@
+"""Baseline files: the scores of a run per query, to be committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.records.codec import Record, optional
+from ragbench.records.summary import Aggregate, Early, Kind, Range
+from ragbench.types import Direction
+
+BASELINE_SCHEMA = "ragbench.baseline/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineScore(Record):
+    """What is known of a score besides its values."""
+
+    mean: float | None
+    """The aggregate; None where no query is scored."""
+    n: int
+    """How many queries have a value."""
+    kind: Kind
+    """What the score looks at."""
+    direction: Direction
+    """Which way is better."""
+    aggregate: Aggregate
+    """How the values became one number."""
+    range: Range
+    """The smallest and the largest possible value of one query."""
+    signature: str
+    """What the values depend on."""
+    early: Early | None = optional()
+    """When its judge stopped; None for a score that is always of all queries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineSystem(Record):
+    """One system, query by query."""
+
+    retriever: str | None
+    """The retriever's name; None for a system that the records came with, and for an app."""
+    generator: str | None
+    """The generator's name; None for a retriever alone."""
+    scores: Mapping[str, BaselineScore]
+    """Score name -> what is known of it."""
+    per_query: Mapping[str, tuple[Any, ...]]
+    """Query -> a value or the word of a cause for each score."""
+    cost_columns: tuple[str, ...] = optional(())
+    """What `costs` has of each query."""
+    costs: Mapping[str, tuple[float | None, ...]] = optional({})
+    """Query -> what it cost; empty where it was not asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineFile(Record):
+    """A whole file."""
+
+    schema: str = BASELINE_SCHEMA
+    """The version of the file."""
+    name: str
+    """The experiment's name."""
+    baseline: str | None
+    """The system that the experiment compared the others with."""
+    data: Mapping[str, str]
+    """Part of the data set -> fingerprint."""
+    queries: int
+    """How many queries there are."""
+    systems: Mapping[str, BaselineSystem] = field(repr=False)
+    """Every system that has a score."""

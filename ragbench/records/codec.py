@@ -1,0 +1,336 @@
+"""Records as JSON and back: one writer and one reader, both made from a record's annotations.
+
+A record is a frozen dataclass whose fields have the names and the order of the keys of the file.
+A field without a default has to be there. One with a default may be missing in a file, as older
+versions did not write it; `optional` says that we leave it out as well where it has its default.
+Keys that no field has are kept in `unknown`, and written back behind the others.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from ragbench.errors import DataError
+from ragbench.registry import nearest
+
+T = TypeVar("T", bound="Record")
+Read = Callable[[Any], Any]
+Write = Callable[[Any], Any]
+
+_OMITTED = "omitted"  # key of a field's metadata
+_KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What has a place in a file."""
+
+    unknown: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Keys that this version does not know, as they stood in the file."""
+
+    def check(self) -> None:
+        """Look at what types cannot say, when a record was read.
+
+        Raises:
+            Unfit: Something that no such record has.
+        """
+
+
+class Unfit(Exception):
+    """A value that is no such record; the reader adds the place."""
+
+    def __init__(
+        self, found: str, *, allowed: str | None = None, near: str | None = None, key: bool = False
+    ) -> None:
+        """Say what is wrong.
+
+        Args:
+            found: What was found, as a phrase; where `key` is set, `{}` stands for the key.
+            allowed: What would be right.
+            near: The right spelling that is nearest.
+            key: Whether the object that holds the value still has to name it.
+        """
+        super().__init__(found)
+        self.found, self.allowed, self.near, self.key = found, allowed, near, key
+        self.path: list[str] = []
+
+    def inside(self, key: str) -> Unfit:
+        """Return the same problem as the object around the value sees it."""
+        if self.key:
+            self.found, self.key = self.found.format(key), False
+        else:
+            self.path.insert(0, key)
+        return self
+
+
+def optional(default: Any = None) -> Any:
+    """Declare a field that is left out of the file where it has its default."""
+    made: Any = type(default) if isinstance(default, (dict, list)) else MISSING
+    if made is MISSING:
+        return field(default=default, metadata={_OMITTED: True})
+    return field(default_factory=made, metadata={_OMITTED: True})
+
+
+def kind(value: Any) -> str:
+    """Name the type of a JSON value for people.
+
+    Example:
+        >>> kind([1]), kind(True), kind(1.5), kind(None)
+        ('a list', 'a truth value', 'a number', 'null')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, float):
+        return "a number"
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """Return a record as JSON has it: objects, lists, texts, numbers."""
+    found: dict[str, Any] = {}
+    made: Any = type(record)
+    for name, write, omitted in _writers(made):
+        value = getattr(record, name)
+        if omitted is MISSING or value != omitted:
+            found[name] = write(value)
+    return {**found, **record.unknown}
+
+
+def from_json(made: type[T], value: Any, *, file: object = None, path: str = "") -> T:
+    """Read a record strictly.
+
+    Args:
+        made: The class.
+        value: What `json.loads` returned.
+        file: Where it stands, for the message.
+        path: Its dotted place in the file; empty where it is the whole.
+
+    Raises:
+        DataError: A key is missing or has a value of another type; names the place.
+
+    Example:
+        >>> from ragbench.records.gate import GateVerdict
+        >>> entry = {"gate": "map >= 0.2", "system": 3, "verdict": "pass", "why": "0.3", "line": 1}
+        >>> from_json(GateVerdict, entry, file="summary.json", path="gates.0")
+        Traceback (most recent call last):
+        ragbench.errors.DataError: summary.json: gates.0: 'system' is an integer; allowed: text
+    """
+    hint: Any = made
+    try:
+        return cast("T", _reader(hint)(value))
+    except Unfit as wrong:
+        place = ".".join(filter(None, [path, *wrong.path]))
+        found = wrong.found.format("value") if wrong.key else wrong.found
+        raise DataError(
+            found, file=file, record=place, allowed=wrong.allowed, nearest=wrong.near
+        ) from None
+
+
+@cache
+def _hints(made: Any) -> dict[str, Any]:
+    return typing.get_type_hints(made, include_extras=True)
+
+
+@cache
+def _writers(made: Any) -> tuple[tuple[str, Write, Any], ...]:
+    """Field, how it is written, and the default with which it is left out."""
+    hints = _hints(made)
+    return tuple(
+        (each.name, _writer(hints[each.name]), _default(each) if each.metadata else MISSING)
+        for each in fields(made)
+        if each.name != "unknown"
+    )
+
+
+def _default(declared: Any) -> Any:
+    made = declared.default_factory
+    return declared.default if made is MISSING else made()
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+@cache
+def _writer(hint: Any) -> Write:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _writer(inner[0])
+    if origin in (Union, types.UnionType):
+        (some,) = (each for each in inner if each is not type(None))
+        write = _writer(some)
+        if write is _as_it_is:
+            return write
+        return lambda value: None if value is None else write(value)
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return to_json
+    if origin is tuple:
+        write = _writer(inner[0])
+        return list if write is _as_it_is else lambda value: [write(each) for each in value]
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        write = _writer(inner[1])
+        if write is _as_it_is:
+            return dict
+        return lambda value: {key: write(each) for key, each in value.items()}
+    return _as_it_is
+
+
+@cache
+def _reader(hint: Any) -> Read:
+    """How a value of a type is read; raises `Unfit`."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _worded(_reader(inner[0]), inner[1])
+    if origin in (Union, types.UnionType):
+        (some,) = (each for each in inner if each is not type(None))
+        read = _reader(some)
+        return lambda value: None if value is None else read(value)
+    if origin is Literal:
+        return _word(inner)
+    if origin is tuple:
+        return _items(inner[0]) if inner[-1] is ... else _pair(inner)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(_reader(inner[1]))
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return _record(hint)
+    return _as_it_is if hint in (Any, object) else _leaf(hint)
+
+
+_LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "an integer"),
+    float: ((float, int), "a number"),
+}
+
+
+def _leaf(hint: Any) -> Read:
+    known, allowed = _LEAVES[hint]
+
+    def read(value: Any) -> Any:
+        # the exact type: a truth value is an int to Python
+        if type(value) not in known:
+            raise Unfit(f"'{{}}' is {kind(value)}", allowed=allowed, key=True)
+        return value
+
+    return read
+
+
+def _word(words: tuple[str, ...]) -> Read:
+    text = _leaf(str)
+
+    def read(value: Any) -> Any:
+        if text(value) not in words:
+            shown = value.replace("{", "{{").replace("}", "}}")
+            near = nearest(value, words)
+            raise Unfit(f"{{}} is '{shown}'", allowed=", ".join(words), near=near, key=True)
+        return value
+
+    return read
+
+
+def _worded(read: Read, allowed: str) -> Read:
+    def worded(value: Any) -> Any:
+        try:
+            return read(value)
+        except Unfit as wrong:
+            wrong.allowed = allowed
+            raise
+
+    return worded
+
+
+def _items(hint: Any) -> Read:
+    inner = _reader(hint)
+    # of objects the place is named, of numbers the list
+    of_objects = isinstance(hint, type) and issubclass(hint, Record)
+    allowed = "a list of objects" if of_objects else "a list"
+
+    def read(value: Any) -> Any:
+        if type(value) is not list:
+            raise Unfit(f"'{{}}' is {kind(value)}", allowed=allowed, key=True)
+        found = []
+        for place, each in enumerate(value):
+            try:
+                found.append(inner(each))
+            except Unfit as wrong:
+                raise wrong.inside(str(place)) from None
+        return tuple(found)
+
+    return read
+
+
+def _pair(hints: tuple[Any, ...]) -> Read:
+    readers = [_reader(hint) for hint in hints]
+
+    def read(value: Any) -> Any:
+        try:
+            if type(value) is list and len(value) == len(readers):
+                return tuple(inner(each) for inner, each in zip(readers, value, strict=True))
+        except Unfit:
+            pass  # the pair as a whole is named below
+        shown = repr(value).replace("{", "{{").replace("}", "}}")
+        raise Unfit(f"{{}} is {shown}", allowed="[low, high]", key=True)
+
+    return read
+
+
+def _mapping(inner: Read) -> Read:
+    def read(value: Any) -> Any:
+        if type(value) is not dict:
+            raise Unfit(f"found {kind(value)}", allowed="an object")
+        found = {}
+        for key, each in value.items():
+            try:
+                found[key] = inner(each)
+            except Unfit as wrong:
+                raise wrong.inside(key) from None
+        return found
+
+    return read
+
+
+def _record(made: Any) -> Read:
+    # the readers of the fields are made on first use: a record may hold records of its own class
+    hints: list[tuple[str, Read, bool]] = []
+    names = {each.name for each in fields(made)} - {"unknown"}
+
+    def prepare() -> None:
+        of_type = _hints(made)
+        hints.extend(
+            (
+                each.name,
+                _reader(of_type[each.name]),
+                each.default is MISSING and each.default_factory is MISSING,
+            )
+            for each in fields(made)
+            if each.name != "unknown"
+        )
+
+    def read(value: Any) -> Any:
+        if type(value) is not dict:
+            raise Unfit(f"found {kind(value)}", allowed="an object")
+        if not hints:
+            prepare()
+        given: dict[str, Any] = {}
+        for name, inner, required in hints:
+            if name in value:
+                try:
+                    given[name] = inner(value[name])
+                except Unfit as wrong:
+                    raise wrong.inside(name) from None
+            elif required:
+                has = ", ".join(value) or "none"
+                raise Unfit(f"no '{name}' (keys: {has})", near=nearest(name, value))
+        if len(given) < len(value):
+            given["unknown"] = {key: each for key, each in value.items() if key not in names}
+        found = made(**given)
+        found.check()
+        return found
+
+    return read

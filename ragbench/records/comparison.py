@@ -1,0 +1,413 @@
+"""`comparisons.json`, and what `ragbench compare` finds: systems beside each other, paired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.records.codec import Record, optional
+from ragbench.records.gate import Verdict
+from ragbench.records.summary import Early, Ends, Kind, PreferredSystem, SystemScore
+from ragbench.types import Direction
+
+COMPARISON_SCHEMA = "ragbench.comparison/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariancePart(Record):
+    """One component of the variance of a query's difference."""
+
+    sources: tuple[str, ...]
+    """What it is due to; several where one run cannot tell them apart."""
+    variance: float | None
+    """How much."""
+    df: float
+    """Degrees of freedom of the estimate."""
+    confounded: bool
+    """Whether it is due to several sources."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design(Record):
+    """How often to ask."""
+
+    queries: int
+    """Queries."""
+    generations: int | None = optional()
+    """Answers to each; None where generators were asked once."""
+    judgements: int
+    """Judgements of each answer."""
+    cost: float
+    """What it takes."""
+    unit: str
+    """In which unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variance(Record):
+    """What the variance of a comparison is made of."""
+
+    components: tuple[VariancePart, ...]
+    """By source."""
+    queries: int
+    """How many queries there were."""
+    generations: int | None = optional()
+    """How many answers to each; None where generators were asked once."""
+    judgements: int
+    """How many judgements of each answer."""
+    standard_error: float | None
+    """Of the difference."""
+    cheapest_half_as_wide: Design | None
+    """The cheapest way to an interval half as wide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference(Record):
+    """A system and its baseline by one measure, paired over the queries that both have."""
+
+    system: str
+    """Whose score may be better or worse."""
+    baseline: str
+    """What it is compared with."""
+    difference: float | None = None
+    """Mean of the system's score minus the baseline's; None where no query has both."""
+    interval: Ends | None = None
+    """Its confidence limits."""
+    n: int = 0
+    """Queries that both have."""
+    n_changed: int | None = None
+    """Queries whose score differs."""
+    n_clusters: int | None = optional()
+    """How many clusters these queries are in, where they are in any."""
+    rule: str | None = None
+    """How the interval was computed."""
+    effect_size: float | None = None
+    """The difference in standard deviations of the differences."""
+    effect_interval: Ends | None = None
+    """Its confidence limits."""
+    minimum_detectable: float | None = None
+    """The smallest difference that so many queries are likely to show."""
+    early: Early | None = optional()
+    """When the judge of either stopped early, or could have."""
+    test: str | None = None
+    """What gives p."""
+    resamples: int | None = None
+    """Sign flips behind p; None for a test without."""
+    p: float | None = None
+    """Of this comparison alone."""
+    p_adjusted: float | None = None
+    """Adjusted for its family; None where no p-value decides, but a judge's looks."""
+    differs: bool | None = None
+    """Whether a difference was shown; None where none was tested."""
+    n_failed: int | None = optional()
+    """Pairs that a failure left out, where runs are compared."""
+    variance: Variance | None = optional()
+    """What its noise is made of, where something was asked several times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureComparison(Record):
+    """All systems by one measure."""
+
+    measure: str
+    """The score's name."""
+    kind: Kind | None = None
+    """What it looks at."""
+    direction: Direction = "higher"
+    """Which way is better."""
+    signature: str | None = None
+    """What its values depend on."""
+    best: str | None = None
+    """The system with the best mean; None for a count."""
+    tied_with_best: tuple[str, ...] = ()
+    """The best, and those that cannot be told from it."""
+    comparisons: tuple[Difference, ...] = ()
+    """Each system with its baseline."""
+    better_than: Mapping[str, tuple[str, ...]] | None = optional()
+    """System -> those that it is significantly better than, where runs are compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceDifference(Record):
+    """A system and its baseline over a slice of the queries."""
+
+    field: str
+    """What sorts the queries: `metadata.topic`, `query_length`."""
+    slice: str
+    """Which slice."""
+    measure: str
+    """The score's name."""
+    system: str
+    """Whose score may be worse."""
+    baseline: str
+    """What it is compared with."""
+    direction: Direction
+    """Which way is better."""
+    difference: float | None = None
+    """Mean difference; None where no query has both."""
+    interval: Ends | None = None
+    """Its confidence limits."""
+    n: int = 0
+    """Queries of the slice that both have."""
+    n_changed: int | None = None
+    """Queries whose score differs."""
+    n_clusters: int | None = optional()
+    """How many clusters these are in."""
+    p_adjusted: float | None = None
+    """One-sided, adjusted for the slices of the field; None where it was not tested."""
+    worse: bool | None = None
+    """Whether the system is worse there; None where it was not tested."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferredPair(Record):
+    """Two systems whose answers were compared query by query."""
+
+    system: str
+    """A win is its win."""
+    other: str
+    """The other."""
+    wins: int
+    """Queries that the system won."""
+    ties: int
+    """Queries where neither was preferred."""
+    losses: int
+    """Queries that the other won."""
+    same_answer: int
+    """How many of the ties are equal answers."""
+    win_rate: float | None
+    """Wins and half the ties; None where nothing was judged."""
+    interval: Ends
+    """Its confidence limits."""
+    n: int
+    """Queries that were judged."""
+    failed: Mapping[str, int]
+    """Cause -> queries that failed."""
+    not_applicable: int
+    """Queries without anything to compare."""
+    bounds: Ends
+    """The win rate if the failed ones were all lost, or won."""
+    signature: str
+    """What it depends on."""
+    p: float | None
+    """That no side is preferred."""
+    p_adjusted: float | None
+    """Adjusted for all pairs."""
+    differs: bool
+    """Whether a preference was shown."""
+
+    @property
+    def n_failed(self) -> int:
+        """How many queries failed, whatever their cause."""
+        return sum(self.failed.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference(Record):
+    """What one judge prefers by one rubric."""
+
+    name: str
+    """The score's name."""
+    rubric: str
+    """What the judge was asked."""
+    judge: str
+    """The judge's name."""
+    model: str
+    """The model, as its server names it."""
+    pairs: str
+    """`all` pairs of systems, or each with the `baseline`."""
+    baseline: str | None
+    """What all others are compared with; None for all pairs."""
+    systems: tuple[PreferredSystem, ...]
+    """Every system with its strength and rank."""
+    rule: str
+    """How the strengths were computed."""
+    notes: tuple[str, ...]
+    """What limits them."""
+    comparisons: tuple[PreferredPair, ...]
+    """The pairs."""
+    win_matrix: Mapping[str, Mapping[str, float]]
+    """Row system -> column system -> win rate of the row, for the pairs that were judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverSource(Record):
+    """What a retriever over another one adds to it, by one measure."""
+
+    system: str
+    """A reranker, say."""
+    over: str
+    """Its first stage."""
+    measure: str
+    """The score's name."""
+    difference: float | None
+    """Mean difference."""
+    interval: Ends
+    """Its confidence limits."""
+    n: int
+    """Queries that both have."""
+    n_changed: int
+    """Queries whose score differs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlDifference(Record):
+    """A generator with other passages than its retriever found, by one score."""
+
+    control: str
+    """Which passages it gets: `gold_context`, `no_context`, `shuffled_context`."""
+    generator: str
+    """Who answers."""
+    score: str
+    """The score's name."""
+    mean: float | None
+    """The control's mean."""
+    system: str
+    """What it is compared with: the generator on the baseline retriever."""
+    system_mean: float | None
+    """The mean of that."""
+    difference: float | None
+    """How far the control lies above it."""
+    interval: Ends
+    """Confidence limits of the difference."""
+    n: int
+    """Queries that both have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparisons(Record):
+    """The systems of one run, measure by measure."""
+
+    schema: str = COMPARISON_SCHEMA
+    """The version of the file."""
+    baseline: str | None = None
+    """The retriever that the others are compared with, or the first of several runs."""
+    confidence: float | None = None
+    """Level of every interval; 1 minus it is the error rate of every family of tests."""
+    test: str = "test"
+    """How a pair is tested."""
+    correction: str = "none"
+    """How the p-values of a family are adjusted."""
+    family: str = "measure"
+    """`measure`: the comparisons by one measure; `all`: those by all measures together."""
+    cluster: str | None = None
+    """What names the clusters; None where each query stands for itself."""
+    resamples: int | None = None
+    """Sign flips of a randomization test, and bootstrap resamples."""
+    seed: int | None = None
+    """Of all resampling."""
+    measures: tuple[MeasureComparison, ...] = ()
+    """Every measure."""
+    slices: tuple[SliceDifference, ...] = optional(())
+    """Where the queries are sorted into slices."""
+    preferences: tuple[Preference, ...] = optional(())
+    """What judges prefer of pairs of systems."""
+    over_sources: tuple[OverSource, ...] = optional(())
+    """What retrievers over others add to these."""
+    controls: tuple[ControlDifference, ...] = optional(())
+    """Generators with other passages."""
+
+    def measure(self, name: str) -> MeasureComparison | None:
+        """Return what is known of a measure; None where nothing is."""
+        return next((each for each in self.measures if each.measure == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedSystem(Record):
+    """One of the systems when runs are compared."""
+
+    name: str
+    """Unlike that of any other: `bm25`, or `bm25 (runs/new)`."""
+    letter: str
+    """Stands for it in marks."""
+    system: str
+    """Its own name."""
+    source: str
+    """Where it comes from."""
+    retriever: str | None
+    """Its retriever."""
+    generator: str | None
+    """Its generator."""
+    scores: Mapping[str, SystemScore]
+    """Its scores over the common queries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedGate(Record):
+    """A condition of `--fail-if`, held against one comparison."""
+
+    gate: str
+    """The condition as it was written."""
+    system: str | None
+    """Whose; None where nobody has the measure."""
+    baseline: str | None
+    """What it is compared with."""
+    measure: str
+    """The score's name."""
+    max_drop: float
+    """How much it may fall."""
+    verdict: Verdict
+    """What became of it."""
+    why: str
+    """The numbers in words."""
+    facts: Mapping[str, Any]
+    """The numbers in full."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedQuery(Record):
+    """A query whose score moved."""
+
+    query_id: str
+    """Which."""
+    score: float
+    """Of the system."""
+    baseline_score: float
+    """Of what it is compared with."""
+    difference: float
+    """The first minus the second."""
+    ranking: tuple[str, ...] | None = optional()
+    """The system's first documents, where rankings are at hand."""
+    baseline_ranking: tuple[str, ...] | None = optional()
+    """Those of the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedQueries(Record):
+    """The queries that moved most between two systems."""
+
+    measure: str
+    """On which measure."""
+    system: str
+    """Whose scores moved."""
+    baseline: str
+    """From those of which system."""
+    up: int
+    """Queries with a higher score."""
+    down: int
+    """Queries with a lower score."""
+    same: int
+    """Queries with an equal score."""
+    queries: tuple[MovedQuery, ...]
+    """Those that moved most, the most moved first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRuns(Comparisons):
+    """The systems of several runs, or of one, as `ragbench compare` shows them."""
+
+    sources: tuple[str, ...]
+    """What was compared; the first is what the others are compared with."""
+    queries: int
+    """How many queries all have."""
+    left_out: Mapping[str, int]
+    """Source -> how many of its queries the others lack."""
+    systems: tuple[ComparedSystem, ...]
+    """The rows."""
+    notes: tuple[str, ...]
+    """What a reader should know, one sentence each."""
+    gates: tuple[ComparedGate, ...] = ()
+    """The verdict on each condition and system."""
+    moved: tuple[MovedQueries, ...] = ()
+    """The queries that moved most."""

@@ -1,0 +1,419 @@
+"""`summary.json`: a run, its systems, and every score with what one must know to believe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from ragbench.records.codec import Record, Unfit, optional
+from ragbench.records.gate import GateVerdict
+from ragbench.types import Direction
+
+SUMMARY_SCHEMA = "ragbench.summary/1"
+
+Ends = Annotated[tuple[float | None, float | None], "[low, high], or null"]
+"""Both ends of an interval."""
+Range = Annotated[tuple[float | None, float | None], "[low, high], null where unbounded"]
+"""The smallest and the largest possible value of one query."""
+Kind = Literal["retrieval", "generation", "judge"]
+"""What a score looks at: a ranking, an answer by a formula, or an answer by a judge."""
+Role = Literal["system", "app", "control"]
+"""What a system is: part of the grid, a whole app, or what no system competes with."""
+Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
+"""How the values of the queries became one number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens(Record):
+    """Tokens of models; None where they are not known."""
+
+    input: int | None = None
+    """Sent."""
+    output: int | None = None
+    """Received."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset(Record):
+    """The data of a run."""
+
+    name: str = ""
+    """Its folder or file, with the split."""
+    type: str = ""
+    """Its format."""
+    queries: int | None = None
+    """How many were asked."""
+    documents: int | None = None
+    """Size of the corpus; None where there is none."""
+    judgements: int | None = None
+    """How many pairs of query and document people have judged; None where there are no qrels."""
+    answers: int | None = None
+    """How many queries have a gold answer."""
+    notes: tuple[str, ...] = ()
+    """How the data were read, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge(Record):
+    """A judge as the config declares it."""
+
+    type: str = ""
+    """How it is asked."""
+    model: str = ""
+    """The model that is asked for."""
+    label: str | None = None
+    """What a reader has to know of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeUse(Record):
+    """What the verdicts of a judge took, whoever paid for it and when."""
+
+    models: tuple[str, ...]
+    """The models as their servers name them."""
+    tokens: Tokens
+    """Tokens of all replies."""
+    usd: float | None
+    """Dollars; None where a price is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Early(Record):
+    """How far a judge went that may stop early."""
+
+    seed: int | None = optional()
+    """In a baseline file: what gives the order of judging."""
+    stopped: bool
+    """Whether queries were left out."""
+    judged: int
+    """How many queries were judged."""
+    queries: int
+    """How many there are."""
+    look: int
+    """Which of the planned looks was the last; from 1."""
+    sizes: tuple[int, ...]
+    """After how many queries, or clusters, each planned look is."""
+    always_valid: bool
+    """Whether intervals hold whenever one looks, not at the planned looks alone."""
+
+    def check(self) -> None:
+        """Looks grow, the last is one of them, and something was judged."""
+        sizes = list(self.sizes)
+        if not sizes or sizes != sorted(set(sizes)):
+            raise Unfit(f"sizes is {sizes!r}", allowed="growing integers, one for each look")
+        if not 1 <= self.look <= len(sizes):
+            raise Unfit(f"look is {self.look}", allowed=f"1 to {len(sizes)}")
+        if not 0 < self.judged <= self.queries:
+            raise Unfit(f"judged is {self.judged}", allowed=f"1 to the {self.queries} queries")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved(Record):
+    """What a judge that stopped early did not take; None where it is not known."""
+
+    calls: int | None
+    """Calls of models."""
+    usd: float | None
+    """Dollars."""
+    tokens: int | None
+    """Tokens sent and received."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyStopping(Record):
+    """How far a judge went that may stop early, and what that saved."""
+
+    stopped: bool
+    """Whether queries were left out."""
+    judged: int
+    """How many queries were judged, without those that the budget left out."""
+    queries: int
+    """How many there are."""
+    look: int
+    """Which of the planned looks was the last; from 1."""
+    sizes: tuple[int, ...]
+    """After how many queries, or clusters, each planned look is."""
+    always_valid: bool
+    """Whether intervals hold whenever one looks, not at the planned looks alone."""
+    over_budget: int = optional(0)
+    """How many queries the budget left out."""
+    saved: Saved | None = None
+    """What the others would have taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedBy(Record):
+    """Whose judgements a score of rankings rests on, where a model made some."""
+
+    people: int
+    """Pairs of query and passage that people judged."""
+    model: int
+    """Pairs that the model judged."""
+    failed: int
+    """Pairs that it could not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemScore(Record):
+    """One score of one system over all queries."""
+
+    mean: float | None
+    """The aggregate over the scored queries; None where none is scored."""
+    interval: Ends | None = None
+    """Confidence limits of the mean; null where they are not defined."""
+    n: int
+    """How many queries are in the mean."""
+    failed: Mapping[str, int]
+    """Cause -> how many queries failed."""
+    not_applicable: int
+    """How many queries the score does not apply to."""
+    bounds: Ends | None = None
+    """The aggregate if all failed queries had the worst, or the best, value."""
+    kind: Kind | None = optional()
+    """What the score looks at; None in a file of an older version."""
+    direction: Direction
+    """Which way is better."""
+    aggregate: Aggregate
+    """How the values became one number."""
+    range: Range | None = optional()
+    """The smallest and the largest possible value of one query; None in an older file."""
+    signature: str
+    """What the number depends on."""
+    not_judged: int | None = optional()
+    """How many of those that it does not apply to were not judged, since the judge stopped."""
+    early: Early | None = optional()
+    """When its judge stopped; None for a score that is always of all queries."""
+    baseline: str | None = optional()
+    """What the system is compared with by this score, where that is another than by its others."""
+    judge: str | None = optional()
+    """The judge behind it."""
+    model: str | None = optional()
+    """The model that judged, as its server names it."""
+    spread: float | None = optional()
+    """How far samples or models of the judge lie apart, on average."""
+    judged_by: JudgedBy | None = optional()
+    """Whose judgements it rests on, where a model made some."""
+
+    @property
+    def n_failed(self) -> int:
+        """How many queries failed, whatever their cause."""
+        return sum(self.failed.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerCounts(Record):
+    """The answers of a system that answers each query several times."""
+
+    per_query: int
+    """How many each query has."""
+    asked: int
+    """How many there are in all."""
+    failed: Mapping[str, Mapping[str, int]]
+    """Score -> cause -> how many answers failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency(Record):
+    """Milliseconds that queries took; None where they are not known."""
+
+    p50: float | None = None
+    """Half of the queries took at most this long."""
+    p95: float | None = None
+    """95 of 100 queries took at most this long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemSummary(Record):
+    """One system: what it scored, and what it took."""
+
+    name: str
+    """`bm25`, `bm25/extractive`, `given`."""
+    retriever: str | None
+    """The retriever's name; None for a system that the records came with, and for an app."""
+    generator: str | None
+    """The generator's name; None for a retriever alone."""
+    role: Role = "system"
+    """What it is."""
+    baseline: str | None = None
+    """What it is compared with; None for a baseline itself."""
+    scores: Mapping[str, SystemScore]
+    """Score name -> what is known of it, in the order of the config."""
+    counts: Mapping[str, Any] = optional({})
+    """How its run was read: missing queries, repeated documents, judged share."""
+    answers: AnswerCounts | None = optional()
+    """Its answers, where each query has several."""
+    latency_ms: Latency | None = None
+    """What its calls took."""
+    queries_per_second: float | None = None
+    """By what the calls took, with as many at once as the config allows."""
+    tokens: Tokens | None = None
+    """What models got and sent."""
+    usd: float | None = None
+    """Dollars; None where a price is not known."""
+    judging: Mapping[str, JudgeUse] = optional({})
+    """Judge -> what judging this system took."""
+
+    def baseline_by(self, score: str) -> str | None:
+        """Return the system that this one is compared with by a score."""
+        found = self.scores.get(score)
+        return self.baseline if found is None or found.baseline is None else found.baseline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost(Record):
+    """Dollars and tokens; None where they are not known."""
+
+    usd: float | None
+    """Dollars."""
+    tokens: int | None
+    """Tokens sent and received."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget(Record):
+    """What a run with a budget spent, what it left out, and what finishing would cost."""
+
+    limits: Mapping[str, float]
+    """`usd`, `tokens`, `minutes`: those that are set."""
+    spent: Cost
+    """What the run paid."""
+    reached: bool
+    """Whether anything was left out for it."""
+    missing: Mapping[str, int]
+    """Stage -> how many of its items were left out."""
+    to_finish: Cost
+    """An estimate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fill(Record):
+    """Who graded passages beside people, how many, and what it took."""
+
+    judge: str
+    """The judge's name."""
+    model_name: str
+    """The model, as its server names it."""
+    rubric: str
+    """What it was asked."""
+    depth: int
+    """The best so many hits of each retriever."""
+    pairs: int
+    """Pairs of query and passage in the pool."""
+    people: int
+    """Of these, judged by people."""
+    model: int
+    """Graded by the model."""
+    failed: Mapping[str, int]
+    """Cause -> how many could not be graded."""
+    without_text: int
+    """How many have no text to grade."""
+    judging: JudgeUse
+    """What it took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferredSystem(Record):
+    """A system in a ranking by preference."""
+
+    system: str
+    """Its name."""
+    rank: int | None
+    """1 is the strongest; None where comparisons do not connect all systems."""
+    strength: float | None
+    """Log-odds against the average of the systems."""
+    interval: Ends
+    """Confidence limits of the strength."""
+    win_rate: float | None
+    """Wins and half the ties over all its comparisons."""
+    wins: int
+    """Comparisons won."""
+    ties: int
+    """Neither was preferred."""
+    losses: int
+    """Comparisons lost."""
+    failed: Mapping[str, int]
+    """Cause -> comparisons that failed."""
+    not_applicable: int
+    """Queries without anything to compare."""
+
+    @property
+    def n_failed(self) -> int:
+        """How many comparisons failed, whatever their cause."""
+        return sum(self.failed.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferenceSummary(Record):
+    """What one judge prefers by one rubric, without the single pairs."""
+
+    name: str
+    """The score's name."""
+    rubric: str
+    """What the judge was asked."""
+    judge: str
+    """The judge's name."""
+    model: str
+    """The model, as its server names it."""
+    pairs: str
+    """`all` pairs of systems, or each with the `baseline`."""
+    baseline: str | None
+    """What all others are compared with; None for all pairs."""
+    systems: tuple[PreferredSystem, ...]
+    """Every system."""
+    rule: str
+    """How the strengths were computed."""
+    notes: tuple[str, ...]
+    """What limits them."""
+    judging: JudgeUse
+    """What the judge took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary(Record):
+    """A whole run."""
+
+    schema: str = SUMMARY_SCHEMA
+    """The version of the file."""
+    name: str
+    """The experiment's name."""
+    run_id: str = ""
+    """The run; empty where there is none."""
+    complete: bool = True
+    """Whether so many items were scored that the means are to be trusted."""
+    dataset: Dataset | None = None
+    """Its data."""
+    counts: Mapping[str, int] = optional({})
+    """`queries`: how many were asked, where they are a sample."""
+    budget: Budget | None = optional()
+    """What was spent, where there is a budget."""
+    seed: int | None = None
+    """Of all that is random."""
+    confidence: float = 0.95
+    """Level of every interval."""
+    baseline: str | None = None
+    """The retriever that the others are compared with."""
+    cluster: str | None = optional()
+    """What names the clusters of queries, where there are any."""
+    judges: Mapping[str, Judge] = field(default_factory=dict)
+    """Judges that were asked."""
+    skipped_judges: Mapping[str, str] = optional({})
+    """Judge -> why it was not asked."""
+    early_stopping: Mapping[str, EarlyStopping] = optional({})
+    """Judge -> how far it went; those that could stop early."""
+    fill: Fill | None = optional()
+    """Who graded passages beside people."""
+    systems: tuple[SystemSummary, ...]
+    """Every system, in the order of the tables."""
+    preferences: tuple[PreferenceSummary, ...] = optional(())
+    """What judges prefer of pairs of systems."""
+    gates: tuple[GateVerdict, ...] = ()
+    """What became of the gates."""
+    warnings: tuple[str, ...] = ()
+    """What makes numbers doubtful, a sentence each."""
+    notes: tuple[str, ...] = ()
+    """What the reader of the numbers should know, a sentence each."""
+
+    def system(self, name: str) -> SystemSummary | None:
+        """Return a system by name; None where there is none."""
+        return next((system for system in self.systems if system.name == name), None)

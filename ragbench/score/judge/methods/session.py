@@ -1,0 +1,109 @@
+"""One model's replies about one item: each prompt is asked once, whichever rubrics need it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.llm import (
+    CallFailure,
+    ChatReply,
+    ChatRequest,
+    Message,
+    StructuredReply,
+    ask_structured,
+)
+from ragbench.llm.structured import Ask
+from ragbench.score.judge.methods.prompt import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How prompts become requests: the same for all items, models and samples."""
+
+    temperature: float | None = 0.0
+    """None leaves it to the server."""
+    max_tokens: int | None = None
+    """Longest reply; None leaves it to the server."""
+    seed: int | None = None
+    """Seed of the first sample."""
+    few_shot: bool = True
+    """Whether prompts show examples."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters of the server's own."""
+
+    def request(self, model: str, prompt: Prompt, sample: int, top_logprobs: int) -> ChatRequest:
+        """Return the request that carries a prompt."""
+        return ChatRequest(
+            model=model,
+            messages=(Message("system", prompt.system), Message("user", prompt.user)),
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+            schema=prompt.schema,
+            top_logprobs=top_logprobs,
+            extra=self.extra,
+            sample=sample,
+        )
+
+
+class Session:
+    """What one model says about one item, in one sample.
+
+    Equal prompts are sent once: all rubrics over claims share the split and the verdicts. A
+    prompt that failed is not asked again either. Belongs to one event loop.
+    """
+
+    def __init__(self, ask: Ask, asking: Asking, model: str, sample: int) -> None:
+        self.asking, self.model = asking, model
+        self._ask, self._sample = ask, sample
+        self._asked: dict[tuple[str, str, int], asyncio.Task[StructuredReply]] = {}
+
+    def ask(self, prompt: Prompt, top_logprobs: int) -> asyncio.Task[StructuredReply]:
+        """Return the reply to a prompt, under way or done."""
+        key = (prompt.system, prompt.user, top_logprobs)
+        if key not in self._asked:
+            request = self.asking.request(self.model, prompt, self._sample, top_logprobs)
+            self._asked[key] = asyncio.ensure_future(ask_structured(self._ask, request))
+        return self._asked[key]
+
+
+class ReplyLog:
+    """The replies that one verdict rests on, in the order in which they were asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.replies: list[ChatReply] = []
+
+    @property
+    def few_shot(self) -> bool:
+        """Whether prompts show examples."""
+        return self.session.asking.few_shot
+
+    async def ask(self, prompt: Prompt, *, top_logprobs: int = 0) -> StructuredReply:
+        """Return the reply to one prompt, as `ask_all` does."""
+        return (await self.ask_all([prompt], top_logprobs=top_logprobs))[0]
+
+    async def ask_all(
+        self, prompts: Sequence[Prompt], *, top_logprobs: int = 0
+    ) -> list[StructuredReply]:
+        """Return the replies to several prompts at once.
+
+        Raises:
+            CallFailure: One of them failed; the first in order, once all have ended.
+        """
+        tasks = [self.session.ask(prompt, top_logprobs) for prompt in prompts]
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        known = {id(reply) for reply in self.replies}
+        for outcome in outcomes:
+            if isinstance(outcome, (StructuredReply, CallFailure)):
+                new = [reply for reply in outcome.replies if id(reply) not in known]
+                self.replies += new
+                known.update(map(id, new))
+        errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if errors:
+            # what is for the user, such as a full disk, before what is a verdict
+            raise min(errors, key=lambda error: isinstance(error, CallFailure))
+        return [outcome for outcome in outcomes if isinstance(outcome, StructuredReply)]

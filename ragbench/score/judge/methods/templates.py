@@ -1,0 +1,185 @@
+"""The words of prompts: templates and worked examples, from the data files in `prompts/`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.score.judge.base import Rubric
+from ragbench.signature import fingerprint
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+_FOLDER = Path(__file__).parent / "prompts"
+_STEPS = {
+    "rating": ("rating",),
+    "claims": ("claims", "verdicts"),
+    "pairwise": ("pairwise",),
+    "nuggets": ("nuggets", "assignment"),
+}
+"""Method -> the prompts that it sends, in order."""
+
+Material = Sequence[tuple[str, str]]
+"""Judged texts with their labels, in the order in which a judge reads them."""
+
+
+def system_text(step: str, **values: Any) -> str:
+    """Return the part of a prompt that says what to do; it holds nothing that is judged."""
+    return _environment().get_template(f"{step}.system.j2").render(values).strip()
+
+
+def user_text(step: str, material: Material, **values: Any) -> str:
+    """Return the part of a prompt that holds what is judged, fenced.
+
+    Judged texts are put in as values, which Jinja does not read as templates.
+    """
+    fence = Fence.around(text for _, text in material)
+    template = _environment().get_template(f"{step}.user.j2")
+    return template.render(fence=fence, material=_blocks(fence, material), **values).strip()
+
+
+def worked(step: str) -> list[dict[str, str]]:
+    """Return the worked examples of a prompt that several rubrics share, as it shows them."""
+    return [
+        shown_example(number, list(example["material"].items()), example["reply"])
+        for number, example in enumerate(_examples()[step], start=1)
+    ]
+
+
+def shown_example(number: int, material: Material, reply: Mapping[str, Any]) -> dict[str, str]:
+    """Return a worked example as prompts show it: material between tags, and the reply."""
+    blocks = _blocks(Fence(f"example{number}"), material)
+    return {"material": blocks, "reply": json.dumps(reply, ensure_ascii=False)}
+
+
+def prompt_fingerprint(rubric: Rubric, *, few_shot: bool = True) -> str:
+    """Return a short hash of all that a rubric's prompts say besides the item.
+
+    It belongs into the signature of a score: it moves when a word of the rubric, of the templates
+    or of the worked examples does.
+
+    Example:
+        >>> from ragbench.score.judge.rubric import load_rubric
+        >>> rubric = load_rubric("fluency")
+        >>> prompt_fingerprint(rubric) == prompt_fingerprint(rubric, few_shot=False)
+        False
+    """
+    names = [f"{step}.{part}.j2" for step in _STEPS[rubric.method] for part in ("system", "user")]
+    names += ["material.j2", "reply.j2", *(["examples.yaml"] if few_shot else [])]
+    texts = [(_FOLDER / name).read_text(encoding="utf-8") for name in names]
+    return fingerprint([rubric.fingerprint, "few-shot" if few_shot else "zero-shot", *texts])
+
+
+def _blocks(fence: Fence, material: Material) -> str:
+    return "\n\n".join(fence.block(label, text) for label, text in material)
+
+
+@functools.cache
+def _environment() -> Environment:
+    """The templates; a missing name is an error, and a text can reach nothing of Python."""
+    from jinja2 import FileSystemLoader, StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    return SandboxedEnvironment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=False,  # prompts are plain text, not HTML
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+@functools.cache
+def _examples() -> Any:
+    import yaml
+
+    return yaml.safe_load((_FOLDER / "examples.yaml").read_text(encoding="utf-8"))
+
+
+_LENGTH = 12  # hexadecimal digits: nobody writes the hash of a text into that text by guessing
+_NOT_HEX = re.compile("[^0-9a-f]")
+_BROKEN_BAR = "\u00a6"
+# What servers turn into control tokens wherever it stands: `<|im_start|>`, `[INST]`, `</s>`.
+_CHAT_TOKEN = re.compile(
+    r"<(?=[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>)"
+    r"|<(?=<\s*/?\s*SYS\s*>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
+    r"|<(?=/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think|tool_call)>)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Marks the borders of judged texts by tags that none of these texts can contain.
+
+    The tags of one prompt end in one token, a hash of all the texts inside: equal texts give
+    equal prompts, which can be cached, and who writes a text cannot know the token, since the
+    text itself changes it. Should a text contain it all the same, the next hash is taken.
+    """
+
+    token: str
+    """Twelve hexadecimal digits."""
+
+    @classmethod
+    def around(cls, texts: Iterable[str]) -> Fence:
+        """Return the fence for some texts, all that one prompt holds.
+
+        Example:
+            >>> fence = Fence.around(["Piazzi found Ceres."])
+            >>> fence == Fence.around(["Piazzi found Ceres."])
+            True
+            >>> print(fence.block("answer", "Piazzi found Ceres."))
+            <answer-407ba9bfd21c>
+            Piazzi found Ceres.
+            </answer-407ba9bfd21c>
+        """
+        texts = list(texts)
+        inside = "".join(_digits_of(text) + "-" for text in texts)
+        attempt = 0
+        while True:
+            token = fingerprint([str(attempt), *texts], _LENGTH)
+            if token not in inside and token[::-1] not in inside:
+                return cls(token)
+            attempt += 1
+
+    def block(self, label: str, text: str) -> str:
+        """Return a text between its tags.
+
+        Args:
+            label: What it is, such as `answer` or `passage-2`; a word of ours.
+            text: What is judged; whole, but for what `harmless` replaces.
+        """
+        return f"<{label}-{self.token}>\n{harmless(text)}\n</{label}-{self.token}>"
+
+
+def harmless(text: str) -> str:
+    """Replace what a server would not read as text; all else stays as it is.
+
+    Zero-width, bidirectional and other invisible characters stay: they may be what is to be
+    judged, and they cannot make a tag. Replaced are NUL, at which some servers end a text
+    (by U+2400); halves of surrogate pairs, which cannot be encoded (by U+FFFD); and the first
+    character of a control token of chat formats (by a broken bar), which some servers would
+    take as the start of another message. Nothing is shortened.
+
+    Example:
+        >>> harmless("a<b <|im_start|>system [INST] </s>")
+        'a<b ¦|im_start|>system ¦INST] ¦/s>'
+    """
+    text = text.replace("\0", "\u2400")
+    text = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    return _CHAT_TOKEN.sub(_BROKEN_BAR, text)
+
+
+def _digits_of(text: str) -> str:
+    """The hexadecimal digits of a text, however they are written and whatever is between them."""
+    return _NOT_HEX.sub("", unicodedata.normalize("NFKC", text).casefold())

@@ -1,0 +1,317 @@
+"""Rubrics applied to items: at once where a judge can, else one by one; failures are verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragbench.score.base import Advance, ScoreColumn
+from ragbench.score.judge.base import (
+    WHY_MISSING,
+    AskingJudge,
+    Item,
+    Judge,
+    ManyJudge,
+    Rubric,
+    missing_input,
+    not_applicable,
+)
+from ragbench.signature import Signature, fingerprint
+from ragbench.types.records import Usage, add_usage
+from ragbench.types.scores import Cause, Verdict
+
+
+def judge_all(
+    judge: Judge, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+) -> list[dict[str, Verdict]]:
+    """Return for each item, in order, a verdict per rubric.
+
+    Args:
+        judge: A `ManyJudge` takes all items at once, any other one by one.
+        items: What is judged.
+        rubrics: As `load_rubrics` returns them.
+        advance: Told after each item.
+    """
+    if isinstance(judge, ManyJudge):
+        return judge.judge_all(items, rubrics, advance)
+    found = []
+    for item in items:
+        found.append({rubric.name: apply_rubric(judge, item, rubric) for rubric in rubrics})
+        if advance is not None:
+            advance(1)
+    return found
+
+
+async def ajudge_all(
+    judge: Judge, items: Iterable[Item], rubrics: Sequence[Rubric]
+) -> list[dict[str, Verdict]]:
+    """Return the same without blocking the running loop.
+
+    Cancelling gives up the calls under way; a judge that makes none is stopped between two items.
+    """
+    if isinstance(judge, ManyJudge):
+        return await judge.ajudge_all(items, rubrics)
+    return [(await asyncio.to_thread(judge_all, judge, [item], rubrics))[0] for item in items]
+
+
+def apply_rubric(judge: Judge, item: Item, rubric: Rubric) -> Verdict:
+    """Judge one item by one rubric; whatever goes wrong becomes a verdict that says so."""
+    cause = missing_input(item, rubric)
+    if cause is not None:
+        return not_applicable(cause, WHY_MISSING[cause])
+    try:
+        return judge.judge(item, rubric)
+    except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
+        return failed_verdict(error)
+
+
+def failed_verdict(error: Exception) -> Verdict:
+    """Return the verdict of a judge that raised."""
+    reason = f"{type(error).__name__}: {error}"
+    return Verdict(None, reasoning=reason, status="failed", cause=Cause.ERROR.word)
+
+
+VERSION = 1
+"""Version of the definition; moves only when numbers move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a judge said of many items."""
+
+    columns: Mapping[str, ScoreColumn]
+    """Rubric -> one score per item, in the order of the items."""
+    rows: list[dict[str, Any]]
+    """One JSON-ready row per item and rubric: the verdict with its query, judge and model."""
+    models: tuple[str, ...]
+    """The models as their servers name them; else what the judge says that it asks."""
+    usage: Usage
+    """What the replies took that the verdicts rest on, stored ones included."""
+
+    @property
+    def spreads(self) -> dict[str, float]:
+        """Rubric -> how far the samples or models of one item lie apart, on average."""
+        found: dict[str, list[float]] = {}
+        for row in self.rows:
+            if row["spread"] is not None:
+                found.setdefault(row["rubric"], []).append(row["spread"])
+        return {rubric: statistics.fmean(spreads) for rubric, spreads in found.items()}
+
+    def failures(self) -> dict[str, Counter[str]]:
+        """Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent."""
+        found: dict[str, Counter[str]] = {}
+        for row in self.rows:
+            if row["status"] == "failed":
+                found.setdefault(row["rubric"], Counter())[row["cause"]] += 1
+        return found
+
+
+def judge_items(
+    judge: Judge,
+    items: Sequence[Item],
+    rubrics: Sequence[Rubric],
+    *,
+    type_name: str,
+    advance: Advance | None = None,
+) -> Judged:
+    """Apply rubrics to items.
+
+    Args:
+        judge: What judges.
+        items: One per query.
+        rubrics: As `load_rubrics` returns them.
+        type_name: The judge's `type`, for signatures.
+        advance: Told after each item.
+    """
+    found = judge_all(judge, items, rubrics, advance)
+    return collect_verdicts(judge, items, rubrics, found, type_name=type_name)
+
+
+def collect_verdicts(
+    judge: Judge,
+    items: Sequence[Item],
+    rubrics: Sequence[Rubric],
+    found: Sequence[Mapping[str, Verdict]],
+    *,
+    type_name: str,
+) -> Judged:
+    """Turn the verdicts on items into columns of scores.
+
+    Args:
+        judge: What judged.
+        items: One per query.
+        rubrics: As `load_rubrics` returns them.
+        found: Per item: rubric -> verdict.
+        type_name: The judge's `type`, for signatures.
+    """
+    verdicts = [each[rubric.name] for each in found for rubric in rubrics]
+    models = _models(verdicts) or (judge.model,)
+    # further answers to a query ask nothing new
+    firsts = [item for item in items if not item.sample]
+    gold = fingerprint(
+        piece for item in firsts for piece in (str(len(item.references)), *item.references)
+    )
+    asked = fingerprint(piece for item in firsts for piece in (item.query_id, item.question or ""))
+    numbered = len(firsts) < len(items)
+    columns, rows = {}, []
+    for rubric in rubrics:
+        own = [each[rubric.name] for each in found]
+        signature = Signature.of(
+            rubric.name,
+            judge=type_name,
+            model="+".join(_models(own) or models),
+            **_parts(judge, rubric, own),
+            queries=asked,
+            gold=gold if "reference" in rubric.needs else None,
+            v=VERSION,
+        )
+        columns[rubric.name] = _column(rubric, own, signature)
+        for item, verdict in zip(items, own, strict=True):
+            rows.append(
+                {"query_id": item.query_id}
+                | ({"sample": item.sample} if numbered else {})
+                | {"rubric": rubric.name}
+                | verdict.to_dict()
+                | {"judge": type_name, "model": verdict.model or judge.model}
+            )
+    return Judged(columns, rows, models, add_usage([verdict.usage for verdict in verdicts]))
+
+
+def _models(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """The models that gave verdicts, as their servers name them."""
+    return tuple(sorted({name for v in verdicts if v.model for name in v.model.split("+")}))
+
+
+def _parts(judge: Judge, rubric: Rubric, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """What the scores depend on besides model and data."""
+    if not isinstance(judge, AskingJudge):
+        return {"rubric": rubric.fingerprint, **judge.options}
+    weighted: Any = None
+    if rubric.method == "rating":
+        # a server that returns log-probabilities now and then mixes two definitions
+        seen = {verdict.weighted for verdict in verdicts if verdict.status == "scored"}
+        weighted = "some" if len(seen) > 1 else seen == {True}
+    return {**judge.signature_parts(rubric), "weighted": weighted}
+
+
+def _column(rubric: Rubric, verdicts: Sequence[Verdict], signature: Signature) -> ScoreColumn:
+    import numpy as np
+
+    causes = [Cause[verdict.cause.upper()] for verdict in verdicts]
+    return ScoreColumn(
+        name=rubric.name,
+        values=np.array([np.nan if v.score is None else v.score for v in verdicts], dtype=float),
+        causes=np.array(causes, dtype=np.uint8),
+        signature=signature,
+        direction="lower" if rubric.direction == "lower" else "higher",
+        details={
+            row: verdict.reasoning
+            for row, verdict in enumerate(verdicts)
+            if verdict.status == "failed"
+        },
+    )
+
+
+SAME = "the two answers are the same: a tie, which nobody was asked about"
+"""What a verdict says where there is nothing to compare."""
+
+
+def judge_pairs(
+    judge: Judge,
+    items: Sequence[Item],
+    rubrics: Sequence[Rubric],
+    *,
+    type_name: str,
+    advance: Advance | None = None,
+) -> Judged:
+    """Compare `answer` with `other` in both orders, by rubrics that ask of a pair.
+
+    A judge that asks models asks them in both orders itself; any other one is given each item a
+    second time with the answers in each other's place. A judge that says otherwise then has not
+    told them apart: a tie. So are equal answers, which no judge is asked about.
+
+    Args:
+        judge: What judges.
+        items: One per query; without an answer, or another one, a rubric does not apply.
+        rubrics: Of method `pairwise`.
+        type_name: The judge's `type`, for signatures.
+        advance: Told after each item.
+
+    Returns:
+        Columns of 1 for a win of `answer`, 0.5 for a tie and 0 for a loss. Where several samples
+        or models voted, the majority decides.
+    """
+    differing = [row for row, item in enumerate(items) if not same_answers(item)]
+    asked = [items[row] for row in differing]
+    if advance is not None:
+        advance(len(items) - len(asked))
+    if isinstance(judge, AskingJudge):
+        answered = judge_all(judge, asked, rubrics, advance)
+    else:
+        answered = _in_both_orders(judge, asked, rubrics, advance)
+    found = [{rubric.name: _tie(item, rubric) for rubric in rubrics} for item in items]
+    for row, verdicts in zip(differing, answered, strict=True):
+        found[row] = verdicts
+    judged = collect_verdicts(judge, items, rubrics, found, type_name=type_name)
+    columns = {
+        rubric.name: _decided(judged.columns[rubric.name], rubric.direction == "lower")
+        for rubric in rubrics
+    }
+    return replace(judged, columns=columns)
+
+
+def same_answers(item: Item) -> bool:
+    """Whether two answers differ in nothing that a reader sees; so that nobody need be asked."""
+    if item.answer is None or item.other is None:
+        return False
+    return item.answer.split() == item.other.split()
+
+
+def _tie(item: Item, rubric: Rubric) -> Verdict:
+    """The verdict on equal answers."""
+    cause = missing_input(item, rubric)
+    if cause is not None:
+        return not_applicable(cause, WHY_MISSING[cause])
+    return Verdict(0.5, level=1 + 0.5 * (rubric.levels - 1), reasoning=SAME)
+
+
+def _in_both_orders(
+    judge: Judge, items: Sequence[Item], rubrics: Sequence[Rubric], advance: Advance | None
+) -> list[dict[str, Verdict]]:
+    swapped = [replace(item, answer=item.other, other=item.answer) for item in items]
+    first = judge_all(judge, items, rubrics)
+    second = judge_all(judge, swapped, rubrics, advance)
+    return [
+        {rubric.name: _agreed(one[rubric.name], two[rubric.name], rubric) for rubric in rubrics}
+        for one, two in zip(first, second, strict=True)
+    ]
+
+
+def _agreed(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
+    """One verdict of two orders; without a score in both, the one that lacks it."""
+    if one.score is None or two.score is None:
+        return one if one.score is None else two
+    scores = one.score, 1 - two.score
+    agree = _side(scores[0]) == _side(scores[1])
+    score = sum(scores) / 2 if agree else 0.5
+    lines = [f"in this order: {one.reasoning}", f"in the other order: {two.reasoning}"]
+    if not agree:
+        lines.append("the two orders disagree: a tie")
+    level = 1 + score * (rubric.levels - 1)
+    return replace(one, score=score, level=level, reasoning="\n".join(lines))
+
+
+def _side(score: float) -> int:
+    return int(score > 0.5) - int(score < 0.5)
+
+
+def _decided(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
+    """The column with every value a win, a tie or a loss, as the direction has it."""
+    import numpy as np
+
+    values = 0.5 + 0.5 * np.sign(column.values - 0.5)
+    return replace(column, values=1 - values if lower_wins else values, direction="higher")

@@ -1,0 +1,244 @@
+"""Finds the judged documents among those that a run retrieved, and their ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragbench.score.retrieval.kernel.judgements import JudgedPart
+from ragbench.score.retrieval.kernel.lists import Listed, LookedUp
+from ragbench.score.retrieval.kernel.positions import SortedLists, TiedMembers, as_singles
+from ragbench.types import FloatArray, IntArray, Qrels
+from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
+from ragbench.types.checks import id_bytes
+
+_FEWEST_BITS = 16  # of the filter that most rows do not pass: 64 KiB lie in the nearest cache
+_MOST_BITS = 24
+_LOWER = (1 << 32) - 1
+_MANY = 4  # hits for each judgement, from which the filter costs less than it saves
+
+
+@dataclass(frozen=True, eq=False)
+class Keyed:
+    """Documents of several queries, each with a number that hardly another one has."""
+
+    query: IntArray
+    """Row -> number of its query."""
+    documents: ByteIds
+    """Row -> its document."""
+    keys: HashArray
+    """Row -> a hash of both."""
+
+    @classmethod
+    def of(cls, query: IntArray, documents: ByteIds, hashes: HashArray | None = None) -> Keyed:
+        """Make the keys, out of the hashes of the documents if they are known."""
+        hashes = documents.hashes() if hashes is None else hashes
+        return cls(query, documents, query_keys(hashes, query))
+
+    def take(self, rows: IntArray) -> Keyed:
+        """Return some of the rows."""
+        return Keyed(self.query[rows], self.documents.take(rows), self.keys[rows])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Join:
+    """Hits that are judged."""
+
+    rows: IntArray
+    """Their rows among the hits, ascending."""
+    judged: IntArray
+    """The row of the judgement of each."""
+
+
+class JudgedIndex:
+    """Finds the judged documents among the hits of a block of queries."""
+
+    def __init__(self, qrels: Qrels) -> None:
+        self._starts = qrels.starts
+        self._codes = {id_bytes(query): code for code, query in enumerate(qrels.query_ids)}
+        self._documents, self._hashes = qrels.document_ids, qrels.document_hashes
+
+    def code(self, query: bytes) -> int:
+        """Return the position of a query in the qrels; -1 where they lack it."""
+        return self._codes.get(query, -1)
+
+    def join(self, codes: IntArray, hits: Keyed) -> Join:
+        """Find the hits that are judged.
+
+        Args:
+            codes: Query of the block -> its position in the qrels, or -1.
+            hits: The hits, their queries numbered as in the block.
+        """
+        known = np.flatnonzero(codes >= 0)
+        first, end = self._starts[codes[known]], self._starts[codes[known] + 1]
+        rows = spans(first, end)
+        query = np.repeat(known, end - first)
+        found = join(hits, Keyed.of(query, self._documents.take(rows), self._hashes[rows]))
+        return Join(found.rows, rows[found.judged])
+
+
+def join(hits: Keyed, judged: Keyed) -> Join:
+    """Find the hits that are judged; no pair of query and document is there twice on a side.
+
+    Where hits are many, one pass sorts out nearly all that are not judged. What is left of both
+    sides is sorted by its keys, so that those that share one become neighbours.
+    """
+    some = _possible(hits.keys, judged.keys) if len(hits) > _MANY * len(judged) else None
+    pairs = _neighbours(hits.keys if some is None else hits.keys[some], judged.keys)
+    if pairs is None:
+        return _compared(hits, judged)
+    rows, found = pairs if some is None else (some[pairs[0]], pairs[1])
+    # two ids may share a hash: only the same bytes are the same document
+    same = hits.documents.take(rows).equal(judged.documents.take(found))
+    return Join(rows, found) if same.all() else Join(rows[same], found[same])
+
+
+def _neighbours(keys: HashArray, wanted: HashArray) -> tuple[IntArray, IntArray] | None:
+    """Return the pairs of rows that share the upper bits of their key; None where three do.
+
+    The lower bits hold the number of the row, since NumPy sorts numbers several times as fast as
+    it finds the order that sorts them.
+    """
+    n = len(keys)
+    bits = np.uint64((n + len(wanted)).bit_length())
+    numbered = np.concatenate((keys, wanted)) >> bits << bits
+    numbered |= np.arange(len(numbered), dtype=np.uint64)
+    numbered.sort()
+    upper = numbered >> bits
+    first = np.flatnonzero(upper[1:] == upper[:-1])
+    if (first[1:] == first[:-1] + 1).any():
+        return None
+    number = (numbered & ((np.uint64(1) << bits) - np.uint64(1))).view(np.int64)
+    hit, judged = number[first], number[first + 1]  # hits have the lower numbers
+    mixed = (hit < n) & (judged >= n)
+    # in the order of the hits, so that what is gathered for them lies together
+    pairs = np.sort((hit[mixed] << 32) + (judged[mixed] - n))
+    return pairs >> 32, pairs & _LOWER
+
+
+def _compared(hits: Keyed, judged: Keyed) -> Join:
+    """Join one by one: for the rare block in which ids share a hash."""
+    table = {(query, judged.documents[row]): row for row, query in enumerate(judged.query.tolist())}
+    places = enumerate(hits.query.tolist())
+    found = [table.get((query, hits.documents[row]), -1) for row, query in places]
+    columns = np.array(found, np.int64)
+    rows = np.flatnonzero(columns >= 0)
+    return Join(rows, columns[rows])
+
+
+def _possible(keys: HashArray, wanted: HashArray) -> IntArray:
+    """Return the rows whose key may be wanted: a few too many, quickly."""
+    bits = min(max(_FEWEST_BITS, len(wanted).bit_length() + 3), _MOST_BITS)
+    shift = np.uint64(64 - bits)
+    marked: NDArray[np.bool_] = np.zeros(1 << bits, bool)
+    marked[(wanted >> shift).view(np.int64)] = True
+    return np.flatnonzero(marked[(keys >> shift).view(np.int64)])
+
+
+_FEW = 30  # documents that tie, up to which walking through them beats a table
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """Judged documents that were retrieved, in any order."""
+
+    query: IntArray
+    rank: IntArray
+    grades: IntArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Hits], firsts: Sequence[int]) -> Hits:
+        """Return the hits of all parts.
+
+        Args:
+            parts: Hits, their queries numbered from 0 in each part.
+            firsts: Part -> number of its first query among all.
+        """
+        empty = np.zeros(0, np.int64)
+        numbers = [part.query + first for part, first in zip(parts, firsts, strict=True)]
+        return cls(
+            np.concatenate([empty, *numbers]),
+            np.concatenate([empty, *(part.rank for part in parts)]),
+            np.concatenate([empty, *(part.grades for part in parts)]),
+        )
+
+    def down_to(self, depth: int) -> Hits:
+        """Return those of the first `depth` ranks."""
+        seen = self.rank <= depth
+        return Hits(self.query[seen], self.rank[seen], self.grades[seen])
+
+
+def find_hits(lists: Listed | LookedUp, judged: JudgedPart, *, stable: bool, singles: bool) -> Hits:
+    """Find the judged documents and their ranks.
+
+    Args:
+        lists: What was retrieved.
+        judged: The judgements of the same queries.
+        stable: Whether documents that tie keep their order; else their ids fall, as bytes.
+        singles: Whether scores are compared as 32-bit floats.
+    """
+    scores = as_singles(lists.scores) if singles else lists.scores
+    if isinstance(lists, LookedUp):
+        return _from_judged(lists, scores, judged, stable, singles)
+    return _from_retrieved(lists, scores, judged, stable)
+
+
+def _from_retrieved(lists: Listed, scores: FloatArray, judged: JudgedPart, stable: bool) -> Hits:
+    """Join all that was retrieved with all that is judged: quick where lists are short."""
+    ordered = SortedLists.of(scores, lists.starts)
+    wanted = Keyed.of(_numbers(judged.starts), judged.document_ids, judged.document_hashes)
+    found = join(Keyed.of(_numbers(lists.starts), lists.documents), wanted)
+    query = wanted.query[found.judged]
+    groups = ordered.groups_of(found.rows, query, scores[found.rows])
+    place = ordered.places(found.rows, groups, None if stable else lists.documents)
+    return Hits(query, place - lists.starts[query] + 1, judged.grades[found.judged])
+
+
+def _from_judged(
+    lists: LookedUp, scores: FloatArray, judged: JudgedPart, stable: bool, singles: bool
+) -> Hits:
+    """Find the places of scores that were looked up: quick where lists are long."""
+    rows = np.flatnonzero(~np.isnan(lists.wanted))
+    wanted = lists.wanted[rows]
+    query = _numbers(judged.starts)[rows]
+    ordered = SortedLists.of(scores, lists.starts)
+    groups = ordered.groups(query, as_singles(wanted) if singles else wanted)
+    place, tied = groups.first.copy(), groups.tied
+    if len(tied):
+        members = TiedMembers.of(groups, ordered)
+        texts = [*map(lists.documents.__getitem__, members.rows.tolist())]
+        wanted_texts = map(lists.judged.__getitem__, rows[tied].tolist())
+        at = _find(texts, wanted_texts, members.first, (groups.end - groups.first)[tied])
+        places = members.by_row() if stable else members.by_id(ByteIds.of(texts))
+        place[tied] = places[at]
+    return Hits(query, place - lists.starts[query] + 1, judged.grades[rows])
+
+
+def _numbers(starts: IntArray) -> IntArray:
+    """Return the number of each row's query."""
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+
+
+def _find(texts: list[str], wanted: Iterable[str], first: IntArray, sizes: IntArray) -> list[int]:
+    """Return where each wanted text is among those from `first` on.
+
+    Args:
+        texts: The ids of tie groups, one group after the other.
+        wanted: One id of the group that starts at `first`.
+        first: Where its group starts.
+        sizes: How long its group is.
+    """
+    if int(sizes.sum()) < _FEW * len(sizes):
+        ends = (first + sizes).tolist()
+        return [*map(texts.index, wanted, first.tolist(), ends)]
+    place: dict[tuple[int, str], int] = {}
+    for start, end in {*zip(first.tolist(), (first + sizes).tolist(), strict=True)}:
+        place.update(zip(zip(repeat(start), texts[start:end]), range(start, end), strict=False))
+    return [place[key] for key in zip(first.tolist(), wanted, strict=True)]

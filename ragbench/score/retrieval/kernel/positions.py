@@ -1,0 +1,266 @@
+"""Finds places in sorted lists: by score, and by id where scores tie.
+
+Nothing is sorted that is sorted already, and no id is looked at outside the tie groups that hold
+a judged document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragbench.types import FloatArray, IntArray
+from ragbench.types.byte_ids import ByteIds, numbered, spans
+
+_LONG = 200  # hits a query from which a sort for each is quicker than one for all
+
+
+@dataclass(frozen=True, eq=False)
+class SortedLists:
+    """The scores of n queries one after the other, falling within each, ties in any order."""
+
+    scores: FloatArray
+    """Place -> score."""
+    starts: IntArray
+    """Shape (n + 1,): where each query's places start."""
+    order: IntArray | None
+    """Place -> row as the caller listed it; None where the rows were sorted already."""
+
+    @classmethod
+    def of(cls, scores: FloatArray, starts: IntArray) -> SortedLists:
+        """Sort what is not sorted; n log n at worst."""
+        rises = scores[1:] > scores[:-1]
+        borders = starts[1:-1]
+        rises[borders[(borders > 0) & (borders < len(scores))] - 1] = False
+        if not rises.any():
+            return cls(scores, starts, None)
+        order = _falling_order(scores, starts, rises)
+        return cls(scores[order], starts, order)
+
+    @cached_property
+    def _ties(self) -> tuple[IntArray, IntArray]:
+        """Where the tie groups of two or more places start and end, ascending."""
+        as_next = self.scores[1:] == self.scores[:-1]
+        borders = self.starts[1:-1]
+        as_next[borders[(borders > 0) & (borders < len(self.scores))] - 1] = False
+        links = np.flatnonzero(as_next)
+        first, last = np.ones((2, len(links)), bool)
+        first[1:] = last[:-1] = links[1:] > links[:-1] + 1
+        return links[first], links[last] + 2
+
+    def groups(self, query: IntArray, scores: FloatArray) -> Groups:
+        """Return where the tie group of each score starts and ends in the list of its query.
+
+        By bisection, all scores at once: hits x log(retrieved).
+        """
+        return self._around(self._bisect(self.starts[query], self.starts[query + 1], scores))
+
+    def groups_of(self, rows: IntArray, query: IntArray, scores: FloatArray) -> Groups:
+        """Do what `groups` does, for the scores of rows: those that were sorted know their place.
+
+        Args:
+            rows: The hits, as the caller listed them.
+            query: Their queries.
+            scores: Their scores.
+        """
+        return self._around(rows) if self.order is None else self.groups(query, scores)
+
+    def _around(self, places: IntArray) -> Groups:
+        """Return the tie groups that hold some places."""
+        starts, ends = self._ties
+        if not len(starts):
+            return Groups(places, places + 1, starts)
+        number = np.searchsorted(starts, places, side="right") - 1
+        tied = np.flatnonzero(number >= 0)
+        tied = tied[places[tied] < ends[number[tied]]]
+        first, end = places.copy(), places + 1
+        first[tied], end[tied] = starts[number[tied]], ends[number[tied]]
+        return Groups(first, end, tied)
+
+    def places(self, rows: IntArray, groups: Groups, ids: ByteIds | None) -> IntArray:
+        """Return where rows stand among all of their lists.
+
+        Args:
+            rows: The hits.
+            groups: Their tie groups.
+            ids: Row -> its id, which breaks ties, falling as bytes; None keeps them as listed.
+        """
+        places: IntArray = groups.first.copy()
+        tied = groups.tied
+        if not len(tied):
+            return places
+        members = TiedMembers.of(groups, self)
+        if self.order is None:
+            at = members.first + rows[tied] - places[tied]
+        else:
+            by_row = np.argsort(members.rows)
+            at = by_row[np.searchsorted(members.rows[by_row], rows[tied])]
+        order = members.by_row() if ids is None else members.by_id(ids.take(members.rows))
+        places[tied] = order[at]
+        return places
+
+    def _bisect(self, low: IntArray, high: IntArray, wanted: FloatArray) -> IntArray:
+        """Return the first place in each span whose score is not above the wanted one."""
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = (low + high) >> 1
+            # spans that are done have middle == high, which may lie behind the last place
+            inside = middle < high
+            right = (self.scores[np.minimum(middle, len(self.scores) - 1)] > wanted) & inside
+            low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
+        return low
+
+
+def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_]) -> IntArray:
+    """Return the order that sorts each query by falling score, ties in any order.
+
+    Args:
+        scores: The scores of all queries.
+        starts: Where each query's scores start.
+        rises: Score but the last -> whether the next one of its query is higher.
+    """
+    if len(scores) < _LONG * (len(starts) - 1):
+        query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        order: IntArray = np.argsort((query << 32) + numbered(-scores))
+        return order
+    order = np.arange(len(scores))
+    before = np.concatenate(([0, 0], np.cumsum(rises)))[starts]
+    unsorted = np.flatnonzero(before[1:] > before[:-1])
+    for start, end in zip(starts[unsorted].tolist(), starts[unsorted + 1].tolist(), strict=True):
+        order[start:end] = np.argsort(-scores[start:end]) + start
+    return order
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The tie groups of hits."""
+
+    first: IntArray
+    """Hit -> where its group starts."""
+    end: IntArray
+    """Hit -> where it ends."""
+    tied: IntArray
+    """The hits that are not alone in their group."""
+
+
+@dataclass(frozen=True, eq=False)
+class TiedMembers:
+    """All documents of the tie groups that hold a tied hit, group by group."""
+
+    places: IntArray
+    """Member -> its place; ascending."""
+    rows: IntArray
+    """Member -> its row as the caller listed it."""
+    group: IntArray
+    """Member -> number of its group; ascending."""
+    first: IntArray
+    """Tied hit -> which member is the first of its group."""
+
+    @classmethod
+    def of(cls, groups: Groups, lists: SortedLists) -> TiedMembers:
+        """List the members of groups; hits may share a group."""
+        first, end = groups.first[groups.tied], groups.end[groups.tied]
+        order = np.argsort(first)
+        rising = first[order]
+        # not np.unique, which loads numpy.ma: a tenth of the start-up of NumPy
+        new = np.ones(len(first), bool)
+        new[1:] = rising[1:] > rising[:-1]
+        starts, which = rising[new], np.empty(len(first), np.int64)
+        which[order] = np.cumsum(new) - 1
+        ends = np.empty_like(starts)
+        ends[which] = end
+        sizes = ends - starts
+        places = spans(starts, ends)
+        rows = places if lists.order is None else lists.order[places]
+        number = np.repeat(np.arange(len(starts)), sizes)
+        return cls(places, rows, number, (np.cumsum(sizes) - sizes)[which])
+
+    def by_id(self, ids: ByteIds) -> IntArray:
+        """Return the place of each member where ids fall, as bytes: trec_eval's rule.
+
+        Args:
+            ids: Member -> its id.
+        """
+        return self._placed(ids.falling_order(self.group))
+
+    def by_row(self) -> IntArray:
+        """Return the place of each member where those that tie keep their order."""
+        return self._placed(np.argsort((self.group << 32) + self.rows))
+
+    def _placed(self, order: IntArray) -> IntArray:
+        places = np.empty(len(self.places), np.int64)
+        places[order] = self.places
+        return places
+
+
+def as_singles(scores: FloatArray) -> FloatArray:
+    """Round to 32-bit floats, kept as doubles; what is too large becomes infinite, and so ties."""
+    with np.errstate(over="ignore"):
+        return scores.astype(np.float32).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class TieGroups:
+    """The ranks that the documents tied with each judged one take up, unjudged ones included."""
+
+    first: IntArray
+    """Row of `RankedGrades` -> best rank of its tie group; its own rank where nothing ties."""
+    last: IntArray
+    """Row -> worst rank of its tie group."""
+
+    @property
+    def size(self) -> IntArray:
+        """Row -> number of documents in its tie group."""
+        return self.last - self.first + 1
+
+    def mean(
+        self, weight: Callable[[IntArray], FloatArray], k: int | IntArray | None = None
+    ) -> FloatArray:
+        """Average a weight of ranks over the ranks of each row's tie group.
+
+        Args:
+            weight: Ranks -> what a document there weighs.
+            k: The last rank that weighs anything; an array where it differs from row to row.
+
+        Returns:
+            Row -> expected weight, if every order of the tied documents is as likely.
+        """
+        depth = int(self.last.max(initial=0))
+        sums = np.concatenate(([0.0], np.cumsum(weight(np.arange(1, depth + 1)))))
+        before, until = self.first - 1, self.last
+        if k is not None:
+            before, until = np.minimum(before, k), np.minimum(until, k)
+        expected: FloatArray = (sums[until] - sums[before]) / self.size
+        return expected
+
+
+def find_tie_groups(
+    scores: FloatArray,
+    starts: IntArray,
+    query: IntArray,
+    rank: IntArray,
+    depth: int | None = None,
+) -> TieGroups:
+    """Find the tie groups of judged documents in the scores of all that was retrieved.
+
+    Args:
+        scores: The scores of all queries one after the other, in any order within a query.
+        starts: Shape (n + 1,): where each query's scores start.
+        query: Row -> position of its query.
+        rank: Row -> rank of its document, ties in any order.
+        depth: Ranks below this one are not looked at.
+    """
+    query_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    one_query = query_of[1:] == query_of[:-1]
+    if (one_query & (scores[1:] > scores[:-1])).any():
+        scores = scores[np.lexsort((-scores, query_of))]
+    borders = np.flatnonzero(~(one_query & (scores[1:] == scores[:-1]))) + 1
+    edges = np.concatenate(([0], borders, [len(scores)]))
+    group = np.searchsorted(edges, starts[query] + rank - 1, side="right") - 1
+    last = edges[group + 1] - starts[query]
+    if depth is not None:
+        last = np.minimum(last, depth)
+    return TieGroups(edges[group] - starts[query] + 1, last)

@@ -1,0 +1,170 @@
+"""Finds gold passages in retrieved ones by their words: `match: {level: text}`.
+
+For judgements whose ids did not survive another cut of the same texts into chunks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ragbench.text.tokenize import words
+from ragbench.types import Run
+
+DEFAULT_OVERLAP = 0.8
+"""Share of a gold passage's words that a chunk must hold, where nothing else is said."""
+
+
+class PassageWords:
+    """The words of a text, lower-cased, without punctuation; made once, read many times."""
+
+    def __init__(self, text: str) -> None:
+        found = words(text)
+        self.counts = Counter(found)
+        """Word -> how often it occurs."""
+        self.total = len(found)
+        """How many words there are."""
+        self._found = found
+
+    @cached_property
+    def line(self) -> str:
+        """The words with a space around each, so that what is found in it are whole words."""
+        return f" {' '.join(self._found)} "
+
+
+class GoldPassages:
+    """The gold passages of one query, indexed by their words."""
+
+    def __init__(self, texts: Mapping[str, PassageWords], overlap: float = DEFAULT_OVERLAP) -> None:
+        """Index the words.
+
+        Args:
+            texts: Document id -> words; one without words is found by nothing.
+            overlap: Share of a gold passage's words, repetitions counted, that a match holds.
+        """
+        self._texts, self._overlap = texts, overlap
+        self._holding: dict[str, list[tuple[str, int]]] = {}
+        for document, text in texts.items():
+            for word, count in text.counts.items():
+                self._holding.setdefault(word, []).append((document, count))
+
+    def found_in(self, passage: PassageWords) -> list[str]:
+        """Return the gold passages that a retrieved one matches, in the order of the judgements.
+
+        It matches where it holds enough of the words (all of them, where the gold text stands in
+        it), or where it is itself a part of the gold text, word by word. Costs a look-up for
+        each different word of the passage, and one step for each gold passage that has it.
+        """
+        shared: Counter[str] = Counter()
+        for word, count in passage.counts.items():
+            for document, wanted in self._holding.get(word, ()):
+                shared[document] += min(count, wanted)
+        return [
+            document
+            for document, text in self._texts.items()
+            if shared[document]
+            and (
+                shared[document] / text.total >= self._overlap
+                # only where no word is missing can it be a part of the text
+                or (shared[document] == passage.total and passage.line in text.line)
+            )
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Credits:
+    """Which gold passage each retrieved one of a query counts for."""
+
+    documents: list[str | None]
+    """Rank - 1 -> the gold passage; None where it counts for none."""
+    several: int
+    """How many retrieved passages matched further gold passages, not credited before."""
+
+
+def credit(
+    passages: Iterable[PassageWords | None], gold: GoldPassages, grades: Mapping[str, int]
+) -> Credits:
+    """Credit each gold passage once, to the first retrieved passage that matches it.
+
+    A rank is one hit: a passage that matches several which are still open counts for the best
+    graded of them, the first where grades are equal, and the others stay open. One that matches
+    only what was credited before counts for nothing.
+
+    Args:
+        passages: In rank order; None where no text is known.
+        gold: The gold passages.
+        grades: Their grades.
+
+    Example:
+        Two chunks overlap in one gold passage; the second gains nothing.
+
+        >>> gold = GoldPassages({"g": PassageWords("Io has volcanoes.")})
+        >>> chunks = ["Moons: Io has volcanoes", "has volcanoes. Europa", "io has VOLCANOES!"]
+        >>> credit(map(PassageWords, chunks), gold, {"g": 1}).documents
+        ['g', None, None]
+    """
+    still_open = dict.fromkeys(grades)
+    documents: list[str | None] = []
+    several = 0
+    for passage in passages:
+        found = [] if passage is None else gold.found_in(passage)
+        candidates = [document for document in found if document in still_open]
+        several += len(candidates) > 1
+        best = max(candidates, key=grades.__getitem__, default=None)
+        documents.append(best)
+        if best is not None:
+            del still_open[best]
+    return Credits(documents, several)
+
+
+def before_last(identifier: str, separator: str) -> str:
+    """Return the part of a passage's id before the last separator: the id of its document.
+
+    The last one, because numbers are put behind ids that may hold the separator themselves. An id
+    without it, or that starts with it, stays whole.
+
+    Example:
+        >>> [before_last(name, "#") for name in ("d1#0", "site/a#top#3", "d2", "#1")]
+        ['d1', 'site/a#top', 'd2', '#1']
+    """
+    head, _, _ = identifier.rpartition(separator)
+    return head or identifier
+
+
+def fold(run: Run, documents: Mapping[str, Mapping[str, str]]) -> Run:
+    """Put documents into the place of their passages: score and place of the best passage.
+
+    Known as max-passage: a document is as relevant as its best part, however many it has.
+
+    Args:
+        run: Passages with scores.
+        documents: Query -> passage -> its document; a passage that is absent stays what it is.
+
+    Returns:
+        The run of documents. Equal scores stay ties; where order decides them, a document stands
+        where its best passage stood.
+
+    Example:
+        >>> run = Run.from_dict({"q": {"a#0": 1.0, "b#0": 2.0, "a#1": 3.0}})
+        >>> fold(run, {"q": {"a#0": "a", "a#1": "a", "b#0": "b"}}).to_dict()
+        {'q': {'b': 2.0, 'a': 3.0}}
+
+    References:
+        Dai and Callan (2019), Deeper Text Understanding for IR with Contextual Neural Language
+        Modeling. SIGIR: MaxP.
+    """
+    folded = {query: _best(hits, documents.get(query, {})) for query, hits in run.to_dict().items()}
+    best = Run.from_dict(folded, run.name)
+    return replace(best, duplicates=run.duplicates, substituted=run.substituted)
+
+
+def _best(hits: Mapping[str, float], documents: Mapping[str, str]) -> dict[str, float]:
+    best: dict[str, float] = {}
+    for passage, score in hits.items():
+        document = documents.get(passage, passage)
+        if document not in best or score > best[document]:
+            best.pop(document, None)  # so that it stands where its best passage stood
+            best[document] = score
+    return best

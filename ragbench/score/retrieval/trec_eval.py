@@ -1,0 +1,248 @@
+"""trec_eval's way to write: names and sets of measures, parameters, relevance strings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragbench.score.retrieval.base import RankedGrades
+
+_RANKS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
+_LEVELS = tuple(f"{tenths / 10:.2f}" for tenths in range(11))
+_MULTIPLES = tuple(f"{fifths / 5:.2f}" for fifths in range(1, 11))
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "P": _RANKS,
+    "recall": _RANKS,
+    "success": ("1", "5", "10"),
+    "ndcg_cut": _RANKS,
+    "map_cut": _RANKS,
+    "relative_P": _RANKS,
+    "unj": ("5", "10", "20"),
+    "iprec_at_recall": _LEVELS,
+    "Rprec_mult": _MULTIPLES,
+}
+"""Family -> the cut-offs that trec_eval takes where none is named, as it prints them."""
+
+CUT_ONLY = {"ndcg_cut": "ndcg", "map_cut": "map"}
+"""Families that mean nothing without a cut-off -> our measure, which does."""
+
+_OFFICIAL = (
+    *("num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank"),
+    *("iprec_at_recall", "P"),
+)
+SETS: Mapping[str, tuple[str, ...]] = {
+    "official": _OFFICIAL,
+    "set": (
+        *("num_ret", "num_rel", "num_rel_ret", "utility"),
+        *("set_P", "set_relative_P", "set_recall", "set_map", "set_F"),
+    ),
+    "all_trec": (
+        *_OFFICIAL,
+        *("recall", "infAP", "gm_bpref", "Rprec_mult", "utility", "11pt_avg", "binG", "G", "ndcg"),
+        *("ndcg_rel", "Rndcg", "ndcg_cut", "map_cut", "relative_P", "success"),
+        *("set_P", "set_relative_P", "set_recall", "set_map", "set_F"),
+        *("num_nonrel_judged_ret", "unj"),
+    ),
+}
+"""Word -> the measures and families that it stands for, in the order in which they are printed.
+
+`runid`, `num_q` and `relstring` say what was scored and are no measures. `rbp` and `rbp_resid` of
+version 10 are left out: its code reads two variables before they are set.
+"""
+
+ONLY_IN_10 = frozenset({"unj"})
+"""What version 9 has not in `all_trec`."""
+
+_ONE_SET = "a measure of one set of judgements; {} scores each query by several judges: {}"
+_GROUPS = "split the file by its second column, score each group and take the mean"
+_PREFERENCES = "bpref and gm_bpref count preferences between graded documents"
+NOT_HERE: Mapping[str, str] = {
+    **{
+        name: _ONE_SET.format(name, _GROUPS)
+        for name in ("qrels_jg", "map_avgjg", "P_avgjg", "Rprec_mult_avgjg")
+    },
+    **{
+        name: f"a measure of grades; {name} is of preference judgements: {_PREFERENCES}"
+        for name in ("prefs", "all_prefs")
+    },
+}
+"""Words of trec_eval that ask for judgements of another form -> what there is instead."""
+
+
+def not_here(name: str) -> str | None:
+    """Say what there is instead of a measure that needs judgements of another form.
+
+    Example:
+        >>> not_here("prefs_simp_ret") == not_here("prefs_simp_ret.1"), not_here("map")
+        (True, None)
+    """
+    word = name.partition(".")[0]
+    if word.startswith("prefs_"):
+        return NOT_HERE["prefs"].replace("prefs is", f"{word} is")
+    return NOT_HERE.get(word)
+
+
+def expand(name: str, *, own: Collection[str] = (), trec_eval: int = 10) -> tuple[str, ...]:
+    """Return the names that trec_eval takes a name for: its default cut-offs, or a whole set.
+
+    Args:
+        name: A measure, a family or a set.
+        own: Families that were asked for with parameters, which replace the default ones.
+        trec_eval: 9 or 10: what is in `all_trec`.
+
+    Example:
+        >>> expand("success"), expand("ndcg_cut_10"), len(expand("official"))
+        (('success_1', 'success_5', 'success_10'), ('ndcg_cut_10',), 28)
+        >>> len(expand("official", own=["P"]))
+        19
+    """
+    names = SETS.get(name, (name,))
+    return tuple(
+        f"{each}_{cutoff}" if cutoff else each
+        for each in names
+        if each not in own and not (trec_eval == 9 and name in SETS and each in ONLY_IN_10)
+        for cutoff in FAMILIES.get(each, ("",))
+    )
+
+
+OFFICIAL = expand("official")
+"""What trec_eval prints when no measure is named, in its order."""
+
+
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)"
+_SIGNED = rf"-?{_NUMBER}"
+_CUTOFFS = re.compile(
+    rf"({'|'.join([*FAMILIES, 'set_F'])})[._]({_NUMBER}(?:,{_NUMBER})*)", re.IGNORECASE
+)
+_PAIRS = rf"\d+={_SIGNED}(?:,\d+={_SIGNED})*"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One measure that was asked for in trec_eval's way."""
+
+    written: str
+    """How trec_eval prints it, or as it was written where it is one measure."""
+    family: str
+    """Its name without parameters, in its own case."""
+    options: str = ""
+    """What the parameters are as options of ours."""
+    k: str | None = None
+    """What stands behind `@` in our notation."""
+
+
+def _coefficients(text: str) -> str:
+    return ",".join(f"{name}={value}" for name, value in zip("abcd", text.split(","), strict=True))
+
+
+_OPTIONS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
+    (
+        re.compile(rf"(ndcg|Rndcg|ndcg_rel|G)[._]({_PAIRS})", re.IGNORECASE),
+        lambda text: f"gains={{{text.replace('=', ':')}}}",
+    ),
+    (re.compile(rf"(utility)[._]({_SIGNED}(?:,{_SIGNED}){{3}})", re.IGNORECASE), _coefficients),
+    (
+        re.compile(rf"(11pt_avg)[._]({_NUMBER}(?:,{_NUMBER})*)", re.IGNORECASE),
+        lambda text: f"levels={{{text}}}",
+    ),
+)
+"""What a name with parameters looks like, and the options that they are."""
+
+_WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "gains": lambda parts: str(parts["gains"]).strip(" {}").replace(":", "=").replace(" ", ""),
+    "levels": lambda parts: str(parts["levels"]).strip(" {}").replace(" ", ""),
+    "beta": lambda parts: f"{parts['beta']:g}",
+    **dict.fromkeys("abcd", lambda parts: ",".join(f"{parts[name]:g}" for name in "abcd")),
+}
+"""Option of ours that trec_eval has too -> how it prints the parameters, given all options."""
+
+
+def read_parameters(written: str) -> list[Asked]:
+    """Read a name with parameters; several cut-offs are several measures.
+
+    Returns:
+        Nothing where it is not written in trec_eval's way.
+
+    Example:
+        >>> [(asked.written, asked.k) for asked in read_parameters("ndcg_cut.5,10")]
+        [('ndcg_cut_5', '5'), ('ndcg_cut_10', '10')]
+        >>> read_parameters("utility.1,-1,0,0")[0].options
+        'a=1,b=-1,c=0,d=0'
+    """
+    if match := _CUTOFFS.fullmatch(written):
+        family, parameters = match[1], match[2].split(",")
+        names = [written] if len(parameters) == 1 else [f"{family}_{k}" for k in parameters]
+        beta = family.casefold() == "set_f"
+        return [
+            Asked(name, family, f"beta={k}") if beta else Asked(name, family, "", k)
+            for name, k in zip(names, parameters, strict=True)
+        ]
+    for pattern, options in _OPTIONS:
+        if match := pattern.fullmatch(written):
+            return [Asked(written, match[1], options(match[2]))]
+    return []
+
+
+def print_parameters(
+    written: str, options: Mapping[str, Any], all_options: Mapping[str, Any]
+) -> str | None:
+    """Return the parameters as trec_eval prints them behind the name: as they were written.
+
+    Args:
+        written: The name as the caller wrote it.
+        options: Our options that are not at their default.
+        all_options: Our options, defaults included.
+
+    Returns:
+        None where an option is not among trec_eval's parameters.
+
+    Example:
+        >>> print_parameters("utility.1.0,-2,0,0", {"b": -2.0}, {})
+        '1.0,-2,0,0'
+        >>> print_parameters("set_f(beta=2)", {"beta": 2}, {"beta": 2})
+        '2'
+    """
+    if any(option not in _WORDS for option in options):
+        return None
+    asked = read_parameters(written)
+    if len(asked) == 1 and asked[0].options:
+        return written[len(asked[0].family) + 1 :]
+    found = {_WORDS[option](all_options) for option in options}
+    return found.pop() if len(found) == 1 else None if found else ""
+
+
+_ZERO, _LARGE, _NOT_IN_POOL, _NOT_JUDGED = map(ord, "0>-.")
+
+
+def relevance_strings(ranked: RankedGrades, length: int = 10) -> list[str]:
+    """Write a character for each of the first documents of every query.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order.
+        length: How many documents; fewer where fewer were retrieved.
+
+    Returns:
+        One text per query: the grade where it has one digit, `>` for a larger one, `.` for a
+        negative one (in the pool, but not judged) and `-` for a document without judgement.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> qrels = {"q": {"a": 2, "b": 12, "c": -1}}
+        >>> relevance_strings(rank(qrels, {"q": {"new": 9, "a": 8, "b": 7, "c": 6, "d": 5}}), 4)
+        ['-2>.']
+    """
+    lengths = np.minimum(ranked.n_retrieved, length)
+    characters = np.full((ranked.n_queries, int(lengths.max(initial=0))), _NOT_IN_POOL, np.uint8)
+    shown = ranked.rank <= length
+    grades = ranked.grades[shown]
+    codes = np.where(grades > 9, _LARGE, np.where(grades < 0, _NOT_JUDGED, _ZERO + grades))
+    characters[ranked.query[shown], ranked.rank[shown] - 1] = codes
+    return [
+        row[:end].tobytes().decode("ascii")
+        for row, end in zip(characters, lengths.tolist(), strict=True)
+    ]

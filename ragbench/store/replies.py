@@ -1,0 +1,262 @@
+"""Replies of models on disk: one SQLite file, keyed by a hash of the request.
+
+A reply is on disk before anybody uses it: a kill at any moment loses none. Several processes and
+threads may share the file. What arrives while the one thread that writes commits goes into the next
+commit.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import sqlite3
+import threading
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from ragbench.errors import DataError
+from ragbench.store.database import FileKind, open_database, open_shared, unusable
+
+Stored = TypeVar("Stored", bound="Reply")
+Store = TypeVar("Store", bound="ReplyStore[Any]")
+
+REPLIES_FILE = "replies.sqlite"
+"""The store of replies in a cache folder."""
+REPLIES = FileKind(
+    noun="store of replies",
+    table="replies",
+    columns="""
+    key TEXT PRIMARY KEY,
+    model TEXT NOT NULL,
+    reply BLOB NOT NULL,
+    checksum BLOB NOT NULL,
+    stored_at REAL NOT NULL
+""",
+    application_id=0x52414742,  # 'RAGB'
+    version=1,
+    remedy="its replies will be asked for again",
+    content="reply",
+    survives_power_cut=True,  # a reply that was paid for
+)
+_INSERT = "INSERT INTO replies VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO "
+_KEEP = _INSERT + "NOTHING"
+_REPLACE = _INSERT + (
+    "UPDATE SET model = excluded.model, reply = excluded.reply, checksum = excluded.checksum, "
+    "stored_at = excluded.stored_at"
+)
+
+_Row = tuple[str, str, bytes, bytes, float]
+"""Key, model, reply as compressed JSON, checksum, seconds since 1970."""
+_Job = tuple[_Row, bool, "Future[bytes | None]"]
+"""A row, whether it takes the place of one that is there, and who waits for it."""
+
+
+class DamagedReply(UserWarning):
+    """A stored reply whose checksum does not fit; it is asked for again."""
+
+
+class Reply(Protocol):
+    """What is stored of a model's reply."""
+
+    @property
+    def model(self) -> str:
+        """The model as the server names it."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        ...
+
+
+class ReplyStore(Generic[Stored]):
+    """A store of replies in one file.
+
+    Args:
+        path: The file; made where there is none.
+        read: Reads what `to_dict` of a reply wrote.
+        also: Further files that are only read, after this one: a store shared by a team.
+        replay: Read only: what is missing is an error, nothing may be sent.
+
+    Raises:
+        DataError: The file is no store, is damaged, or was written by a newer version; or there
+            is none to replay from.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        read: Callable[[dict[str, Any]], Stored],
+        *,
+        also: Sequence[str | Path] = (),
+        replay: bool = False,
+    ) -> None:
+        self.path, self.replay, self._read = Path(path), replay, read
+        self._own = (open_shared if replay else open_database)(self.path, REPLIES)
+        self._readers = [self._own, *(open_shared(Path(other), REPLIES) for other in also)]
+        self._writer = None if replay else _Writer(self.path)
+        self._again_from: float | None = None
+
+    @contextmanager
+    def asking_again(self) -> Iterator[None]:
+        """Leave out what was stored before the block; what is stored in it takes its place.
+
+        For what failed although there was a reply: one that refused, or that nobody could read.
+        """
+        self._again_from = time.time()
+        try:
+            yield
+        finally:
+            self._again_from = None
+
+    def get(self, key: str) -> Stored | None:
+        """Return the reply under a key; None where there is none, or none that is whole."""
+        oldest = self._again_from
+        for reader in self._readers:
+            with reader.guarded() as connection:
+                row = connection.execute(
+                    "SELECT reply, checksum, stored_at FROM replies WHERE key = ?", (key,)
+                ).fetchone()
+            if row is None or (oldest is not None and row[2] < oldest):
+                continue
+            if REPLIES.checksum(key, row[0]) == row[1]:
+                return self._unpacked(row[0])
+            text = f"{reader.path}: the reply {key[:12]} is damaged; it is asked for again"
+            warnings.warn(DamagedReply(text), stacklevel=2)
+        return None
+
+    def store(self, key: str, reply: Stored) -> Future[Stored]:
+        """Put a reply on disk; the future holds the reply that is there when it is.
+
+        That is this one, unless another process has stored its own under the same key before.
+
+        Raises:
+            DataError: This store may not be written.
+        """
+        if self._writer is None:
+            raise DataError("a store that is replayed is not written", file=self.path)
+        packed = zlib.compress(json.dumps(reply.to_dict(), ensure_ascii=True).encode(), 6)
+        row = (key, reply.model, packed, REPLIES.checksum(key, packed), time.time())
+        written = self._writer.put(row, replaces=self._again_from is not None)
+        done: Future[Stored] = Future()
+        done.set_running_or_notify_cancel()
+
+        def on_disk(written: Future[bytes | None]) -> None:
+            try:
+                earlier = written.result()
+                done.set_result(reply if earlier is None else self._unpacked(earlier))
+            except Exception as error:  # noqa: BLE001 - handed to who waits, who must not hang
+                done.set_exception(error)
+
+        written.add_done_callback(on_disk)
+        return done
+
+    def _unpacked(self, packed: bytes) -> Stored:
+        return self._read(json.loads(zlib.decompress(packed)))
+
+    def damaged(self) -> Iterator[str | bytes]:
+        """Yield the keys of all replies in the file whose checksum does not fit."""
+        return self._own.damaged()
+
+    def __len__(self) -> int:
+        """Count the replies in the file itself."""
+        return len(self._own)
+
+    def close(self) -> None:
+        """Write what is waiting and close the file."""
+        if self._writer is not None:
+            self._writer.close()
+        for reader in self._readers:
+            reader.close()
+
+    def __enter__(self: Store) -> Store:
+        """Return the store itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()
+
+
+class _Writer:
+    """Writes rows in commits that are on disk before their futures are done."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._closed = False
+        self._lock = threading.Lock()
+        # a daemon: whoever forgets to close must not hang; nobody has used what it had left
+        self._thread = threading.Thread(target=self._run, name="ragbench-replies", daemon=True)
+        self._thread.start()
+
+    def put(self, row: _Row, *, replaces: bool) -> Future[bytes | None]:
+        """Queue a row; the future holds the reply that was there before, or None."""
+        future: Future[bytes | None] = Future()
+        with self._lock:
+            if self._closed:
+                raise DataError("the store of replies is closed", file=self._path)
+            self._jobs.put((row, replaces, future))
+        return future
+
+    def close(self) -> None:
+        """Write what is queued, then end."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        # its own connection: commits wait for the disk, and readers must not wait for them
+        try:
+            file = open_database(self._path, REPLIES)
+        except DataError as error:
+            while (job := self._jobs.get()) is not None:
+                job[-1].set_exception(error)
+            return
+        batch: list[_Job | None] = []
+        with file:
+            while not batch or batch[-1] is not None:
+                batch = [self._jobs.get()]
+                while batch[-1] is not None and not self._jobs.empty():
+                    batch.append(self._jobs.get())
+                if jobs := [job for job in batch if job is not None]:
+                    with file.guarded() as connection:
+                        _commit(connection, jobs, self._path)
+
+
+def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> None:
+    """Write a batch in one transaction and tell everyone who waits for it."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        before = [_write(connection, row, replaces) for row, replaces, _ in batch]
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        for *_, future in batch:
+            future.set_exception(unusable(path, REPLIES, error))
+        return
+    for (*_, future), earlier in zip(batch, before, strict=True):
+        future.set_result(earlier)
+
+
+def _write(connection: sqlite3.Connection, row: _Row, replaces: bool) -> bytes | None:
+    """Write a row; return the reply that was there before, unless it was damaged."""
+    if not replaces:
+        if connection.execute(_KEEP, row).rowcount:
+            return None
+        key = row[0]
+        reply, checksum = connection.execute(
+            "SELECT reply, checksum FROM replies WHERE key = ?", (key,)
+        ).fetchone()
+        if REPLIES.checksum(key, reply) == checksum:
+            return bytes(reply)
+    connection.execute(_REPLACE, row)
+    return None

@@ -1,0 +1,64 @@
+"""Each command as a process of its own: it exits and prints as `run_command` does in this one."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ragbench.cli import _COMMANDS
+from tests.commands import run_command
+
+LINES = {
+    "run": "CONFIG --only bm25 --quiet",
+    "plan": "CONFIG",
+    "validate": "CONFIG",
+    "init": "fresh.yaml",
+    "score": "QRELS runs/quickstart/latest/rankings/bm25.trec -m ndcg@10",
+    "compare": "runs/quickstart -m ndcg@10",
+    "baseline": "runs/quickstart -o main.json",
+    "report": "runs/quickstart",
+    "calibrate": "runs/quickstart --draw 12",
+    "list": "retrievers",
+    "cache": "",
+    "reproduce": "runs/quickstart --quiet",
+    "rubric": "show faithfulness",
+    "schema": "",
+}
+"""Command -> the arguments of one call, where a quickstart has run."""
+
+
+def test_every_command_is_here():
+    assert set(LINES) == set(_COMMANDS)
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_a_process_exits_and_prints_as_the_call_does(
+    finished_quickstart, repository, example_data, tmp_path, command
+):
+    places = {
+        "CONFIG": str(repository / "configs" / "quickstart.yaml"),
+        "QRELS": str(example_data / "qrels" / "test.tsv"),
+    }
+    words = [command, *(places.get(word, word) for word in LINES[command].split())]
+    shown = []
+    for name in ("process", "call"):
+        folder = tmp_path / name
+        finished_quickstart.copy_to(folder)
+        env = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
+        if name == "process":
+            done = subprocess.run(
+                [sys.executable, "-m", "ragbench", *words],
+                cwd=folder, env=env, capture_output=True, encoding="utf-8", check=False,
+            )  # fmt: skip
+        else:
+            done = run_command(*words, cwd=folder, env=env)
+        output = f"{done.stdout}\n--- stderr\n{done.stderr}"
+        # a run folder is named by its time
+        output = re.sub(r"\d{8}-\d{6}\S*(?=/report)", "RUN", output.replace(str(folder), "HERE"))
+        shown.append((done.returncode, output))
+
+    assert shown[0] == shown[1]
+    assert shown[0][0] in (0, 2), shown
+    assert "Traceback" not in shown[0][1]

@@ -1,0 +1,84 @@
+"""The command line called in this process: a child process would do and print the same.
+
+That it would is what `tests/cli/test_processes.py` says, command by command.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import CompletedProcess
+
+from ragbench.cli import main
+
+
+def run_command(
+    *arguments: object,
+    cwd: str | Path = ".",
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+) -> CompletedProcess[str]:
+    """Call `ragbench ARGUMENTS`; exit code, stdout and stderr as `subprocess.run` gives them."""
+    words = [str(argument) for argument in arguments]
+    printed, told = _stream(), _stream()
+    with _place(Path(cwd).resolve(), os.environ if env is None else env):
+        streams = sys.argv, sys.stdin, sys.stdout, sys.stderr
+        sys.argv = ["ragbench", *words]
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), encoding="utf-8")
+        sys.stdout, sys.stderr = printed, told
+        try:
+            main()
+        except SystemExit as exited:
+            code = exited.code
+        finally:
+            sys.argv, sys.stdin, sys.stdout, sys.stderr = streams
+    assert isinstance(code, int), "main() exits with a number"
+    return CompletedProcess(["ragbench", *words], code, _text(printed), _text(told))
+
+
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape")
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+@contextmanager
+def _place(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """A working directory, an environment, and a path for modules, which end with the call.
+
+    The modules of the folder are its own, as in a process: `mine.py` of another test is set aside
+    meanwhile, and that of this one is forgotten afterwards.
+    """
+    variables, path = dict(os.environ), [*sys.path]
+    set_aside = {
+        name: sys.modules.pop(name)
+        for name in (file.stem for file in folder.glob("*.py"))
+        if name in sys.modules
+    }
+    known = {*sys.modules}
+    before = Path.cwd()
+    changed = dict(environment)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(changed)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        os.chdir(before)
+        os.environ.clear()
+        os.environ.update(variables)
+        sys.path[:] = path
+        for name in {*sys.modules} - known:
+            origin = getattr(sys.modules[name], "__file__", None)
+            if origin and Path(origin).resolve().is_relative_to(folder):
+                del sys.modules[name]
+        sys.modules.update(set_aside)

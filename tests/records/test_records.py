@@ -1,0 +1,180 @@
+"""Every record: written and read back with each optional field absent and present."""
+
+import importlib
+import json
+import pkgutil
+import types
+from dataclasses import MISSING, fields
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ragbench.records
+from ragbench.errors import DataError
+from ragbench.records.codec import Record, from_json, kind, to_json
+from ragbench.records.summary import Early
+
+MODULES = [
+    importlib.import_module(f"ragbench.records.{module.name}")
+    for module in pkgutil.iter_modules(ragbench.records.__path__)
+]
+RECORDS = [
+    each
+    for module in MODULES
+    for each in vars(module).values()
+    if isinstance(each, type) and issubclass(each, Record) and each.__module__ == module.__name__
+]
+few = settings(max_examples=min(20, settings.default.max_examples))
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=3,
+)
+LEAVES = {
+    str: st.text(max_size=4),
+    bool: st.booleans(),
+    int: st.integers(0, 99),
+    float: numbers,
+    Any: anything,
+}
+
+
+def values(hint):
+    """What may stand in a field of a type."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint in LEAVES:
+        return LEAVES[hint]
+    if origin is Annotated:
+        return values(inner[0])
+    if origin in (Union, types.UnionType):
+        return st.one_of(*[st.none() if i is type(None) else values(i) for i in inner])
+    if origin is Literal:
+        return st.sampled_from(inner)
+    if origin is tuple and inner[-1] is ...:
+        return st.lists(values(inner[0]), max_size=2).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(values, inner))
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return records(hint)
+    return st.dictionaries(st.text(max_size=3), values(inner[1]), max_size=2)
+
+
+def is_optional(field):
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def records(made):
+    """Records of a class, with any of their optional fields."""
+    if made is Early:
+        sizes = st.sets(st.integers(1, 9), min_size=2, max_size=3).map(lambda s: tuple(sorted(s)))
+        return st.builds(
+            Early, sizes=sizes, look=st.integers(1, 2), judged=st.just(3), queries=st.just(4)
+        )
+    hints = get_type_hints(made, include_extras=True)
+    known = {f.name: values(hints[f.name]) for f in fields(made) if f.name != "unknown"}
+    optional = {name for name in known if is_optional(made.__dataclass_fields__[name])}
+    return st.fixed_dictionaries(
+        {name: each for name, each in known.items() if name not in optional},
+        optional={name: known[name] for name in optional},
+    ).map(lambda found: made(**found))
+
+
+@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
+@few
+@given(data=st.data())
+def test_what_is_written_is_read_back(made, data):
+    record = data.draw(records(made))
+    written = to_json(record)
+
+    assert from_json(made, json.loads(json.dumps(written))) == record
+    assert to_json(from_json(made, json.loads(json.dumps(written)))) == written
+
+
+@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
+@few
+@given(data=st.data())
+def test_each_optional_field_may_be_absent(made, data):
+    written = to_json(data.draw(records(made)))
+    for field in fields(made):
+        if not is_optional(field) or field.name == "unknown":
+            continue
+        default = field.default if field.default is not MISSING else field.default_factory()
+        without = {key: value for key, value in written.items() if key != field.name}
+        record = from_json(made, json.loads(json.dumps(without)))
+
+        assert getattr(record, field.name) == default
+        left_out = bool(field.metadata)
+        assert (field.name not in to_json(record)) == left_out
+
+
+@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
+@few
+@given(data=st.data())
+def test_each_required_field_must_be_there(made, data):
+    written = to_json(data.draw(records(made)))
+    for field in fields(made):
+        if is_optional(field):
+            continue
+        without = {key: value for key, value in written.items() if key != field.name}
+
+        with pytest.raises(DataError, match=f"^here: no '{field.name}' "):
+            from_json(made, json.loads(json.dumps(without)), path="here")
+
+
+@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
+@few
+@given(data=st.data())
+def test_unknown_keys_are_kept_behind_the_others(made, data):
+    written = json.loads(json.dumps(to_json(data.draw(records(made)))))
+    more = data.draw(anything)
+
+    again = to_json(from_json(made, {"of a later version": more, **written}))
+
+    assert again == {**written, "of a later version": more}
+    assert list(again)[-1] == "of a later version"
+
+
+class Odd:
+    """A value of no type that JSON has."""
+
+
+@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
+@few
+@given(data=st.data())
+def test_a_wrong_type_is_named_with_its_place(made, data):
+    written = json.loads(json.dumps(to_json(data.draw(records(made)))))
+    hints = get_type_hints(made, include_extras=True)
+    for field in fields(made):
+        if field.name == "unknown" or hints[field.name] is Any:
+            continue
+
+        with pytest.raises(DataError) as caught:
+            from_json(made, {**written, field.name: Odd()}, file="file.json", path="a.0")
+
+        message = str(caught.value)
+        assert message.startswith("file.json: a.0"), message
+        assert field.name in message, message
+
+
+def test_the_place_reaches_to_the_depth():
+    from ragbench.records.summary import Summary
+
+    score = {"mean": "0.5"}
+    system = {"name": "s", "retriever": None, "generator": None, "scores": {"map": score}}
+    with pytest.raises(DataError) as caught:
+        from_json(Summary, {"name": "n", "systems": [system]}, file="summary.json")
+
+    assert str(caught.value) == (
+        "summary.json: systems.0.scores.map: 'mean' is text; allowed: a number"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [(None, "null"), (True, "a truth value"), (1, "an integer"), ({}, "an object")],
+)
+def test_kinds_are_named(value, name):
+    assert kind(value) == name
