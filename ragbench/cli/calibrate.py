@@ -10,7 +10,7 @@ import click
 from ragbench.cli.certificate import SAMPLE, certify_judge, draw_sheet, probe_judge
 
 if TYPE_CHECKING:
-    from ragbench.calibration.asking import Probe
+    from ragbench.calibration.probes import Probe
 
 _USES = {
     "systems": ("--system", {"--draw"}),
@@ -152,7 +152,7 @@ def command(
         option, meant_for = _USES[name]
         if not any(uses[use] for use in meant_for):
             raise click.UsageError(f"{option} is for {' and '.join(sorted(meant_for))}")
-    from ragbench.calibration.verdicts import read_judged_run
+    from ragbench.calibration.judged_run import read_judged_run
 
     judged = read_judged_run(run)
     if n is not None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from ragbench.calibration.asking import Probe
+    from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
+    from ragbench.calibration.probes import Probe
     from ragbench.calibration.scale import Scale
     from ragbench.calibration.sheet import Question
-    from ragbench.calibration.verdicts import JudgedRun, JudgedScore, Key
     from ragbench.experiment.records import PlannedJudge
     from ragbench.score.judge.base import Item
 
@@ -40,9 +40,9 @@ def certify_judge(
     from dataclasses import replace
 
     from ragbench.calibration.certificate import Calibration, certify
+    from ragbench.calibration.judged_run import read_judged_run
     from ragbench.calibration.labels import read_labels
     from ragbench.calibration.scale import Scale
-    from ragbench.calibration.verdicts import read_judged_run
     from ragbench.cli.output import write_notes, write_result
     from ragbench.data.run_folder import to_json
     from ragbench.report.calibration import render_certificate
@@ -137,7 +137,7 @@ def ask_judges(
         ConfigError: A judge lacks its key or model.
         DataError: The data set is not what it was, or another model answers now.
     """
-    from ragbench.calibration.asking import ask_again, sample_answers
+    from ragbench.calibration.probes import ask_again, sample_answers
     from ragbench.experiment.stages.judging import connected, totals_of
     from ragbench.files import cache_folder
 
@@ -200,8 +200,7 @@ def draw_sheet(
     seed: int | None = None,
 ) -> None:
     """Draw per rubric, and write the sheet."""
-    from ragbench.calibration.draw import draw
-    from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, sheet_rows
+    from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, draw, sheet_rows
     from ragbench.cli.output import write_notes, write_result
     from ragbench.data.run_folder import to_csv
 

@@ -130,7 +130,7 @@ def _render(found: Comparison, form: str) -> str:
 
         return to_json(mapping)
     if form == "junit":
-        from ragbench.report.junit import render_junit
+        from ragbench.report.ci import render_junit
 
         return render_junit({"name": " ".join(mapping["sources"]), "gates": found.gates})
     from importlib import import_module

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
-    from ragbench.report.scores.base import Scored
+    from ragbench.report.scores import Scored
 
 Form = Literal["table", "trec", "json", "csv"]
 """What `--format` takes."""
@@ -46,16 +46,16 @@ def write_scores(
         facts: What the numbers rest on, for JSON.
     """
     if output.form == "table":
-        from ragbench.report.scores.table import render_table
+        from ragbench.report.scores import render_table
 
         write_result(render_table(systems, notes=notes, **output.parts))
         return
     if output.form == "json":
-        from ragbench.report.scores.json import render_json
+        from ragbench.report.scores import render_json
 
         text = render_json(systems, per_query=output.per_query, summary=output.summary, **facts)
     else:
-        from ragbench.report.scores.csv import render_csv
+        from ragbench.report.scores import render_csv
 
         text = render_csv(systems, **output.parts)
     write_notes(notes)
@@ -95,7 +95,7 @@ def report_to_github(
         DataError: The file cannot be written.
     """
     from ragbench.errors import DataError
-    from ragbench.report.github import annotate, step_summary
+    from ragbench.report.ci import annotate, step_summary
 
     if target := environment.get("GITHUB_STEP_SUMMARY"):
         data = step_summary(report()).encode("utf-8", "backslashreplace")

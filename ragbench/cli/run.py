@@ -82,7 +82,7 @@ def command(
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
-    from ragbench.report.table import render_terminal
+    from ragbench.report.terminal import render_terminal
     from ragbench.secrets import redact
 
     if no_judge and judge_replay:

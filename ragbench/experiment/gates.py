@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.paired import SCHEMA, Method
-from ragbench.comparison.read_scored import HasRunFolder, Source, read_scored
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.differences import SCHEMA
+from ragbench.comparison.method import Method
+from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.problems import KeyPath, Report
@@ -18,8 +18,8 @@ from ragbench.config.yaml_reader import read_value
 from ragbench.data.baseline_check import Checked
 from ragbench.data.run_folder import read_json, resolve_run_folder
 from ragbench.errors import DataError, OptionError, Place
-from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.costs import with_costs
+from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.records import Plan, Results
 from ragbench.experiment.stages.scores import join_samples

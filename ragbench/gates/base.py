@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import at_least
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import at_least
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score

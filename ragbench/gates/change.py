@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores, pair_scores
-from ragbench.comparison.read_scored import needs_qrels, read_scored
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores, pair_scores
+from ragbench.comparison.sources import ScoredSystems, needs_qrels, read_scored
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.errors import DataError
 from ragbench.gates.base import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.gates.base import COSTS, Decision, Gate, GatedRun, GateFiles
 from ragbench.gates.scores import find_score

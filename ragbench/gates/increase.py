@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores, with_cost_column
 from ragbench.errors import DataError

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import numpy as np
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
 from ragbench.gates.base import Decision
 from ragbench.gates.change import Change
 from ragbench.registry import Option

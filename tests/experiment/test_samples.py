@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragbench.cli import group
-from ragbench.comparison.read_scored import read_scored
+from ragbench.comparison.sources import read_scored
 from ragbench.errors import ConfigError
 from ragbench.experiment.records import Choices
 from ragbench.experiment.runner import run_experiment
