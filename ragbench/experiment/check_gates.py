@@ -18,8 +18,8 @@ from ragbench.config.problems import KeyPath, Place, Report
 from ragbench.config.references import Context
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
-from ragbench.data.baseline_check import Checked
-from ragbench.data.run_folder import read_json, resolve_run_folder
+from ragbench.data.runs.baseline_check import Checked
+from ragbench.data.runs.run_folder import read_json, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.gate_files import check_references, read_gate_files
 from ragbench.experiment.gates import GatedRun, decide_gates

@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.comparison.sources import ScoredSystems, needs_qrels, read_scored
 from ragbench.config.gate_block import COSTS, Gate
 from ragbench.config.known_scores import canonical
-from ragbench.data.run_folder import CERTIFICATE_SCHEMA, read_json
+from ragbench.data.runs.run_folder import CERTIFICATE_SCHEMA, read_json
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.registry import nearest
 
