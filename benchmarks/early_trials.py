@@ -7,8 +7,8 @@ import math
 import numpy as np
 from interval_trials import SEED, World, hits
 
-from ragbench.comparison.looks import paired_interval
-from ragbench.comparison.paired import Method
+from ragbench.comparison.interim import paired_interval
+from ragbench.comparison.method import Method
 from ragbench.score.base import Look
 from ragbench.stats import look_sizes
 

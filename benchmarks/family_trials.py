@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from ragbench.comparison.family import adjust_family
+from ragbench.comparison.method import adjust_family
 from ragbench.stats import difference_interval, queries_needed, randomization_p_values
 from ragbench.types import FloatArray
 

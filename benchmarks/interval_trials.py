@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores
 from ragbench.gates.drop import ENOUGH_QUERIES, decide_drop
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature

@@ -221,7 +221,7 @@ class _Item(pytest.Item):
 
     def experiment(self) -> Any:
         """Return the experiment of the file, with its tables in the report of the test."""
-        from ragbench.report.table import render_terminal
+        from ragbench.report.terminal import render_terminal
 
         experiment = _shared_runs(self.config).run(self.path, self.found.overrides)
         tables = render_terminal(experiment.summary, experiment.comparisons)

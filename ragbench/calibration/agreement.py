@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragbench.calibration.ratings import Ratings
+from ragbench.calibration.labels import Ratings
 from ragbench.calibration.scale import Scale
 from ragbench.stats.agreement import Agreement, Level, mean_agreement, raw_share
 from ragbench.stats.jackknife import Statistic

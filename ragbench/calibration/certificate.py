@@ -13,12 +13,11 @@ from ragbench.calibration.agreement import (
     people_against_people,
 )
 from ragbench.calibration.corrected import corrected_differences, corrected_means, sampling
-from ragbench.calibration.labels import Labels
+from ragbench.calibration.judged_run import JudgedRun, JudgedScore
+from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.probes import probe
-from ragbench.calibration.ratings import Ratings
 from ragbench.calibration.retest import retest_runs, retest_samples
 from ragbench.calibration.scale import Scale
-from ragbench.calibration.verdicts import JudgedRun, JudgedScore
 from ragbench.data.run_folder import CERTIFICATE_SCHEMA, PROBES_SCHEMA
 from ragbench.errors import DataError, OptionError
 from ragbench.signature import fingerprint_json

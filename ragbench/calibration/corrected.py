@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.calibration.draw import draw_again
-from ragbench.calibration.labels import Labels
-from ragbench.calibration.ratings import Ratings
-from ragbench.calibration.verdicts import JudgedRun, JudgedScore
+from ragbench.calibration.judged_run import JudgedRun, JudgedScore
+from ragbench.calibration.labels import Labels, Ratings
+from ragbench.calibration.sheet import draw_again
 from ragbench.stats.ppi import FEWEST_LABELS, ppi_difference, ppi_mean
 
 

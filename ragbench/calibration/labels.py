@@ -1,4 +1,4 @@
-"""Labels of people: a sheet that came back, or a file of the user's own."""
+"""Labels of people beside a judge's scores: a sheet that came back, or a file of the user's own."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ragbench.calibration.draw import item_id
+import numpy as np
+
+from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.scale import Scale
-from ragbench.calibration.verdicts import JudgedRun, JudgedScore, Key
+from ragbench.calibration.sheet import item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.jsonl import Entry
 from ragbench.data.files.rows import read_rows
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
+
+if TYPE_CHECKING:
+    from ragbench.types import FloatArray
+
 
 _NEAREST_LIMIT = 20_000  # looking for the nearest of more ids would take seconds
 
@@ -204,3 +211,48 @@ class _Reader:
             hint = "; another scale: --scale LOW..HIGH"
             raise entry.error(f"{column}: {value!r}", allowed=allowed + hint)
         return label
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """The n answers that have a verdict and a label of anybody."""
+
+    keys: Sequence[Key]
+    """The answers."""
+    scale: Scale
+    """What people label on."""
+    judge: FloatArray
+    """Scores of the judge, from 0 to 1."""
+    people: FloatArray
+    """Labels as scores from 0 to 1, a column per rater; NaN where one gave none."""
+    raters: Sequence[str]
+    """Names of the columns."""
+
+    @classmethod
+    def of(cls, score: JudgedScore, labels: Labels, scale: Scale) -> Ratings:
+        """Put scores and labels side by side."""
+        keys = sorted(key for key in labels.labelled if key in score.scores)
+        people = np.array(
+            [[of_rater.get(key, np.nan) for of_rater in labels.by_rater.values()] for key in keys]
+        ).reshape(len(keys), len(labels.by_rater))
+        judge = np.array([score.scores[key] for key in keys], dtype=np.float64)
+        return cls(keys, scale, judge, scale.scores(people), list(labels.by_rater))
+
+    @property
+    def mean_labels(self) -> FloatArray:
+        """The mean label of each answer, from 0 to 1."""
+        found: FloatArray = np.nanmean(self.people, axis=1)
+        return found
+
+    @property
+    def queries(self) -> np.ndarray[Any, Any]:
+        """The query of each answer: answers to one query vary together."""
+        return np.array([query for _, query in self.keys], dtype=object).astype(str)
+
+    @property
+    def between(self) -> int:
+        """How many labels lie between two levels."""
+        if not self.scale.levels:
+            return 0
+        steps = self.people[np.isfinite(self.people)] * (len(self.scale.levels) - 1)
+        return int(np.count_nonzero(np.abs(steps - np.round(steps)) > 1e-9))

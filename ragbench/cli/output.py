@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
-    from ragbench.report.scores.base import Scored
+    from ragbench.report.scores import Scored
 
 Form = Literal["table", "trec", "json", "csv"]
 """What `--format` takes."""
@@ -46,16 +47,16 @@ def write_scores(
         facts: What the numbers rest on, for JSON.
     """
     if output.form == "table":
-        from ragbench.report.scores.table import render_table
+        from ragbench.report.scores import render_table
 
         write_result(render_table(systems, notes=notes, **output.parts))
         return
     if output.form == "json":
-        from ragbench.report.scores.json import render_json
+        from ragbench.report.scores import render_json
 
         text = render_json(systems, per_query=output.per_query, summary=output.summary, **facts)
     else:
-        from ragbench.report.scores.csv import render_csv
+        from ragbench.report.scores import render_csv
 
         text = render_csv(systems, **output.parts)
     write_notes(notes)
@@ -66,6 +67,11 @@ def write_result(text: str) -> None:
     """Write a result whose ids may be any bytes, and learn at once if the reader went away."""
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.buffer.flush()
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; of what is piped or stored 100, the same on every machine."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
 
 
 def write_notes(notes: Sequence[str]) -> None:
@@ -95,7 +101,7 @@ def report_to_github(
         DataError: The file cannot be written.
     """
     from ragbench.errors import DataError
-    from ragbench.report.github import annotate, step_summary
+    from ragbench.report.ci import annotate, step_summary
 
     if target := environment.get("GITHUB_STEP_SUMMARY"):
         data = step_summary(report()).encode("utf-8", "backslashreplace")

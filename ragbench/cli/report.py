@@ -24,7 +24,7 @@ def command(runs: tuple[Path, ...], output: Path | None) -> None:
     all systems, each compared with that of the same name in the first RUN, where they may be
     compared; what differs otherwise is said.
     """
-    from ragbench.experiment.pages import PAGES, write_pages
+    from ragbench.experiment.output.pages import PAGES, write_pages
 
     if len(runs) > 1 and output is None:
         raise click.UsageError("several runs are one page: say where with -o side-by-side.html")

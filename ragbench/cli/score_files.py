@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.cli.output import Output, write_notes, write_result, write_scores
 from ragbench.errors import OptionError
-from ragbench.report.scores.base import Scored
-from ragbench.report.scores.trec_eval import FACTS
+from ragbench.report.scores import Scored
+from ragbench.report.trec_eval import FACTS
 from ragbench.score.retrieval.score_run import Rules
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def score_runs(
     if documents is not None and not any("documents" in m.options for m in parsed.values()):
         notes.append("-N changes nothing: no measure counts documents that were not retrieved")
     if output.form == "trec":
-        from ragbench.report.scores.trec_eval import render_trec
+        from ragbench.report.trec_eval import render_trec
 
         write_notes(notes)
         page = render_trec(
@@ -162,7 +162,7 @@ def score_run_file(
     Raises:
         DataError: What is wrong with a file, and where; a run without any judged query.
     """
-    from ragbench.comparison.evaluate_files import (
+    from ragbench.comparison.evaluate import (
         evaluate_ranked_file,
         rank_run_file,
         refuse_unjudged,

@@ -1,15 +1,21 @@
-"""Which systems are compared by which measure, and their differences query by query."""
+"""Which systems are compared by which measure, and their scores query by query."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from ragbench.comparison.looks import look_of
+import numpy as np
+from numpy.typing import NDArray
+
+from ragbench.comparison.comparable import meet
+from ragbench.comparison.interim import look_of
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.stats import paired_differences
-from ragbench.types import FloatArray
+from ragbench.types import Cause, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +71,112 @@ def _pairs(name: str, systems: Mapping[str, SystemScores], baseline: str | None)
         if other is not None and system.columns[name].aggregate != "sum":
             found.append(pair_columns(name, system, other))
     return found
+
+
+Truths = NDArray[np.bool_]
+
+SHOWN_QUERIES = 5
+_ROUNDING = 1e-12  # of the numbers compared; what differs by less is equal
+
+
+@dataclass(frozen=True, slots=True)
+class PairedScores:
+    """One score of a system and of its baseline, over the same queries in the same order."""
+
+    system: ScoreColumn
+    """Of the system that is tested."""
+    baseline: ScoreColumn
+    """Of what it is tested against."""
+    query_ids: Sequence[str]
+    """The queries, one for each row."""
+    clusters: Sequence[str] | None = None
+    """Queries with equal labels belong together; None where each stands for itself."""
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, -1 where lower is: times it, up is better."""
+        return 1 if self.system.direction == "higher" else -1
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest possible score of one query."""
+        return (self.system.low, self.system.high)
+
+    @property
+    def failed(self) -> Truths:
+        """Pairs that a failure leaves open; one whose other half does not apply is no pair."""
+        first = min(cause for cause in Cause if cause.failed)
+        has_failed = [c.causes >= first for c in (self.system, self.baseline)]
+        has_score = [c.causes == Cause.SCORED for c in (self.system, self.baseline)]
+        could_be_pairs = (has_failed[0] | has_score[0]) & (has_failed[1] | has_score[1])
+        found: Truths = (has_failed[0] | has_failed[1]) & could_be_pairs
+        return found
+
+    def differences(self) -> FloatArray:
+        """System minus baseline for each query, up is better; NaN where one has no score."""
+        return self.sign * paired_differences(self.system.values, self.baseline.values)
+
+    def with_failed(self, end: Literal["worst", "best"]) -> FloatArray:
+        """Return the differences of all pairs, what failed at the worst, or best, for the system.
+
+        Infinite where a score has no bound.
+        """
+        low, high = self.range if self.sign == 1 else self.range[::-1]
+        for_system, for_baseline = (low, high) if end == "worst" else (high, low)
+        b = np.where(self.failed & np.isnan(self.system.values), for_system, self.system.values)
+        a = np.where(
+            self.failed & np.isnan(self.baseline.values), for_baseline, self.baseline.values
+        )
+        d: FloatArray = self.sign * (b - a)
+        return np.where(self.failed, d, self.differences())
+
+
+Scored = tuple[ScoredSystems, SystemScores, str]
+"""Where a score is from: all systems, the one in question, and the name of its score."""
+
+
+def pair_scores(
+    now: Scored, before: Scored, clusters: Mapping[str, str] | None = None
+) -> PairedScores:
+    """Put a score of two systems, from wherever they are, over the same queries in one order.
+
+    Args:
+        now: The score of the system that is tested.
+        before: The score of what it is tested against.
+        clusters: Query -> its cluster; None where each stands for itself.
+
+    Raises:
+        DataError: They may not be compared: signatures or query sets differ; says how.
+    """
+    (run, system, name), (base, other, theirs) = now, before
+    met = meet(
+        replace(base, systems={name: replace(other, columns={name: other.columns[theirs]})}),
+        [replace(run, systems={name: replace(system, columns={name: system.columns[name]})})],
+        measures=[name],
+    )
+    old, new = (source.systems[name].columns[name] for source in met.sources)
+    ids = met.sources[1].query_ids
+    return PairedScores(
+        new, old, ids, None if clusters is None else [clusters[query] for query in ids]
+    )
+
+
+def worst_queries(pairs: PairedScores) -> list[dict[str, Any]]:
+    """Return the queries that lost most, worst first, with both scores; at most five."""
+    d = pairs.differences()
+    order = np.argsort(d, kind="stable")  # NaN comes last
+    return [
+        {
+            "query_id": pairs.query_ids[row],
+            "score": float(pairs.system.values[row]),
+            "baseline": float(pairs.baseline.values[row]),
+        }
+        for row in order[:SHOWN_QUERIES].tolist()
+        if d[row] < 0
+    ]
+
+
+def at_least(values: FloatArray, limit: float) -> Truths:
+    """Whether values reach a limit, rounding errors aside; NaN never does."""
+    reached: Truths = values >= limit - _ROUNDING * max(1.0, abs(limit))
+    return reached

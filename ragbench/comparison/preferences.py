@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.paired import Method
+from ragbench.comparison.method import Method
 from ragbench.comparison.summary import finite, summarize
 from ragbench.score.base import ScoreColumn
 from ragbench.stats import (

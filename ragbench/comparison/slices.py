@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.looks import look_confidence
-from ragbench.comparison.paired import Labels, Method, describe
+from ragbench.comparison.differences import describe
+from ragbench.comparison.interim import Labels, look_confidence
+from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import Pair, pair_systems
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores

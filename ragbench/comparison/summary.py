@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.looks import betting_mean, look_confidence
+from ragbench.comparison.interim import betting_mean, look_confidence
 from ragbench.score.base import Aggregate, Look, ScoreColumn
 from ragbench.stats import mean_interval
 from ragbench.types import Cause, Direction, FloatArray

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.comparison.evaluate import evaluate_run
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import pair_scores
-from ragbench.comparison.read_scored import HasRunFolder, Source, read_scored
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import pair_scores
+from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
 from ragbench.data.baseline import write_baseline
 from ragbench.data.run_scores import read_run_scores
 from ragbench.errors import DataError

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.paired import SCHEMA, Method
-from ragbench.comparison.read_scored import HasRunFolder, Source, read_scored
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.differences import SCHEMA
+from ragbench.comparison.method import Method
+from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
 from ragbench.config.gate_block import Gate
 from ragbench.config.gates import GateContext
 from ragbench.config.gates import check_gates as check_gate_list

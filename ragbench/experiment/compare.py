@@ -8,13 +8,16 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, get_args
 
-from ragbench.comparison.across import compare_met
-from ragbench.comparison.comparable import meet
-from ragbench.comparison.matching import find_measure
-from ragbench.comparison.moved import moved_most
-from ragbench.comparison.paired import Families, Method
-from ragbench.comparison.read_scored import DEFAULT_MEASURES, Source, needs_qrels, read_scored
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.comparable import find_measure, meet
+from ragbench.comparison.compare_runs import compare_met, moved_most
+from ragbench.comparison.method import Families, Method
+from ragbench.comparison.sources import (
+    DEFAULT_MEASURES,
+    ScoredSystems,
+    Source,
+    needs_qrels,
+    read_scored,
+)
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, OptionError
 from ragbench.experiment.plan.groups import common_clusters

@@ -1,9 +1,9 @@
-"""What each query cost a system: time, tokens, dollars."""
+"""What queries and runs cost: time, tokens, dollars, and what is left of a budget."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,13 @@ import numpy as np
 
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
+from ragbench.config.schema import BudgetLimits
 from ragbench.data.run_folder import COST_COLUMNS, to_csv
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.records import Results
-from ragbench.types import FloatArray, Prediction, Usage
+from ragbench.experiment.records import Plan, Results
+from ragbench.llm import Budget
+from ragbench.types import Cause, FloatArray, Prediction, Usage
+from ragbench.types.records import add_usage
 
 
 def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
@@ -74,3 +77,108 @@ def _costs(outcome: Outcome[Any]) -> Iterator[float]:
     usage = value.usage if isinstance(value, Prediction) else none_used
     for amount in (usage.input_tokens, usage.output_tokens, usage.usd):
         yield math.nan if amount is None else amount
+
+
+_OVER, _STOPPED = Cause.OVER_BUDGET.word, Cause.STOPPED_EARLY.word
+
+
+def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] | None:
+    """Return the `budget` of a summary, JSON-ready; None for a run without one.
+
+    What finishing costs is estimated: per item what the finished ones of the same kind took, on
+    average; None where none is finished, or where a price is not known.
+    """
+    limits = plan.config.budget
+    if limits == BudgetLimits():
+        return None
+    missing, costs = {}, list[Usage | None]()
+    for system, answers in results.answers.items():
+        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
+        if left:
+            missing[f"generate {system}"] = left
+            done = [o.value.usage for o in answers.outcomes if o.value is not None]
+            costs.append(scale_usage(done, left))
+    for system, rows in results.judgements.items():
+        for judge in plan.judges:
+            own = [row for row in rows if row["judge"] == judge and row["cause"] != _STOPPED]
+            left = len({_answer(row) for row in own if row["cause"] == _OVER})
+            if left:
+                missing[f"judge {system} ({judge})"] = left
+                done = [Usage(**row["usage"]) for row in own if row["cause"] != _OVER]
+                finished = len({_answer(row) for row in own if row["cause"] != _OVER})
+                costs.append(scale_usage(done, left, finished))
+    if results.filled is not None and (left := results.filled.counts["failed"].get(_OVER, 0)):
+        missing["judge passages"] = left
+        done = results.filled.counts["model"]
+        costs.append(scale_usage([results.filled.use.usage], left, done))
+    for preferences in results.preferences:
+        pairs = [pair for entry in preferences.entries for pair in entry["comparisons"]]
+        if left := sum(pair["failed"].get(_OVER, 0) for pair in pairs):
+            missing[f"judge pairs ({preferences.judge})"] = left
+            done = sum(pair["n"] for pair in pairs)
+            costs.append(scale_usage([preferences.use.usage], left, done))
+    for name, ranking in results.rankings.items():
+        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
+        if left:
+            missing[f"retrieve {name}"] = left
+    return {
+        "limits": {
+            key: value
+            for key in ("usd", "tokens", "minutes")
+            if (value := getattr(limits, key)) is not None
+        },
+        "spent": {"usd": round(budget.spent_usd, 6), "tokens": budget.spent_tokens},
+        "reached": bool(missing),
+        "missing": missing,
+        "to_finish": total_cost(costs) if missing else {"usd": 0.0, "tokens": 0},
+    }
+
+
+def _answer(row: Mapping[str, Any]) -> tuple[str, int]:
+    """What a verdict is on: an answer to a query, one of several."""
+    return row["query_id"], row.get("sample", 0)
+
+
+def budget_warning(spending: dict[str, Any]) -> str:
+    """Say that the budget was reached, what is missing, and what finishing would cost."""
+    missing = sum(spending["missing"].values())
+    first = max(spending["missing"], key=lambda name: spending["missing"][name])
+    cost = spending["to_finish"]
+    parts = []
+    if cost["usd"] is not None:
+        parts.append(f"{cost['usd']:.4g} USD")
+    if cost["tokens"] is not None:
+        parts.append(f"{cost['tokens']:,} tokens")
+    more = f"finishing takes about {' and '.join(parts)}" if parts else "its cost is not known"
+    return (
+        f"the budget was reached: {missing} items are left out, most of them in {first}; the "
+        f"others are a random sample; {more}: raise the budget and run the same command"
+    )
+
+
+def scale_usage(done: Iterable[Usage], left: int, finished: int | None = None) -> Usage | None:
+    """What `left` further items take, going by the finished ones; None where there is none."""
+    found = list(done)
+    count = len(found) if finished is None else finished
+    if not count:
+        return None
+    total = add_usage(found)
+    factor = left / count
+    sent, received, usd = total.input_tokens, total.output_tokens, total.usd
+    return Usage(
+        None if sent is None else round(sent * factor),
+        None if received is None else round(received * factor),
+        None if usd is None else usd * factor,
+    )
+
+
+def total_cost(costs: Iterable[Usage | None]) -> dict[str, Any]:
+    """Return dollars and tokens together; None where a part of them is not known."""
+    found = list(costs)
+    if any(cost is None for cost in found):
+        return {"usd": None, "tokens": None}
+    total = add_usage(cost for cost in found if cost is not None)
+    known = total.input_tokens is not None and total.output_tokens is not None
+    tokens = (total.input_tokens or 0) + (total.output_tokens or 0)
+    usd = None if total.usd is None else round(total.usd, 6)
+    return {"usd": usd, "tokens": tokens if known else None}

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.read_scored import needs_qrels, read_scored
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.sources import ScoredSystems, needs_qrels, read_scored
 from ragbench.config.gate_block import COSTS, Gate
 from ragbench.config.known_scores import canonical
 from ragbench.data.run_folder import CERTIFICATE_SCHEMA, read_json

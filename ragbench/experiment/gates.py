@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import pair_scores
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import pair_scores
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores, baseline_of, with_cost_column
 from ragbench.config.gate_block import COSTS, QUANTILES, Gate
 from ragbench.errors import DataError

@@ -9,21 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.paired import compare_systems
+from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config.load import load_config
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.data.run_folder import check_output
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.deltas import delta_notes, describe_deltas
-from ragbench.experiment.output import write_run
+from ragbench.experiment.costs import spending_of
+from ragbench.experiment.output.files import write_run
 from ragbench.experiment.plan.plan import load_collection, make_plan, method_of
 from ragbench.experiment.progress import Progress, Silent
 from ragbench.experiment.records import Answers, Choices, LiveComponents, PlannedJudge, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.session import run_in
-from ragbench.experiment.spending import spending_of
 from ragbench.experiment.stages.answering import Answerer, Answering
 from ragbench.experiment.stages.answering_stages import Stages
 from ragbench.experiment.stages.answers import retrieved_by
@@ -52,13 +51,13 @@ from ragbench.experiment.stages.scores import (
     sample_warnings,
     split_samples,
 )
-from ragbench.experiment.variance import add_variance
+from ragbench.experiment.variance import add_variance, delta_notes, describe_deltas
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.verdicts import Judged
-from ragbench.store.items import Shelves
+from ragbench.store.items import StageStore
 from ragbench.types import Retrieved
 
 
@@ -134,10 +133,10 @@ def run_experiment(
             )
         )
         session = stack.enter_context(run_in(Path(config.output) / config.name))
-        shelves = stack.enter_context(closing(_shelves(stage_folder, cache, also)))
+        store = stack.enter_context(closing(_store(stage_folder, cache, also)))
         stages = Stages(
             plan=plan,
-            shelves=shelves,
+            store=store,
             run_token=session.token,
             progress=progress,
             budget=budget,
@@ -150,8 +149,8 @@ def run_experiment(
     return experiment
 
 
-def _shelves(own: Path | None, cache: Path, also: Sequence[Path]) -> Shelves:
-    return Shelves(cache, also) if own is None else Shelves(own)
+def _store(own: Path | None, cache: Path, also: Sequence[Path]) -> StageStore:
+    return StageStore(cache, also) if own is None else StageStore(own)
 
 
 class _Runner:

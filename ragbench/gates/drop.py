@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ragbench.comparison.looks import look_confidence, look_of, paired_interval
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
+from ragbench.comparison.interim import look_confidence, look_of, paired_interval
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
 from ragbench.gates.change import queries_to_decide, shown_needed
 from ragbench.stats import DifferenceInterval

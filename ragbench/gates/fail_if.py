@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.comparison.across import pairs_of
 from ragbench.comparison.comparable import Met
-from ragbench.comparison.paired import Method
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.compare_runs import pairs_of
+from ragbench.comparison.method import Method
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.errors import OptionError
 from ragbench.gates.drop import decide_drop
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores, at_least, worst_queries
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
 from ragbench.gates.change import queries_to_decide, shown_needed
 from ragbench.gates.drop import ENOUGH_CLUSTERS, GateVerdict, Verdict

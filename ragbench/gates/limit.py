@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.paired_scores import at_least
+from ragbench.comparison.pairs import at_least
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.gates.drop import Decide, GateVerdict, Verdict
 from ragbench.score.base import ScoreColumn

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragbench.report.digits import MISSING, counted, difference, interval, printable, significant
-from ragbench.report.table import align
+from ragbench.report.text_table import draw
 
 Json = Mapping[str, Any]
 
-_GAP = "  "
 _NAMES = {
     "raw": "same level",
     "kappa": "kappa",
@@ -73,7 +72,7 @@ def _agreement(rubric: Json) -> list[str]:
     if ceiling:
         columns.append(["people and people", *(_cell(ceiling.get(name)) for name in found)])
     columns.append(["level", *(each["level"] for each in found.values())])
-    return _draw(columns)
+    return draw(columns)
 
 
 def _cell(found: Json | None) -> str:
@@ -89,7 +88,7 @@ def _confusion(rubric: Json) -> list[str]:
     shown = [f"{level:g}" for level in levels]
     columns = [["people / judge", *shown]]
     columns += [[level, *(str(row[place]) for row in counts)] for place, level in enumerate(shown)]
-    return _draw(columns)
+    return draw(columns)
 
 
 def _probes(rubric: Json) -> Iterator[str]:
@@ -129,7 +128,7 @@ def _corrected(rubric: Json) -> Iterator[str]:
     rows = [(name, found) for name, found in rubric["corrected"].items()]
     done = [(name, found) for name, found in rows if found["status"] == "corrected"]
     if done:
-        yield from _draw(
+        yield from draw(
             [
                 ["corrected mean", *(printable(name) for name, _ in done)],
                 ["judge", *(significant(found["judge_mean"]) for _, found in done)],
@@ -193,7 +192,3 @@ def _notes(rubric: Json, confidence: float) -> Iterator[str]:
                 reasons.setdefault(found["reason"], []).append(_NAMES[name])
         for reason, names in reasons.items():
             yield f"note: {', '.join(names)}: {reason}"
-
-
-def _draw(columns: Sequence[Sequence[str]]) -> list[str]:
-    return [_GAP.join(row).rstrip() for row in align(columns)]

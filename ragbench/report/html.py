@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS
+from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Measure, Section
+from ragbench.report.digits import significant
 from ragbench.report.layout import lay_out
-from ragbench.report.whiskers import charts
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
 
 Json = Mapping[str, Any]
 
@@ -53,3 +54,95 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     return environment.get_template("report.html.j2")
+
+
+_ROW = 18  # pixels; the line height of the names in the template
+_PLOT, _MARGIN = 220, 6  # pixels
+_LONGEST = 26  # characters of a name; the table beside the drawing has all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One measure's drawing: a row for each system on a common axis."""
+
+    title: str
+    """The measure."""
+    width: int
+    """Pixels."""
+    height: int
+    """Pixels."""
+    names: str
+    """The systems, a line each, as high as a row."""
+    grid: str
+    """Path of the vertical lines."""
+    lines: str
+    """Path of the intervals."""
+    dots: str
+    """Path of the means; each is a line of no length with round ends."""
+    best: str
+    """Path of the best mean."""
+    axis: tuple[tuple[int, str, str], ...]
+    """Position, alignment and text of the numbers under the drawing."""
+
+
+def charts(section: Section) -> list[Chart]:
+    """Draw every measure of a section that has a value."""
+    return [
+        _chart(section.systems, measure)
+        for measure in section.measures
+        if any(cell.mean is not None for cell in measure.scores)
+    ]
+
+
+def _chart(systems: Sequence[str], measure: Measure) -> Chart:
+    low, high = _axis(measure)
+    bottom = _ROW * len(systems)
+
+    def place(value: float) -> str:
+        # Halves before the subtraction: the span of two huge numbers would overflow.
+        span = high / 2 - low / 2
+        share = (value / 2 - low / 2) / span if span else 0.5  # half of the least float is 0
+        return f"{_MARGIN + share * _PLOT:.1f}".removesuffix(".0")
+
+    lines: list[str] = []
+    dots: list[str] = []
+    best: list[str] = []
+    for row, cell in enumerate(measure.scores):
+        y = row * _ROW + _ROW // 2
+        if cell.ends is not None:
+            lines.append(f"M{place(cell.ends[0])} {y}H{place(cell.ends[1])}")
+        if cell.mean is not None:
+            (best if cell.mark == "best" else dots).append(f"M{place(cell.mean)} {y}h0")
+    return Chart(
+        title=measure.title,
+        width=_PLOT + 2 * _MARGIN,
+        height=bottom + _ROW,
+        names="\n".join(map(_shortened, systems)),
+        grid="".join(f"M{_MARGIN + _PLOT * part // 4} 0V{bottom}" for part in range(5)),
+        lines="".join(lines),
+        dots="".join(dots),
+        best="".join(best),
+        axis=(
+            (_MARGIN, "start", significant(low)),
+            (_MARGIN + _PLOT, "end", significant(high)),
+        ),
+    )
+
+
+def _axis(measure: Measure) -> tuple[float, float]:
+    """Return 0..1 where everything lies in it, so that measures compare; else the data's range.
+
+    The range of one value alone begins or ends at 0.
+    """
+    values = [cell.mean for cell in measure.scores if cell.mean is not None]
+    values += [end for cell in measure.scores if cell.ends is not None for end in cell.ends]
+    low, high = min(values), max(values)
+    if low >= 0 and high <= 1:
+        return 0.0, 1.0
+    if low == high:
+        return min(low, 0.0), max(high, 0.0)
+    return low, high
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"

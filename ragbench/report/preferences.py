@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragbench.report.base import Grid, Preference
-from ragbench.report.counts import n_failed
 from ragbench.report.digits import (
     MISSING,
     interval,
@@ -16,6 +15,7 @@ from ragbench.report.digits import (
     probability,
     significant,
 )
+from ragbench.report.sections import n_failed
 
 Json = Mapping[str, Any]
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from ragbench.calibration.judged_run import JudgedAnswer, JudgedRun, JudgedScore
 from ragbench.calibration.labels import Labels
-from ragbench.calibration.verdicts import JudgedAnswer, JudgedRun, JudgedScore
 from ragbench.score.judge.rubric import load_rubric
 
 RUBRIC = load_rubric("answer_relevancy")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from ragbench.calibration.asking import (
+from ragbench.calibration.probes import (
     AUTHORITY,
     ORDER,
     ask_again,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ragbench.calibration.certificate import Calibration, certify
-from ragbench.calibration.draw import draw
 from ragbench.calibration.scale import Scale
+from ragbench.calibration.sheet import draw
 from ragbench.errors import DataError
 from tests.calibration.runs import RUBRIC, labels_of, planted, score_of
 

@@ -4,10 +4,9 @@ import csv
 
 import pytest
 
-from ragbench.calibration.draw import draw
 from ragbench.calibration.labels import read_labels
 from ragbench.calibration.scale import Scale
-from ragbench.calibration.sheet import COLUMNS, Question, sheet_rows
+from ragbench.calibration.sheet import COLUMNS, Question, draw, sheet_rows
 from ragbench.errors import DataError, OptionError
 from tests.calibration.runs import RUBRIC, planted, score_of
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ragbench.comparison.scored import ScoredSystems
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature

@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from ragbench.comparison.across import compare_met, rows_of
 from ragbench.comparison.comparable import meet
-from ragbench.comparison.moved import moved_most
-from ragbench.comparison.paired import Method
+from ragbench.comparison.compare_runs import compare_met, moved_most, rows_of
+from ragbench.comparison.method import Method
 from ragbench.errors import OptionError
 from ragbench.gates.fail_if import FailIf, decide_all, why_skipped
 from ragbench.types import Cause

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from ragbench.comparison.across import better_than
-from ragbench.comparison.paired import Method
+from ragbench.comparison.compare_runs import better_than
+from ragbench.comparison.method import Method
 from tests.comparison.scored_systems import NAN, column
 
 VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=12, max_size=12)

@@ -12,8 +12,7 @@ import pytrec_eval
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison.evaluate import evaluate_run
-from ragbench.comparison.evaluate_files import evaluate_run_file
+from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file
 from ragbench.data.trec import stream as trec_stream
 from ragbench.data.trec.trec_files import format_run, read_qrels, read_run
 from ragbench.errors import DataError, OptionError
@@ -332,7 +331,7 @@ def test_robust03_scores_as_read_whole(lent_data):
 
 MEMORY = """
 import resource, sys
-from ragbench.comparison.evaluate_files import evaluate_run_file
+from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.types import Qrels
 qrels = Qrels.from_dict({f"q{i}": {"doc-1": 1} for i in range(400)})
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragbench.comparison.family import adjust_family
+from ragbench.comparison.method import adjust_family
 from ragbench.stats import max_t_p_values
 
 RANDOM = np.random.default_rng(11)

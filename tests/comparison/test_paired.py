@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from ragbench.comparison.paired import Method, compare_systems
+from ragbench.comparison.differences import compare_systems
+from ragbench.comparison.method import Method
 from ragbench.comparison.systems import SystemScores
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from ragbench.comparison.paired import Method
+from ragbench.comparison.method import Method
 from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragbench.comparison.paired import Method
+from ragbench.comparison.method import Method
 from ragbench.comparison.slices import Slicing, compare_slices
 from ragbench.stats import randomization_p_values
 from tests.comparison.test_paired import system

@@ -7,7 +7,7 @@ import pyndeval
 import pytest
 
 import ragbench as rb
-from ragbench.comparison.evaluate_files import evaluate_run_file
+from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.score.retrieval.base import RankedSubtopics
 from ragbench.score.retrieval.diversity import alpha_ndcg, subtopic_recall
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.data.baseline import SCHEMA, format_baseline, read_baseline, write_baseline
-from ragbench.data.stored_scores import StoredScore, StoredScores, StoredSystem
+from ragbench.data.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
 from ragbench.types import Cause
 

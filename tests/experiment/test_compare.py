@@ -4,7 +4,7 @@ import pytest
 
 from ragbench import evaluate_run
 from ragbench.comparison.comparable import meet
-from ragbench.comparison.read_scored import read_scored
+from ragbench.comparison.sources import read_scored
 from ragbench.data.baseline import read_baseline, write_baseline
 from ragbench.data.run_scores import read_run_scores
 from ragbench.errors import DataError

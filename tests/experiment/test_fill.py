@@ -11,7 +11,7 @@ import ragbench as rb
 from ragbench.config.schema import Fill
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.records import Choices, PlannedFill
-from ragbench.report.table import render_terminal
+from ragbench.report.terminal import render_terminal
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.testing import ChatServer
 from tests.experiment.moons import QRELS, QUERIES, write_jsonl

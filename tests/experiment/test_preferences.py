@@ -8,7 +8,7 @@ import yaml
 from ragbench.errors import ConfigError
 from ragbench.experiment.records import Choices
 from ragbench.experiment.runner import run_experiment
-from ragbench.report.table import render_terminal
+from ragbench.report.terminal import render_terminal
 from ragbench.testing import ChatServer
 from tests.experiment.moons import QUERIES
 from tests.score.judge.scripted import Script

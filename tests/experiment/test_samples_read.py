@@ -12,9 +12,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from ragbench.calibration.verdicts import read_judged_run
+from ragbench.calibration.judged_run import read_judged_run
 from ragbench.cli import group
-from ragbench.comparison.read_scored import read_scored
+from ragbench.comparison.sources import read_scored
 from ragbench.experiment.records import Choices
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores
 from ragbench.experiment.runner import run_experiment
 from ragbench.gates.drop import decide_drop
 from ragbench.score.base import ScoreColumn

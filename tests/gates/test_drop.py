@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores
 from ragbench.gates.drop import decide_drop, decide_queries_worse
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature

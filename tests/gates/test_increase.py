@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from ragbench.comparison.paired import Method
-from ragbench.comparison.paired_scores import PairedScores
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores
 from ragbench.gates.increase import decide_increase
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature

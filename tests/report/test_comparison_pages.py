@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison.across import compare_met
 from ragbench.comparison.comparable import meet
-from ragbench.comparison.moved import moved_most
-from ragbench.comparison.paired import Method
+from ragbench.comparison.compare_runs import compare_met, moved_most
+from ragbench.comparison.method import Method
 from ragbench.gates.fail_if import FailIf, decide_all
 from ragbench.report.comparison.csv import COLUMNS, render_csv
 from ragbench.report.comparison.latex import render_latex

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.report.github import SUMMARY_LIMIT, annotate, step_summary
+from ragbench.report.ci import SUMMARY_LIMIT, annotate, step_summary
 from ragbench.report.markdown import render_markdown
 from tests.report.strategies import HOSTILE
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from ragbench.report.digits import printable, significant
 from ragbench.report.html import render_html
-from ragbench.report.table import render_terminal
+from ragbench.report.terminal import render_terminal
 from tests.report.example import comparison, score, system
 from tests.report.strategies import HOSTILE, results
 

@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from ragbench.report.counts import count_lines
 from ragbench.report.layout import lay_out
+from ragbench.report.sections import count_lines
 from tests.report.example import comparison, score, system
 
 

@@ -6,7 +6,7 @@ from ragbench.report.html import render_html
 from ragbench.report.layout import lay_out
 from ragbench.report.markdown import render_markdown
 from ragbench.report.preferences import lay_out_preferences
-from ragbench.report.table import render_terminal
+from ragbench.report.terminal import render_terminal
 
 SUMMARY = {"name": "x", "systems": [], "judges": {"gpt": {"label": "a language model"}}}
 

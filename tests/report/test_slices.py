@@ -1,8 +1,8 @@
 """The section on slices: the losses, what was not tested, and a short page."""
 
 from ragbench.report.html import render_html
+from ragbench.report.layout import MOST_ROWS, build_slices
 from ragbench.report.markdown import render_markdown
-from ragbench.report.slices import MOST_ROWS, build_slices
 
 
 def row(name, worse, p=0.01, difference=-0.1, field="metadata.topic"):

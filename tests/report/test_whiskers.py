@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ragbench.report.html import charts
 from ragbench.report.layout import lay_out
-from ragbench.report.whiskers import charts
 from tests.report.example import score, system
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.comparable import Met
-from ragbench.comparison.scored import ScoredSystems
 from ragbench.comparison.slices import Slicing
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.query_metadata import read_query_metadata

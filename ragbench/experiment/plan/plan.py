@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragbench.comparison.paired import Method
+from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
-from ragbench.comparison.paired import Method, describe
+from ragbench.comparison.differences import describe
+from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores

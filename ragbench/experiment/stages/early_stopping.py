@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragbench.comparison.paired import compare_systems
+from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config.gate_block import Gate
+from ragbench.experiment.costs import scale_usage, total_cost
 from ragbench.experiment.gate_files import find_score
 from ragbench.experiment.gates import decide_gates, gated
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.records import Answers, EarlyJudge, Plan, PlannedJudge
-from ragbench.experiment.spending import scale_usage, total_cost
 from ragbench.experiment.stages.judging import paid_since, totals_of
 from ragbench.experiment.stages.scores import judged_items, mean_over_samples, split_samples
 from ragbench.llm import Totals

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ragbench.comparison.paired import Method
+from ragbench.comparison.method import Method
 from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome

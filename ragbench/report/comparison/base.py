@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.report.counts import count_lines
 from ragbench.report.digits import (
     MISSING,
     counted,
@@ -20,6 +19,7 @@ from ragbench.report.digits import (
 )
 from ragbench.report.headline import outcome_of
 from ragbench.report.legend import interval_and_p, p_meaning
+from ragbench.report.sections import count_lines
 
 Json = Mapping[str, Any]
 

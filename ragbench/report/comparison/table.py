@@ -13,7 +13,7 @@ from ragbench.report.comparison.base import (
     lay_out_comparison,
 )
 from ragbench.report.digits import difference, printable, significant
-from ragbench.report.wrapped import draw, side_by_side
+from ragbench.report.text_table import draw, side_by_side
 
 Json = Mapping[str, Any]
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.family import Correction, Test, adjust_family
-from ragbench.comparison.looks import look_confidence, paired_interval, which_differ
+from ragbench.comparison.interim import Labels, look_confidence, paired_interval, which_differ
+from ragbench.comparison.method import Method, adjust_family
 from ragbench.comparison.pairs import Pair, having, pair_columns, pair_systems
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores
@@ -24,30 +23,6 @@ from ragbench.stats import (
 from ragbench.types import FloatArray
 
 SCHEMA = "ragbench.comparison/1"
-
-Labels = np.ndarray[tuple[int], np.dtype[Any]]
-"""Which cluster each query is in."""
-Families = Literal["measure", "all"]
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """How systems are compared."""
-
-    confidence: float = 0.95
-    """Level of every interval; 1 minus it is the error rate of every family of tests."""
-    resamples: int = 10_000
-    """Sign flips of a randomization test, and bootstrap resamples."""
-    seed: int = 13
-    """Seed of all resampling."""
-    test: Test = "randomization"
-    """Paired test over queries."""
-    correction: Correction = "holm"
-    """How the p-values of a family are adjusted."""
-    family: Families = "measure"
-    """`measure`: the comparisons by one measure; `all`: those by all measures together."""
-    cluster: str | None = None
-    """What names the clusters; None where each query stands for itself."""
 
 
 def compare_systems(

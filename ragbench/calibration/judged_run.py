@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.calibration.judged_rubrics import find_rubric, rubric_files
 from ragbench.data.baseline_check import Checked
 from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.run_folder import file_name, resolve_run_folder
 from ragbench.data.summary_file import read_manifest, read_summary
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
-from ragbench.score.judge.rubric import Rubric
+from ragbench.score.judge.methods.prompt import prompt_fingerprint
+from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric, read_rubric
 from ragbench.signature import Signature
 
 Key = tuple[str, str]
@@ -242,3 +242,45 @@ def _against(systems: Sequence[Mapping[str, Any]], baseline: str | None) -> dict
         if other is not None and other != system["name"]:
             found[str(system["name"])] = str(other)
     return found
+
+
+def find_rubric(name: str, signature: str, files: Sequence[Path]) -> Rubric:
+    """Find the rubric that a judge applied, by its fingerprint or that of its prompts.
+
+    Args:
+        name: The rubric.
+        signature: The signature of its score: judges that ask models note what they were sent.
+        files: The rubric files of the run.
+
+    Raises:
+        DataError: It is no longer what it was.
+    """
+    parts = dict(Signature.parse(signature).parts)
+    known = [load_rubric(name)] if name in built_in_rubrics() else []
+    known += [rubric for rubric in map(read_rubric, files) if rubric.name == name]
+    wanted, sent = parts.get("rubric"), parts.get("prompt")
+    for rubric in known:
+        if wanted == rubric.fingerprint or (wanted is None and sent in _prompts(rubric)):
+            return rubric
+    here = ", ".join(
+        rubric.fingerprint if wanted else "/".join(_prompts(rubric)) for rubric in known
+    )
+    raise DataError(
+        f"rubric '{name}' is not the one that the judge applied: {wanted or sent} then, "
+        f"{here or 'none'} now",
+        allowed="the rubric as it was, or a new run",
+    )
+
+
+def rubric_files(config: Mapping[str, Any]) -> list[Path]:
+    """Return the rubric files that the judges of a config name, those that are still there."""
+    judge = (config.get("metrics") or {}).get("judge") or {}
+    blocks = [judge, *(block for block in judge.values() if isinstance(block, dict))]
+    names = [name for block in blocks for name in block.get("rubrics") or []]
+    paths = [config["folder"] / name for name in names if name.endswith((".yaml", ".yml"))]
+    return [path for path in paths if path.is_file()]
+
+
+def _prompts(rubric: Rubric) -> list[str]:
+    """Fingerprints of the prompts, with worked examples and without."""
+    return [prompt_fingerprint(rubric, few_shot=few_shot) for few_shot in (True, False)]

@@ -1,4 +1,4 @@
-"""A family of comparisons: the test of each, and p-values adjusted for all of them together."""
+"""How systems are compared: the test of each pair, and p-values adjusted for a whole family."""
 
 from __future__ import annotations
 
@@ -29,6 +29,30 @@ _WITHOUT_RESAMPLES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "wilcoxon": wilcoxon_p_values,
     "mcnemar": mcnemar_p_values,
 }
+
+
+Families = Literal["measure", "all"]
+"""What is corrected for together: the comparisons by one measure, or by all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How systems are compared."""
+
+    confidence: float = 0.95
+    """Level of every interval; 1 minus it is the error rate of every family of tests."""
+    resamples: int = 10_000
+    """Sign flips of a randomization test, and bootstrap resamples."""
+    seed: int = 13
+    """Seed of all resampling."""
+    test: Test = "randomization"
+    """Paired test over queries."""
+    correction: Correction = "holm"
+    """How the p-values of a family are adjusted."""
+    family: Families = "measure"
+    """`measure`: the comparisons by one measure; `all`: those by all measures together."""
+    cluster: str | None = None
+    """What names the clusters; None where each query stands for itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ from ragbench.data.trec.trec_files import format_run
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
-from ragbench.experiment.manifest import make_manifest
+from ragbench.experiment.output.manifest import make_manifest
+from ragbench.experiment.output.summary import make_summary
 from ragbench.experiment.records import Answers, Choices, Plan, Results
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.summary import make_summary
+from ragbench.report.ci import render_junit
 from ragbench.report.html import render_html
-from ragbench.report.junit import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.score.base import ScoreColumn
 from ragbench.secrets import redact

@@ -1,12 +1,26 @@
-"""Tables of plain text that are wider than a line: what does not fit goes into a further one."""
+"""Tables of plain text: aligned columns; what is wider than a line goes into a further table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragbench.report.table import align
+GAP = "  "
+"""Between two columns."""
 
-_GAP = "  "
+
+def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Pad the cells of each column to one display width; wide characters count twice.
+
+    Returns:
+        The padded cells by row.
+    """
+    from rich.cells import cell_len
+
+    padded = []
+    for cells in columns:
+        widest = max(map(cell_len, cells))
+        padded.append([cell + " " * (widest - cell_len(cell)) for cell in cells])
+    return [list(row) for row in zip(*padded, strict=True)]
 
 
 def side_by_side(
@@ -28,8 +42,8 @@ def side_by_side(
     """
     blocks = [[*start]]
     for column in columns:
-        widths = [max(map(len, cells)) + len(_GAP) for cells in [*blocks[-1], column]]
-        if sum(widths) - len(_GAP) > width and len(blocks[-1]) > len(start):
+        widths = [max(map(len, cells)) + len(GAP) for cells in [*blocks[-1], column]]
+        if sum(widths) - len(GAP) > width and len(blocks[-1]) > len(start):
             blocks.append([*start])
         blocks[-1].append(column)
     return [line for block in blocks for line in ["", *draw(block)]][1:]
@@ -37,4 +51,4 @@ def side_by_side(
 
 def draw(columns: Sequence[Sequence[str]]) -> list[str]:
     """Draw one table, its columns aligned."""
-    return [_GAP.join(row).rstrip() for row in align(columns)]
+    return [GAP.join(row).rstrip() for row in align(columns)]

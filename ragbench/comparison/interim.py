@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ragbench.comparison.method import Method
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.stats import (
     DifferenceInterval,
@@ -19,10 +20,8 @@ from ragbench.stats import (
 )
 from ragbench.types import FloatArray
 
-if TYPE_CHECKING:
-    from ragbench.comparison.paired import Method
-
 Labels = np.ndarray[tuple[int], np.dtype[Any]]
+"""Which cluster each query is in."""
 Ends = tuple[float, float]
 
 

@@ -13,9 +13,8 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.data.run_folder import (
     SUMMARY_SCHEMA,
 )
-from ragbench.experiment.costs import outcomes_of
+from ragbench.experiment.costs import budget_warning, outcomes_of
 from ragbench.experiment.records import Filled, Plan, PlannedFill, Results
-from ragbench.experiment.spending import budget_warning
 from ragbench.experiment.stages.scores import answers_facts, failed_answers
 from ragbench.llm.failures import shortened
 from ragbench.secrets import redact

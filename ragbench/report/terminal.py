@@ -9,10 +9,10 @@ from typing import Any
 from ragbench.report.base import SIGNS, Grid, Layout, Measure, Section
 from ragbench.report.digits import printable
 from ragbench.report.layout import lay_out
+from ragbench.report.text_table import GAP, align
 
 Json = Mapping[str, Any]
 
-_GAP = "  "
 _STYLES = {
     "title": "\x1b[1m",
     "best": "\x1b[1;32m",
@@ -77,21 +77,6 @@ def render_terminal(
     return "\n".join(lines) + "\n"
 
 
-def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Pad the cells of each column to one display width; wide characters count twice.
-
-    Returns:
-        The padded cells by row.
-    """
-    from rich.cells import cell_len
-
-    padded = []
-    for cells in columns:
-        widest = max(map(cell_len, cells))
-        padded.append([cell + " " * (widest - cell_len(cell)) for cell in cells])
-    return [list(row) for row in zip(*padded, strict=True)]
-
-
 def _gate_lines(page: Layout, color: bool) -> list[str]:
     return [
         _style(f"gate {gate.verdict}: {gate.gate}", gate.verdict, color)
@@ -112,7 +97,7 @@ def _tables(section: Section, width: int, color: bool) -> list[str]:
         if measure.differences and section.against:
             columns += _differences(measure, section.against)
         needed = sum(max(map(cell_len, c.cells)) for c in [*blocks[-1], *columns])
-        needed += len(_GAP) * (len(blocks[-1]) + len(columns) - 1)
+        needed += len(GAP) * (len(blocks[-1]) + len(columns) - 1)
         if needed > width and len(blocks[-1]) > 1:
             blocks.append([names])
         blocks[-1] += columns
@@ -157,9 +142,9 @@ def _draw(columns: Sequence[_Column], color: bool) -> list[str]:
     rows = align([column.cells for column in columns])
     styles = zip(*(column.styles for column in columns), strict=True)
     return [
-        _GAP.join(_style(cell, style, color) for cell, style in zip(row, of_row, strict=True))
+        GAP.join(_style(cell, style, color) for cell, style in zip(row, of_row, strict=True))
         if color
-        else _GAP.join(row).rstrip()
+        else GAP.join(row).rstrip()
         for row, of_row in zip(rows, styles, strict=True)
     ]
 

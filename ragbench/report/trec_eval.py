@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import exp, nan
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragbench.report.scores.base import ALL, Scored
+from ragbench.report.scores import ALL, Scored
 from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
 from ragbench.types.checks import id_bytes
 
