@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +10,7 @@ from ragbench.data.files.collection import check_unique, empty_note, read_docume
 from ragbench.data.files.jsonl import Entry, kind, read_jsonl
 from ragbench.data.files.judgements import Judgements, dangling, merge_judgements, read_judgements
 from ragbench.data.files.lines import find_file
-from ragbench.data.loaders.base import parse_split, split_at_random
-from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.data.loaders.base import finished, parse_split
 from ragbench.errors import DataError
 from ragbench.registry import Option, nearest
 from ragbench.types import Collection, Document, Query
@@ -67,9 +65,7 @@ class Beir:
             answers={query: gold for query, gold in answers.items() if query in kept},
             notes=_notes(documents, judgements, len(queries) - len(judged)),
         )
-        if self._random is not None:
-            collection = split_at_random(collection, self._random)
-        return replace(collection, fingerprints=fingerprint_collection(collection))
+        return finished(collection, self._random)
 
     def _required(self, name: str) -> Path:
         found = find_file(self._path, name)
