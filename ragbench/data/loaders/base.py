@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol
 from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import Answered, Collection, Document, Qrels, Query
+from ragbench.types import Answered, Collection, Document, Query
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 
@@ -136,11 +136,6 @@ def fingerprint_queries(queries: Iterable[Query]) -> str:
     return fingerprint(sorted(fingerprint([q.id, q.text], _WHOLE) for q in queries))
 
 
-def fingerprint_qrels(qrels: Qrels) -> str:
-    """Fingerprint judgements: query, document, grade."""
-    return qrels.fingerprint()
-
-
 def fingerprint_answers(answers: Mapping[str, Sequence[str]]) -> str:
     """Fingerprint gold answers; the order of a query's answers does not count."""
     return fingerprint(
@@ -164,7 +159,7 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     if collection.documents is not None:
         found["corpus"] = fingerprint_documents(collection.documents)
     if collection.qrels is not None:
-        found["qrels"] = fingerprint_qrels(collection.qrels)
+        found["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
         found["answers"] = fingerprint_answers(collection.answers)
     if collection.given:
