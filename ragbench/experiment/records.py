@@ -19,7 +19,7 @@ from ragbench.config.schema import (
     JudgeBlock,
 )
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.gate_files import GateFiles
+from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App
 from ragbench.llm import Totals
 from ragbench.score.base import Look, ScoreColumn

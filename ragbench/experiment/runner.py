@@ -57,7 +57,7 @@ from ragbench.llm import Budget
 from ragbench.retrieve.base import Combining
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.verdicts import Judged
-from ragbench.store.items import Shelves
+from ragbench.store.items import StageStore
 from ragbench.types import Retrieved
 
 
@@ -133,10 +133,10 @@ def run_experiment(
             )
         )
         session = stack.enter_context(run_in(Path(config.output) / config.name))
-        shelves = stack.enter_context(closing(_shelves(stage_folder, cache, also)))
+        store = stack.enter_context(closing(_store(stage_folder, cache, also)))
         stages = Stages(
             plan=plan,
-            shelves=shelves,
+            store=store,
             run_token=session.token,
             progress=progress,
             budget=budget,
@@ -149,8 +149,8 @@ def run_experiment(
     return experiment
 
 
-def _shelves(own: Path | None, cache: Path, also: Sequence[Path]) -> Shelves:
-    return Shelves(cache, also) if own is None else Shelves(own)
+def _store(own: Path | None, cache: Path, also: Sequence[Path]) -> StageStore:
+    return StageStore(cache, also) if own is None else StageStore(own)
 
 
 class _Runner:

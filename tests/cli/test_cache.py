@@ -65,10 +65,10 @@ def test_prune_by_size_takes_the_longest_unused_first(cache, quickstart):
 
 def test_verify_finds_damage_of_each_kind(cache, quickstart):
     assert quickstart("cache", "verify")[0] == 0
-    shelf = next(iter((cache / "stages" / "generate").glob("*.jsonl")))
-    data = bytearray(shelf.read_bytes())
+    stored = next(iter((cache / "stages" / "generate").glob("*.jsonl")))
+    data = bytearray(stored.read_bytes())
     data[-5] ^= 1
-    shelf.write_bytes(data)
+    stored.write_bytes(data)
     for name, change in (
         (VECTORS_FILE, "UPDATE vectors SET vector = zeroblob(16)"),
         (REPLIES_FILE, "UPDATE replies SET reply = zeroblob(16)"),
@@ -81,7 +81,7 @@ def test_verify_finds_damage_of_each_kind(cache, quickstart):
     code, text, _ = quickstart("cache", "verify")
 
     assert code == 2
-    assert f"{shelf}: 1 damaged items (generate of extractive)" in text
+    assert f"{stored}: 1 damaged items (generate of extractive)" in text
     assert f"{cache / VECTORS_FILE}: 1 damaged items (embed of vectors of texts)" in text
     assert f"{cache / REPLIES_FILE}: 1 damaged items (replies of replies of models)" in text
     assert text.endswith("3 damaged items\n")

@@ -8,7 +8,17 @@ from typing import Any
 
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.experiment.calls import Calls, Outcome
-from ragbench.experiment.keys import (
+from ragbench.experiment.plan.components import calls_of
+from ragbench.experiment.records import Answers, Noun, Plan
+from ragbench.experiment.stages.answers import ask_app, document_of, generate
+from ragbench.experiment.stages.item_json import (
+    read_predicted,
+    read_retrieved,
+    write_predicted,
+    write_retrieved,
+)
+from ragbench.experiment.stages.items import Items, Keep
+from ragbench.experiment.stages.keys import (
     STAGE_VERSIONS,
     component_key,
     hits_key,
@@ -16,17 +26,7 @@ from ragbench.experiment.keys import (
     query_key,
     sample_key,
 )
-from ragbench.experiment.plan.components import calls_of
-from ragbench.experiment.records import Answers, Noun, Plan
-from ragbench.experiment.stages.answers import ask_app, document_of, generate
-from ragbench.experiment.stages.items import Items, Keep
 from ragbench.experiment.stages.retrieval import retrieve
-from ragbench.experiment.stored import (
-    read_predicted,
-    read_retrieved,
-    write_predicted,
-    write_retrieved,
-)
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.rerank.base import Loading
@@ -87,7 +87,7 @@ class Stages(Items):
             else query_key(query)
             for row, query in enumerate(plan.queries)
         ]
-        shelf = self.shelves.shelf("retrieve", name, self._retriever_key(name, top_k))
+        file = self.store.file("retrieve", name, self._retriever_key(name, top_k))
         title = f"retrieve {name}"
 
         def make(rows: Sequence[int], keep: Keep[Outcome[Retrieved]]) -> None:
@@ -107,16 +107,16 @@ class Stages(Items):
                     [[source[row] for row in rows] for source in rankings] if sources else None,
                 )
             if notes := list(getattr(retriever, "notes", ())):
-                kept = (shelf.get(_NOTES) or {}).get("notes", [])
-                shelf.put(_NOTES, {"notes": list(dict.fromkeys([*kept, *notes]))})
+                kept = (file.get(_NOTES) or {}).get("notes", [])
+                file.put(_NOTES, {"notes": list(dict.fromkeys([*kept, *notes]))})
 
-        found = self.fill(title, shelf, keys, read_retrieved, self._write_retrieved, make)
+        found = self.fill(title, file, keys, read_retrieved, self._write_retrieved, make)
         return [failed.get(row) or found[row] or PENDING for row in range(len(keys))]
 
     def notes_on(self, name: str, top_k: int) -> list[str]:
         """Return what a retriever noted about its hits, also when they are stored."""
-        shelf = self.shelves.shelf("retrieve", name, self._retriever_key(name, top_k))
-        return list((shelf.get(_NOTES) or {}).get("notes", []))
+        file = self.store.file("retrieve", name, self._retriever_key(name, top_k))
+        return list((file.get(_NOTES) or {}).get("notes", []))
 
     def _calls(self, noun: Noun, name: str) -> Calls:
         calls = calls_of(noun, name, self.plan.component(noun, name))
@@ -242,9 +242,9 @@ class Stages(Items):
                     [row // n for row in order],
                 )
 
-        shelf = self.shelves.shelf("generate", generator, key)
+        file = self.store.file("generate", generator, key)
         chosen = None if rows is None else {r + s * n for r in rows for s in range(samples)}
-        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, chosen)
+        found = self.fill(title, file, keys, read_predicted, self._write_predicted, make, chosen)
         outcomes = [
             Outcome(None, asked.cause, asked.detail) if key is None else outcome or PENDING
             for key, asked, outcome in zip(keys, [*retrieved] * samples, found, strict=True)
@@ -273,9 +273,9 @@ class Stages(Items):
                 ask_app(plan.apps[name], asked, self._calls("app", name), take, plan.corpus)
 
         key = self._component_key("app", name, stage=STAGE_VERSIONS["generate"])
-        shelf = self.shelves.shelf("generate", name, key)
+        file = self.store.file("generate", name, key)
         keys = [query_key(query) for query in plan.queries]
-        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, rows)
+        found = self.fill(title, file, keys, read_predicted, self._write_predicted, make, rows)
         return [outcome or PENDING for outcome in found]
 
     def _write_retrieved(self, outcome: Outcome[Retrieved]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from ragbench.generate.chat import ChatGenerator
 from ragbench.llm import Estimate
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.store.items import Shelves
+from ragbench.store.items import StageStore
 from ragbench.types import Document
 
 
@@ -105,10 +105,10 @@ def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
     config = plan.config
     token = token_in(Path(config.output) / config.name) or "none"
     cache = cache_folder(config.cache)
-    with closing(Shelves(cache, config.cache_also)) as shelves:
+    with closing(StageStore(cache, config.cache_also)) as store:
         stages = Stages(
             plan=plan,
-            shelves=shelves,
+            store=store,
             run_token=token,
             progress=Silent(),
             retry_failed=retry_failed,
