@@ -30,8 +30,8 @@ def command(run: Path, output: Path, costs: bool) -> None:
     `ragbench compare FILE RUN` shows what has changed since. Equal scores give equal bytes.
     """
     from ragbench.cli.output import write_notes
-    from ragbench.data.baseline import write_baseline
-    from ragbench.data.run_scores import read_run_scores
+    from ragbench.data.runs.baseline import write_baseline
+    from ragbench.data.runs.run_scores import read_run_scores
     from ragbench.report.digits import counted
 
     scores = read_run_scores(run)

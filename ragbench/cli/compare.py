@@ -123,7 +123,7 @@ def _render(found: Comparison, form: str) -> str:
 
         return render_table(mapping, width=terminal_width())
     if form == "json":
-        from ragbench.data.run_folder import to_json
+        from ragbench.data.runs.run_folder import to_json
 
         return to_json(mapping)
     if form == "junit":

@@ -47,7 +47,7 @@ def command(
     The stages form a tree: each one reads the one above it. Stored results are not computed again.
     """
     from ragbench.config.load import load_config
-    from ragbench.data.run_folder import to_json
+    from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.plan.plan import load_collection, make_plan
     from ragbench.experiment.records import Choices, LiveComponents
     from ragbench.experiment.stages.forecast import forecast

@@ -72,7 +72,7 @@ def command(
     """
     from ragbench.cli.output import report_to_github
     from ragbench.config.load import load_config
-    from ragbench.data.run_folder import to_json
+    from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import AdapterError
     from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
