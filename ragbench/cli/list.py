@@ -16,6 +16,7 @@ _KINDS = (
     "metrics",
     "judges",
     "rubrics",
+    "gates",
 )
 
 
@@ -157,6 +158,7 @@ def _rubrics() -> list[dict[str, Any]]:
 
 def _family(kind: str) -> Any:
     from ragbench.data import LOADERS
+    from ragbench.gates import GATES
     from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
@@ -173,6 +175,7 @@ def _family(kind: str) -> Any:
         "measures": MEASURES,
         "metrics": METRICS,
         "judges": JUDGES,
+        "gates": GATES,
     }[kind]
 
 

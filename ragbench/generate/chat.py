@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
+from ragbench.generate.base import AskingGenerator, Generator
 from ragbench.generate.prompt import Prompt
 from ragbench.llm import (
     CallFailure,
@@ -108,7 +109,7 @@ ContextTokens = Annotated[
 Stop = Annotated[list[str] | None, Option("Texts at which an answer ends.")]
 
 
-class ChatGenerator(Connected):
+class ChatGenerator(Connected, Generator):
     """Answers questions by one chat model; see `AskingGenerator` for who keeps its replies.
 
     Args:
@@ -137,6 +138,11 @@ class ChatGenerator(Connected):
     def temperature(self) -> float | None:
         """The randomness that is asked for; None leaves it to the server."""
         return self._request.temperature
+
+    @property
+    def asks(self) -> AskingGenerator:
+        """Itself: its replies are kept."""
+        return self
 
     @property
     def prompt_hash(self) -> str | None:

@@ -16,6 +16,7 @@ from ragbench.adapters.templates import (
     passage_values,
 )
 from ragbench.errors import AdapterError, OptionError
+from ragbench.generate.base import Generator
 from ragbench.registry import Option, shown
 from ragbench.types import Document, Prediction, Usage
 
@@ -138,7 +139,7 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number and 0 <= value < float("inf") else None
 
 
-class HttpGenerator(HttpService):
+class HttpGenerator(HttpService, Generator):
     """Post each question with its passages to a URL and read the answer off the JSON.
 
     A server that is overloaded or breaks off is asked again within `timeout`; what is then still

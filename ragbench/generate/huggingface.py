@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from ragbench.embed.base import Device
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
 from ragbench.errors import OptionError
+from ragbench.generate.base import Generator
 from ragbench.generate.chat import ContextTokens, PromptOption, Stop, System, fit
 from ragbench.generate.prompt import load_prompt
 from ragbench.llm import CallFailure, Message
@@ -117,7 +118,7 @@ class LocalModel:
         return text.strip(), len(new)
 
 
-class HuggingfaceGenerator:
+class HuggingfaceGenerator(Generator):
     """Answer by a causal language model of transformers, one question after the other.
 
     The prompt takes the model's own chat template where it has one. Passages are cut to

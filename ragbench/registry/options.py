@@ -53,12 +53,13 @@ class Option:
     """Largest allowed value."""
     lt: float | None = None
     """Allowed values lie below this one."""
-    refers_to: Literal["path", "path_or_name", "folder_or_name", "retriever", "object"] | None = (
-        None
-    )
+    refers_to: (
+        Literal["path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object"]
+        | None
+    ) = None
     """`path`: a file or folder relative to the YAML file; `path_or_name`: a file, or a built-in
-    name; `folder_or_name`: a folder, or a name on a hub; `retriever`: the name of another one;
-    `object`: `module:name` of Python code."""
+    name; `path_or_system`: a file, or a system of the run; `folder_or_name`: a folder, or a name on
+    a hub; `retriever`: the name of another one; `object`: `module:name` of Python code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 from ragbench.adapters.http import Endpoint, Retries, Timeout, Url
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
+from ragbench.rerank.base import Reranker
 from ragbench.types import Query, ScoredDocument
 
 
-class HttpReranker:
+class HttpReranker(Reranker):
     """Post a question with its passages to a URL, which scores each passage.
 
     What is sent is `{query, documents, top_n, model}`, what comes back `{results: [{index,
@@ -24,8 +25,8 @@ class HttpReranker:
     query alone. A query without hits is not sent.
     """
 
+    is_opaque = True
     asks_one_by_one = True
-    unseen = True  # what answers there may change without notice
 
     def __init__(
         self,

@@ -9,12 +9,13 @@ from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
 from ragbench.adapters.templates import JsonPath, Place, check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
+from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Retrieved, ScoredDocument
 
 _PLACES = ("question", "top_k", "query_id")
 
 
-class HttpRetriever:
+class HttpRetriever(Retriever):
     """Post each question to a URL and read the hits off the JSON that comes back.
 
     The order of the hits is the ranking. A server that is overloaded or breaks off is asked again

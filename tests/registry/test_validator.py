@@ -4,10 +4,10 @@ import itertools
 import math
 
 import pytest
+from ragbench.config.gate_block import Gate
 
 import ragbench
 from ragbench.config import components, schema
-from ragbench.config.gate_block import Gate
 from ragbench.config.options import INVALID, check_value
 from ragbench.config.problems import Report
 from ragbench.config.tree import PythonReader

@@ -1,0 +1,129 @@
+"""Hold gates against a run: one way for runs, `check_gates` and early stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ragbench.comparison.sources import ScoredSystems
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.gates.base import COSTS, Decision, Gate, GatedRun, GateFiles
+from ragbench.gates.scores import find_score
+from ragbench.registry import nearest
+
+
+def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[dict[str, Any]]:
+    """Hold the gates against a run.
+
+    Returns:
+        The `gates` of `summary.json`: an entry for each gate and system, in the order of the
+        config. Where a gate cannot be compared with what it names, its entry is undecided and
+        `refused`.
+    """
+    return [_entry(gate, system, found) for gate in gates for system, found in gate.verdicts(run)]
+
+
+def _entry(gate: Gate, system: str | None, found: Decision) -> dict[str, Any]:
+    verdict, why = found.verdict, found.why
+    if verdict == "undecided" and gate.undecided == "fail":
+        verdict, why = "fail", f"undecided, which counts as failed here: {why}"
+    return {
+        "gate": gate.text,
+        "system": system,
+        "verdict": verdict,
+        "why": why,
+        "line": gate.place.line,
+        **found.facts,
+    }
+
+
+def costs_of(systems: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
+    """Return what the systems of `summary.json` took: system -> each of `COSTS` that is known."""
+    found = {}
+    for system in systems:
+        costs = {}
+        for cost in COSTS:
+            key, _, part = cost.partition(".")
+            value = system.get(key)
+            costs[cost] = value.get(part) if isinstance(value, Mapping) else value
+        found[system["name"]] = costs
+    return found
+
+
+def judged_by(systems: Sequence[Mapping[str, Any]]) -> dict[str, list[str | None]]:
+    """Return the models that judged the systems of `summary.json`: score -> model by model."""
+    found = dict[str, list[str | None]]()
+    for system in systems:
+        for name, score in system["scores"].items():
+            if score.get("judge") is not None:
+                found.setdefault(name, []).append(score.get("model"))
+    return found
+
+
+def read_gate_files(gates: Sequence[Gate]) -> GateFiles:
+    """Read every file that gates name, once.
+
+    Raises:
+        ConfigError: Files that are not what they should be, or lack a system, measure or rubric
+            that a gate names; all of them, each at its gate.
+    """
+    files = GateFiles()
+    _check_each(gates, lambda gate: gate.read(files), "the config")
+    return files
+
+
+def check_references(gates: Sequence[Gate], base: ScoredSystems) -> None:
+    """Refuse gates on systems or scores that what they are compared with does not have.
+
+    Raises:
+        ConfigError: All of them, each at its gate.
+    """
+    _check_each(gates, lambda gate: gate.check_base(base), "the gates")
+
+
+def _check_each(gates: Sequence[Gate], check: Callable[[Gate], None], subject: str) -> None:
+    problems = []
+    for gate in gates:
+        try:
+            check(gate)
+        except DataError as error:
+            problems.append(_at_gate(gate, str(error)))
+    if problems:
+        raise ConfigError(problems, problems[0].file or subject)
+
+
+def check_gate_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[str]) -> None:
+    """Refuse gates on scores or systems that the run does not have.
+
+    Args:
+        gates: The gates.
+        scores: Every score of the run, those of judges that are skipped included.
+        systems: Every system of the run.
+
+    Raises:
+        ConfigError: All of them, each at its gate.
+    """
+    problems = []
+    for gate in gates:
+        score = gate.score
+        if score is not None and find_score(score, scores) is None:
+            close = nearest(score, scores)
+            problems.append(_at_gate(gate, f"'{score}' is not scored", ", ".join(scores), close))
+        problems += [
+            _at_gate(gate, f"no system '{name}'", ", ".join(systems), nearest(name, systems))
+            for name in gate.names
+            if name not in systems
+        ]
+    if problems:
+        raise ConfigError(problems, problems[0].file or "the config")
+
+
+def _at_gate(
+    gate: Gate, found: str, allowed: str | None = None, close: str | None = None
+) -> Problem:
+    """Return a problem that stands where the gate stands."""
+    place = gate.place
+    return Problem(
+        found, place.file, place.line, place.column, "gates", allowed, close, place.source,
+        place.width,
+    )  # fmt: skip
