@@ -11,8 +11,8 @@ from ragbench.comparison.evaluate import evaluate_run
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_scores
 from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
-from ragbench.data.baseline import write_baseline
-from ragbench.data.run_scores import read_run_scores
+from ragbench.data.runs.baseline import write_baseline
+from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
 from ragbench.gates.base import Decision
 from ragbench.gates.drop import decide_drop

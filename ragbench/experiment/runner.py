@@ -14,7 +14,7 @@ from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config.load import load_config
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
-from ragbench.data.run_folder import check_output
+from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import spending_of
 from ragbench.experiment.output.files import write_run
@@ -54,7 +54,7 @@ from ragbench.experiment.stages.scores import (
 from ragbench.experiment.variance import add_variance, delta_notes, describe_deltas
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
-from ragbench.retrieve.base import Combining
+from ragbench.retrieve.base import Retriever
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.verdicts import Judged
 from ragbench.store.items import StageStore
@@ -214,10 +214,10 @@ class _Runner:
         plan, rules = self.plan, self.plan.config.metrics.retrieval
         # other chunks of the same texts have ids of their own
         known = None if rules.match.level == "text" else plan.collection.documents
-        retriever = plan.retrievers.get(name, plan.apps.get(name))
+        retriever = plan.retrievers.get(name, Retriever())
         said = [] if name in plan.apps else self.stages.notes_on(name, rules.top_k)
         # one over others looks at `depth` hits of each, an app at as many as it likes
-        limited = name in plan.apps or isinstance(retriever, Combining)
+        limited = name in plan.apps or bool(retriever.sources)
         full = None if limited else rules.top_k
         found = ranked(name, retriever, plan.queries, outcomes, known, full, said)
         ranking = match_hits(found, rules, plan.measures, plan.qrels, plan.corpus)

@@ -113,9 +113,10 @@ def make_plan(
     }
     controls, uncontrolled = without_stored(controls, generators)
     warnings += uncontrolled
-    for noun, components in (("retriever", built), ("generator", generators)):
-        for name, component in components.items():
-            warnings += check_coverage(f"{noun} '{name}'", component, collection.queries, queries)
+    stored = {f"retriever '{name}'": made.query_ids for name, made in built.items()}
+    stored |= {f"generator '{name}'": made.query_ids for name, made in generators.items()}
+    for owner, ids in stored.items():
+        warnings += check_coverage(owner, ids, collection.queries, queries)
     for name, generator in generators.items():
         if name in config.generators:
             warnings += doubtful_samples(name, generator, config.generators[name].samples)

@@ -29,8 +29,8 @@ from ragbench.experiment.stages.keys import (
 from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
-from ragbench.rerank.base import Loading
-from ragbench.retrieve.base import Borrowing, Indexing
+from ragbench.retrieve.base import Retriever
+from ragbench.score.base import Advance
 from ragbench.secrets import redact
 from ragbench.signature import order_key
 from ragbench.types import Document, Prediction, Retrieved, ScoredDocument
@@ -77,8 +77,8 @@ class Stages(Items):
 
     def _retrieve(self, name: str, top_k: int) -> list[Outcome[Retrieved]]:
         plan, retriever = self.plan, self.plan.retrievers[name]
-        sources = list(getattr(retriever, "sources", ()))
-        failed, rankings = self._hits_of(sources, getattr(retriever, "depth", None) or top_k, top_k)
+        sources = retriever.sources
+        failed, rankings = self._hits_of(sources, retriever.depth or top_k, top_k)
         keys: list[str | None] = [
             _key_of(failed.get(row))
             if row in failed
@@ -106,7 +106,7 @@ class Stages(Items):
                     take,
                     [[source[row] for row in rows] for source in rankings] if sources else None,
                 )
-            if notes := list(getattr(retriever, "notes", ())):
+            if notes := list(retriever.notes):
                 kept = (file.get(_NOTES) or {}).get("notes", [])
                 file.put(_NOTES, {"notes": list(dict.fromkeys([*kept, *notes]))})
 
@@ -154,37 +154,28 @@ class Stages(Items):
             rankings.append(hits)
         return failed, rankings
 
-    def make_ready(self, name: str) -> Any:
+    def make_ready(self, name: str) -> Retriever:
         """Return a retriever that can be asked: indexed, and given those that it borrows."""
         retriever, corpus = self.plan.retrievers[name], self.plan.collection.documents
         if name in self._ready:
             return retriever
-        embeds = getattr(retriever, "reranker", retriever)
-        if hasattr(embeds, "cache_folder"):
-            embeds.cache_folder = cache_folder(self.plan.config.cache)
-        if isinstance(retriever, Loading):
-            retriever.load()
-        if isinstance(retriever, Indexing) and corpus is not None:
+        retriever.cache_folder = cache_folder(self.plan.config.cache)
+        retriever.load()
+        if retriever.indexes and corpus is not None:
             with self.timed(f"index {name}", len(corpus), "documents") as stage:
-                tells = hasattr(retriever, "advance")
-                if tells:
-                    retriever.advance = stage.advance  # type: ignore[attr-defined]
-                _index(name, retriever, corpus)
-                stage.advance(0 if tells else len(corpus))
-        if isinstance(retriever, Borrowing):
-            sources: Sequence[str] = getattr(retriever, "sources", ())
-            retriever.borrow([self.make_ready(source) for source in sources])
+                _index(name, retriever, corpus, stage.advance)
+        if retriever.borrows:
+            retriever.borrow([self.make_ready(source) for source in retriever.sources])
         self._ready.add(name)
         return retriever
 
     def _retriever_key(self, name: str, top_k: int) -> str:
         plan, retriever = self.plan, self.plan.retrievers[name]
         inputs: dict[str, Any] = {"stage": STAGE_VERSIONS["retrieve"], "top_k": top_k}
-        if isinstance(retriever, Indexing):
+        if retriever.indexes:
             inputs["corpus"] = plan.collection.fingerprints.get("corpus")
-        if isinstance(retriever, Borrowing):
-            sources: Sequence[str] = getattr(retriever, "sources", ())
-            inputs["borrows"] = [self._retriever_key(source, 0) for source in sources]
+        if retriever.borrows:
+            inputs["borrows"] = [self._retriever_key(each, 0) for each in retriever.sources]
         return self._component_key("retriever", name, **inputs)
 
     def _component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
@@ -317,11 +308,20 @@ def _without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Scored
     return replace(hit, text=None, title=None)
 
 
-def _index(name: str, retriever: Indexing, corpus: Sequence[Document]) -> None:
+def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:
     """Index the corpus; without an index there is nothing to go on with."""
+    told = 0
+
+    def tell(n: int = 1) -> None:
+        nonlocal told
+        told += n
+        advance(n)
+
     try:
+        retriever.advance = tell
         retriever.index(corpus)
     except (KeyboardInterrupt, RagbenchError):
         raise
     except BaseException as error:  # code of the user's may raise anything
         raise AdapterError(f"retriever '{name}': index: {type(error).__name__}: {error}") from error
+    advance(len(corpus) - told)  # most retrievers tell nothing meanwhile

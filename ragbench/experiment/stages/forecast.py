@@ -153,7 +153,7 @@ class _Walk:
         return found
 
     def _sources(self, name: str) -> list[str]:
-        return list(getattr(self.plan.retrievers[name], "sources", ()))
+        return list(self.plan.retrievers[name].sources)
 
     def _retriever(self, name: str) -> Node:
         plan, rules = self.plan, self.plan.config.metrics.retrieval
