@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -25,11 +26,33 @@ _LARGEST_REPLY = 64 * 2**20  # bytes; what is longer is no answer to one questio
 _SHORTEST_SECRET = 8  # shorter parts of a header are words
 
 Url = Annotated[str, Option("Where to POST.")]
-Headers = Annotated[
-    dict[str, str] | None, Option('Headers; `"Bearer ${TOKEN}"` reads the environment.')
-]
-Timeout = Annotated[float, Option("Seconds for one reply, all tries.", gt=0)]
-Retries = Annotated[int, Option("Further tries, where one can succeed.", ge=0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestOptions:
+    """How long a request may take, and how often it is sent again."""
+
+    timeout: Annotated[float, Option("Seconds for one reply, all tries.", gt=0)] = 60.0
+    retries: Annotated[int, Option("Further tries, where one can succeed.", ge=0)] = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointOptions(RequestOptions):
+    """How a URL of the user's own is asked."""
+
+    headers: Annotated[
+        dict[str, str] | None, Option('Headers; `"Bearer ${TOKEN}"` reads the environment.')
+    ] = None
+
+    def endpoint(self, url: str) -> Endpoint:
+        """Return the URL as what JSON is posted to.
+
+        Raises:
+            OptionError: The URL cannot be one.
+        """
+        return Endpoint("http", url, self.headers, timeout=self.timeout, retries=self.retries)
+
+
 Concurrency = Annotated[int, Option("Most calls at the same time.", ge=1)]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.baseline_check import Checked
 from ragbench.data.files.jsonl import Entry, read_jsonl
-from ragbench.data.run_folder import file_name, resolve_run_folder
-from ragbench.data.summary_file import read_manifest, read_summary
+from ragbench.data.runs.baseline_check import Checked
+from ragbench.data.runs.run_folder import file_name, resolve_run_folder
+from ragbench.data.runs.summary_file import read_manifest, read_summary
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.judge.methods.prompt import prompt_fingerprint

@@ -15,8 +15,8 @@ from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
-from ragbench.data.baseline_check import Checked
-from ragbench.data.run_folder import read_json, resolve_run_folder
+from ragbench.data.runs.baseline_check import Checked
+from ragbench.data.runs.run_folder import read_json, resolve_run_folder
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.experiment.costs import with_costs
 from ragbench.experiment.plan.groups import source_clusters

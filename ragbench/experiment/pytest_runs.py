@@ -12,8 +12,8 @@ from ragbench.config.load import load_config
 from ragbench.config.problems import Report
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import decode, read_yaml
-from ragbench.data.baseline import write_baseline
-from ragbench.data.run_scores import read_run_scores
+from ragbench.data.runs.baseline import write_baseline
+from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.experiment.runner import run_experiment

@@ -13,11 +13,11 @@ import yaml
 
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
-from ragbench.data.run_folder import (
+from ragbench.data.runs.run_folder import (
     read_per_query,
     resolve_run_folder,
 )
-from ragbench.data.summary_file import read_manifest, read_summary
+from ragbench.data.runs.summary_file import read_manifest, read_summary
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.records import Choices

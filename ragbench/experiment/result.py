@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.run_folder import (
+from ragbench.data.runs.run_folder import (
     read_json,
     read_per_query,
     resolve_run_folder,
 )
-from ragbench.data.summary_file import read_summary
+from ragbench.data.runs.summary_file import read_summary
 from ragbench.errors import (
     EXIT_BAD_INPUT,
     EXIT_GATE_FAILED,

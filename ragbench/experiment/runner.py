@@ -14,7 +14,7 @@ from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.systems import Kind, SystemScores
 from ragbench.config.load import load_config
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
-from ragbench.data.run_folder import check_output
+from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import spending_of
 from ragbench.experiment.output.files import write_run

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from ragbench.data.predictions import read_samples
+from ragbench.data.files.predictions import read_samples
 from ragbench.errors import OptionError
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.registry import Option

@@ -93,7 +93,7 @@ def test_clear_removes_nothing_where_nobody_can_be_asked(cache, quickstart):
     code, _, said = quickstart("cache", "clear")
 
     assert code == 2
-    assert f"nobody is there to ask about {len(before) - 1} files; use --yes" in said
+    assert f"cannot ask about {len(before) - 1} files without a terminal; use --yes" in said
     assert files(cache) == before
 
 
@@ -108,7 +108,7 @@ def test_clear_keeps_replies_unless_asked(cache, quickstart):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "say what goes"),
+        ((), "say what to remove"),
         (("--older-than", "30"), "found '30', allowed: 12h, 30d, 8w"),
         (("--max-size", "big"), "found 'big', allowed: 500M, 2G"),
     ],

@@ -269,7 +269,7 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent, code):
     assert process.returncode == code
     assert "Traceback" not in problems
     if sent == signal.SIGINT:
-        assert "the same command goes on from here" in problems
+        assert "the same command resumes the run" in problems
     assert command.run()[0] == 0
     assert command.contents() == expected
     assert command.server.counters.requests - before <= needed + 1, "what was under way"

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from ragbench.data.files.collection import check_unique, empty_note, read_documents, read_queries
 from ragbench.data.files.jsonl import Entry, kind, read_jsonl
+from ragbench.data.files.judgements import Judgements, dangling, merge_judgements, read_judgements
 from ragbench.data.files.lines import find_file
-from ragbench.data.judgements import Judgements, dangling, merge_judgements, read_judgements
 from ragbench.data.loaders.base import parse_split, split_at_random
 from ragbench.data.loaders.fingerprint import fingerprint_collection
 from ragbench.errors import DataError

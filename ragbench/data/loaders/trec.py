@@ -17,8 +17,8 @@ from ragbench.data.files.collection import (
     read_topics,
 )
 from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.judgements import Judgements, read_judgements, trec_id
 from ragbench.data.files.lines import plain_suffix, read_lines
-from ragbench.data.judgements import Judgements, read_judgements, trec_id
 from ragbench.data.loaders.base import parse_split, split_at_random
 from ragbench.data.loaders.fingerprint import fingerprint_collection
 from ragbench.errors import DataError

@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from ragbench import __version__
-from ragbench.data.run_folder import MANIFEST_SCHEMA
+from ragbench.data.runs.run_folder import MANIFEST_SCHEMA
 from ragbench.experiment.records import Choices, Noun, Plan, Results
 from ragbench.secrets import redact
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench.comparison.summary import ScoreSummary, summarize
 from ragbench.comparison.systems import SystemScores
-from ragbench.data.run_folder import (
+from ragbench.data.runs.run_folder import (
     SUMMARY_SCHEMA,
 )
 from ragbench.experiment.costs import budget_warning, outcomes_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragbench.data.run_folder import to_csv
+from ragbench.data.runs.run_folder import to_csv
 from ragbench.report.headline import outcome_of
 
 Json = Mapping[str, Any]

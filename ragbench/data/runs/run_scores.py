@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.data.run_folder import COST_COLUMNS, read_per_query, resolve_run_folder
-from ragbench.data.summary_file import read_manifest, read_summary
+from ragbench.data.runs.run_folder import COST_COLUMNS, read_per_query, resolve_run_folder
+from ragbench.data.runs.summary_file import read_manifest, read_summary
 from ragbench.errors import DataError
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, FloatArray
