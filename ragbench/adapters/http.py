@@ -116,7 +116,8 @@ class Endpoint:
                 late = time.monotonic() + wait_s >= deadline
                 if not failure.retryable or tried > self._retries or late:
                     more = f"; tried {tried} times" if tried > 1 else ""
-                    raise self._clean(failure.but(detail=failure.detail + more)) from None
+                    detail = redact(failure.detail + more, self._secrets)
+                    raise failure.but(detail=detail) from None
             time.sleep(wait_s)
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
@@ -184,9 +185,6 @@ class Endpoint:
             start = shortened(text[:200].decode("utf-8", "replace"))
             found = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"
             raise CallFailure(Cause.MALFORMED, f"{self.address}: {found}") from None
-
-    def _clean(self, failure: CallFailure) -> CallFailure:
-        return failure.but(detail=redact(failure.detail, self._secrets))
 
 
 def _whole(response: http.client.HTTPResponse) -> bytes:

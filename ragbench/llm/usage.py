@@ -149,8 +149,8 @@ def _price(entry: Any, path: Path, name: str) -> Price:
 
 
 def _is_price(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and 0 <= value < float("inf")
+    # a truth value is a number to Python
+    return type(value) in (int, float) and 0 <= value < float("inf")
 
 
 @dataclass(frozen=True, slots=True)
