@@ -110,10 +110,6 @@ def difference_interval(
         The mean and its limits. With a bounded range and a query they are never NaN, and the
         width is never zero. Where `identical` has an unbounded range, the limits are NaN.
 
-    Raises:
-        OptionError: A difference is not finite or too large for the range, or an option is not
-            allowed.
-
     Example:
         Two of fifty queries lost their hit; that none is lost elsewhere remains possible.
 
@@ -253,9 +249,6 @@ def effect_size(differences: ArrayLike) -> float:
     Returns:
         Cohen's d of paired samples; NaN where n < 2, or where all differences are equal.
 
-    Raises:
-        OptionError: A difference is not finite.
-
     Example:
         Mean 2, standard deviation 1.
 
@@ -290,9 +283,6 @@ def effect_size_interval(
         Lower and upper limit; NaN where there is no effect size, or a single cluster. Where few
         queries changed the limits say too little, as every bootstrap's do: read those of the
         mean difference.
-
-    Raises:
-        OptionError: A difference is not finite, or an option is not allowed.
 
     Example:
         >>> low, high = effect_size_interval([0.1, -0.1] * 50 + [0.1] * 20)

@@ -41,9 +41,6 @@ def look_sizes(n: int, *, looks: int = LOOKS) -> tuple[int, ...]:
         n: Queries, or clusters, of the whole data set.
         looks: How many looks; fewer where n is smaller.
 
-    Raises:
-        OptionError: n or looks is below 1.
-
     Example:
         >>> look_sizes(498)
         (100, 200, 299, 399, 498)
@@ -193,10 +190,6 @@ def betting_interval(
 
     Returns:
         Lower and upper limit; everything that is possible where there is no query.
-
-    Raises:
-        OptionError: A difference is not finite or too large for the range, the range is not
-            bounded, or confidence is outside (0, 1).
 
     Example:
         Each of 100 queries gained: the mean is above 0, whenever one looks.
