@@ -1,4 +1,4 @@
-"""The interval of a mean paired difference, in which gates and comparisons are decided."""
+"""The interval of a mean paired difference, on which gates rest, and its effect size."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Looking early: bounds for a few planned looks, and the interval that each look may print.
+"""Looking early: bounds for a few planned looks, and bets that hold whenever one looks.
 
-`judge: {stop_when: decided}` reads these. For looks at any time see `betting_interval`.
+`judge: {stop_when: decided}` reads them; with `always_valid: true` the bets, from about 500 queries
+on.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ _NORMAL = NormalDist()
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 _HIGHEST = 8.0
 """A bound above it spends less than 1e-15: nothing that the others would miss."""
+
+
+_MOST = 0.5
+"""Share of the capital that may be lost on one query."""
+_STEPS = 50
 
 
 def look_sizes(n: int, *, looks: int = LOOKS) -> tuple[int, ...]:
@@ -163,11 +169,6 @@ def _find_height(
                   for x in places.tolist()]  # fmt: skip
         low, high = (middle, high) if float(np.dot(beyond, density)) > error else (low, middle)
     return high
-
-
-_MOST = 0.5
-"""Share of the capital that may be lost on one query."""
-_STEPS = 50
 
 
 def betting_interval(

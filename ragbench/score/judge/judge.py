@@ -21,6 +21,18 @@ if TYPE_CHECKING:
     from ragbench.types import Document
 
 
+_ROW_KEYS = (
+    "question",
+    "answer",
+    "contexts",
+    "reference",
+    "query_id",
+    "queries",
+    "guidelines",
+    "other",
+)
+
+
 class Judge:
     """Judges answers by rubrics.
 
@@ -249,18 +261,6 @@ def load_rubrics(names: Sequence[str | Path], type_name: str, judge: base.Judge)
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, "each name once")
         seen.add(rubric.name)
     return rubrics
-
-
-_ROW_KEYS = (
-    "question",
-    "answer",
-    "contexts",
-    "reference",
-    "query_id",
-    "queries",
-    "guidelines",
-    "other",
-)
 
 
 def _texts(name: str, value: Any) -> list[str] | None:

@@ -63,6 +63,28 @@ _METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] =
 }
 
 
+_MOST = 20  # items that are rehearsed; the others are taken to be like them
+
+
+def majority(values: Sequence[float]) -> float:
+    """Return the most frequent value; the mean of those that are equally frequent.
+
+    Example:
+        >>> majority([4, 4, 1]), majority([4, 1])
+        (4.0, 2.5)
+    """
+    counts = Counter(values)
+    most = max(counts.values())
+    return statistics.fmean(value for value, count in counts.items() if count == most)
+
+
+_COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "majority": majority,
+}
+
+
 class _Vote(NamedTuple):
     """What one model says of one rubric in one sample."""
 
@@ -235,25 +257,6 @@ def _usage_of(reply: ChatReply) -> Usage:
     return Usage(reply.usage.input_tokens, reply.usage.output_tokens, reply.cost_usd)
 
 
-def majority(values: Sequence[float]) -> float:
-    """Return the most frequent value; the mean of those that are equally frequent.
-
-    Example:
-        >>> majority([4, 4, 1]), majority([4, 1])
-        (4.0, 2.5)
-    """
-    counts = Counter(values)
-    most = max(counts.values())
-    return statistics.fmean(value for value, count in counts.items() if count == most)
-
-
-_COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "mean": statistics.fmean,
-    "median": statistics.median,
-    "majority": majority,
-}
-
-
 def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
     """Return the mean verdict of one model's samples.
 
@@ -328,9 +331,6 @@ def _shown(verdict: Verdict) -> str:
     if verdict.level is not None:
         return f"level {verdict.level:.3g}"
     return verdict.cause if verdict.score is None else f"{verdict.score:.3g}"
-
-
-_MOST = 20  # items that are rehearsed; the others are taken to be like them
 
 
 def rehearse(judge: ModelJudge, items: Sequence[Item], rubrics: Sequence[Rubric]) -> Estimate:

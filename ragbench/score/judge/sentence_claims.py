@@ -26,6 +26,18 @@ _REFUSAL_LENGTH = 400  # characters; the patterns take quadratic time
 _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # the mark of an item in a list claims nothing
 
 
+_WHY_NOT = {
+    **WHY_NOT,
+    Cause.NO_CLAIMS: "there is no claim to check: the text is empty or declines to answer",
+}
+ALL_SIDES: tuple[Side, ...] = (
+    "answer_passages",
+    "reference_passages",
+    "answer_reference",
+    "reference_answer",
+)
+
+
 class Claim(NamedTuple):
     """A sentence and what it is about."""
 
@@ -113,18 +125,6 @@ def is_refusal(sentence: str) -> bool:
 def _refusals() -> tuple[re.Pattern[str], ...]:
     lines = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines()
     return tuple(re.compile(line) for line in lines if line and not line.startswith("#"))
-
-
-_WHY_NOT = {
-    **WHY_NOT,
-    Cause.NO_CLAIMS: "there is no claim to check: the text is empty or declines to answer",
-}
-ALL_SIDES: tuple[Side, ...] = (
-    "answer_passages",
-    "reference_passages",
-    "answer_reference",
-    "reference_answer",
-)
 
 
 class Reader(Protocol):

@@ -1,4 +1,4 @@
-"""trec_eval's way to write: names and sets of measures, parameters, relevance strings."""
+"""trec_eval's way to write: sets of measures, parameters such as `P.5,10`, relevance strings."""
 
 from __future__ import annotations
 

@@ -39,6 +39,27 @@ _JUDGED = {"answer": "the answer", "context": "the passage", "query": "the set o
 _LABELS = {"contexts": "passage", "guidelines": "guideline", "queries": "query"}
 
 
+RULINGS: tuple[str, ...] = get_args(Ruling)
+"""What a source says of a claim."""
+OUTCOMES = ("A", "B", "tie")
+"""How two answers compare."""
+IMPORTANCES = ("vital", "okay")
+"""How much a nugget matters."""
+SUPPORTS = ("support", "partial_support", "not_support")
+"""How far an answer has a nugget."""
+
+
+_STAND_IN = Item(
+    question="When was the harbour bridge opened?",
+    answer="It was opened on 3 May 1932.",
+    contexts=["The harbour bridge was opened to traffic on 3 May 1932."],
+    references=["The harbour bridge was opened in 1932."],
+    queries=["harbour bridge opening date"],
+    guidelines=["Answer in one sentence."],
+    other="In the year 1923.",
+)
+
+
 @dataclass(frozen=True)
 class Prompt:
     """One request to a language model."""
@@ -265,16 +286,6 @@ def _numbers(texts: Sequence[str]) -> range:
     return range(1, len(texts) + 1)
 
 
-RULINGS: tuple[str, ...] = get_args(Ruling)
-"""What a source says of a claim."""
-OUTCOMES = ("A", "B", "tie")
-"""How two answers compare."""
-IMPORTANCES = ("vital", "okay")
-"""How much a nugget matters."""
-SUPPORTS = ("support", "partial_support", "not_support")
-"""How far an answer has a nugget."""
-
-
 def word(allowed: Sequence[str]) -> dict[str, Any]:
     """Return the schema of one word of several."""
     return {"type": "string", "enum": [*allowed]}
@@ -294,17 +305,6 @@ def record(properties: Mapping[str, Any]) -> dict[str, Any]:
         "required": [*properties],
         "additionalProperties": False,
     }
-
-
-_STAND_IN = Item(
-    question="When was the harbour bridge opened?",
-    answer="It was opened on 3 May 1932.",
-    contexts=["The harbour bridge was opened to traffic on 3 May 1932."],
-    references=["The harbour bridge was opened in 1932."],
-    queries=["harbour bridge opening date"],
-    guidelines=["Answer in one sentence."],
-    other="In the year 1923.",
-)
 
 
 class Preview(NamedTuple):
