@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-
 _ROUNDING = 1e-12
 
 

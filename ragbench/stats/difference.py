@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-
 DifferenceMethod = Literal["default", "percentile", "bca"]
 DifferenceRule = Literal[
     "identical", "studentized", "plus_four", "percentile", "bca", "betting", "undefined"

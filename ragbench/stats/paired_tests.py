@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-
 RESAMPLES = 100_000
 EXACT_UP_TO = 14
 """With at most this many queries to flip, all 2^14 = 16,384 flips are enumerated."""

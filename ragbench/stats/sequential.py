@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-
 LOOKS = 5
 """More looks save little, and each costs a little of the last one's width."""
 
@@ -33,7 +32,6 @@ _NORMAL = NormalDist()
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 _HIGHEST = 8.0
 """A bound above it spends less than 1e-15: nothing that the others would miss."""
-
 
 _MOST = 0.5
 """Share of the capital that may be lost on one query."""

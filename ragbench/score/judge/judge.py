@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import check_values, declared_options, nearest, shown
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
-from ragbench.score.judge.rubric import Rubric, default_rubrics, load_rubric
+from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item, Rubric
+from ragbench.score.judge.rubric import default_rubrics, load_rubric
 from ragbench.score.judge.verdicts import ajudge_all, judge_all
 from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
     from ragbench.llm import Replies
     from ragbench.types import Document
-
 
 _ROW_KEYS = (
     "question",

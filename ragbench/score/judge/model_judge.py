@@ -32,9 +32,9 @@ from ragbench.score.judge.base import (
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.nuggets import count_nuggets
 from ragbench.score.judge.methods.pairwise import compare_pair
-from ragbench.score.judge.methods.prompt import prompt_fingerprint
 from ragbench.score.judge.methods.rating import rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session
+from ragbench.score.judge.methods.templates import prompt_fingerprint
 from ragbench.signature import fingerprint_json
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.scores import Cause, Verdict
@@ -61,7 +61,6 @@ _METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] =
     "pairwise": compare_pair,
     "nuggets": count_nuggets,
 }
-
 
 _MOST = 20  # items that are rehearsed; the others are taken to be like them
 

@@ -31,11 +31,9 @@ from ragbench.types.scores import Verdict
 if TYPE_CHECKING:
     from ragbench.embed.base import Device, Vectors
 
-
 DEFAULT_MODEL = "cross-encoder/nli-deberta-v3-base"
 _OWNER = "nli"
 _BLOCK = 64  # items: enough pairs to find some of equal length, few enough to show progress
-
 
 Pair = tuple[str, str]
 """A source and a claim."""

@@ -25,7 +25,6 @@ from ragbench.types.scores import Cause, Verdict
 _REFUSAL_LENGTH = 400  # characters; the patterns take quadratic time
 _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # the mark of an item in a list claims nothing
 
-
 _WHY_NOT = {
     **WHY_NOT,
     Cause.NO_CLAIMS: "there is no claim to check: the text is empty or declines to answer",

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ragbench.types import IntArray
 
-
 CharOrder = Annotated[int, Option("Longest n-grams of characters that count.", ge=1, le=20)]
 WordOrder = Annotated[int, Option("Longest n-grams of words that count.", ge=0, le=20)]
 Beta = Annotated[float, Option("How many times recall counts as much as precision.", ge=0, le=100)]

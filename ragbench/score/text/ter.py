@@ -38,7 +38,6 @@ CaseSensitive = Annotated[bool, Option("Tell capitals from small letters.")]
 
 _Split = Callable[[str], list[str]]
 
-
 _LONGEST_SHIFT = 10  # words, as the next one: Tercom's limits
 _FARTHEST_SHIFT = 50
 _MOST_SHIFTS = 1000  # that are tried for one pair of texts: sacrebleu's limit

@@ -31,15 +31,12 @@ _PACKAGES = {
 }
 _LONGEST = 64  # characters of a word that is worth remembering
 
-
 _REMEMBERED = 100_000  # words
-
 
 _SYMBOL = re.compile(r"([!-&(-+/:-@\[-`{-~])")
 _POINT_AFTER_NON_DIGIT = re.compile(r"([^0-9])([.,])")
 _POINT_BEFORE_NON_DIGIT = re.compile(r"([.,])([^0-9])")
 _DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
-
 
 # In this order: `&amp;lt;` becomes `<`, as in the original.
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))

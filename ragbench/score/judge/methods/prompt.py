@@ -15,7 +15,6 @@ from ragbench.score.judge.base import NEEDS, Item, Rubric
 from ragbench.score.judge.grounding import FORMULAS, Ruling
 from ragbench.score.judge.methods.templates import (
     Material,
-    prompt_fingerprint,
     shown_example,
     system_text,
     user_text,
@@ -23,21 +22,8 @@ from ragbench.score.judge.methods.templates import (
 )
 from ragbench.text.sentences import sentences
 
-__all__ = [
-    "Prompt",
-    "assignment_prompt",
-    "claims_prompt",
-    "example_item",
-    "nuggets_prompt",
-    "pairwise_prompt",
-    "prompt_fingerprint",
-    "rating_prompt",
-    "verdicts_prompt",
-]
-
 _JUDGED = {"answer": "the answer", "context": "the passage", "query": "the set of queries"}
 _LABELS = {"contexts": "passage", "guidelines": "guideline", "queries": "query"}
-
 
 RULINGS: tuple[str, ...] = get_args(Ruling)
 """What a source says of a claim."""
@@ -47,7 +33,6 @@ IMPORTANCES = ("vital", "okay")
 """How much a nugget matters."""
 SUPPORTS = ("support", "partial_support", "not_support")
 """How far an answer has a nugget."""
-
 
 _STAND_IN = Item(
     question="When was the harbour bridge opened?",

@@ -20,7 +20,6 @@ from ragbench.signature import fingerprint
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-
 _FOLDER = Path(__file__).parent / "prompts"
 _STEPS = {
     "rating": ("rating",),
@@ -32,7 +31,6 @@ _STEPS = {
 
 Material = Sequence[tuple[str, str]]
 """Judged texts with their labels, in the order in which a judge reads them."""
-
 
 _LENGTH = 12  # hexadecimal digits: nobody writes the hash of a text into that text by guessing
 _NOT_HEX = re.compile("[^0-9a-f]")
