@@ -55,17 +55,7 @@ class Report:
         nearest: str | None = None,
     ) -> None:
         """Note one problem."""
-        problem = Problem(
-            found=found,
-            file=place.file,
-            line=place.line,
-            column=place.column,
-            path=dotted(path),
-            allowed=allowed,
-            nearest=nearest,
-            source=place.source,
-            width=place.width,
-        )
+        problem = place.problem(found, dotted(path), allowed, nearest)
         self._problems[problem] = None
 
     def unknown_key(
