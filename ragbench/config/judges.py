@@ -8,11 +8,11 @@ from typing import Any
 
 from ragbench.config.components import JudgeCommon, load_type, options_of
 from ragbench.config.options import check_options
-from ragbench.config.problems import Place, Report
+from ragbench.config.problems import Report
 from ragbench.config.references import Context, resolve_options, resolve_path
 from ragbench.config.schema import JudgeBlock
 from ragbench.config.tree import Entry, Item
-from ragbench.errors import DataError
+from ragbench.errors import DataError, Place
 from ragbench.registry import declared_options, nearest
 
 _FILE_SUFFIXES = (".yaml", ".yml")

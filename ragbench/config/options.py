@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ragbench.config.problems import Place, Report
+from ragbench.config.problems import Report
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
+from ragbench.errors import Place
 from ragbench.registry import DeclaredOption, Mismatch, declared_options, nearest
 
 INVALID: Any = object()
