@@ -14,10 +14,10 @@ from ragbench.config.options import (
     references_of,
     resolve_options,
 )
-from ragbench.config.problems import Place, Report
+from ragbench.config.problems import Report
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
 from ragbench.config.tree import Entry, Item
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError, OptionError, Place
 from ragbench.registry import PYTHON, DeclaredOption, Family, Option, declared_options
 from ragbench.text.chunk import Chunking
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 from ragbench.config.components import load_type, options_of
 from ragbench.config.options import Context, check_options, resolve_options, resolve_path
-from ragbench.config.problems import Place, Report
+from ragbench.config.problems import Report
 from ragbench.config.schema import JudgeBlock
 from ragbench.config.tree import Entry, Item
-from ragbench.errors import DataError
+from ragbench.errors import DataError, Place
 from ragbench.registry import Option, declared_options, nearest
 
 _FILE_SUFFIXES = (".yaml", ".yml")

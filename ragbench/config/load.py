@@ -25,7 +25,7 @@ from ragbench.config.options import (
     report_cycles,
     resolve_options,
 )
-from ragbench.config.problems import Place, Report
+from ragbench.config.problems import Report
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
@@ -41,7 +41,7 @@ from ragbench.config.sweep import Expanded, expand_sweeps
 from ragbench.config.tree import Item, PythonReader, variants
 from ragbench.config.variables import Overrides, apply_overrides, interpolate
 from ragbench.config.yaml_reader import decode, read_yaml
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Place
 from ragbench.registry import Family, declared_options
 
 if TYPE_CHECKING:

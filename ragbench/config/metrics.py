@@ -17,7 +17,7 @@ from ragbench.config.options import (
     check_reference,
     check_value,
 )
-from ragbench.config.problems import Place, Report
+from ragbench.config.problems import Report
 from ragbench.config.schema import (
     SLICES,
     Fill,
@@ -30,7 +30,7 @@ from ragbench.config.schema import (
 )
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
-from ragbench.errors import OptionError, RagbenchError
+from ragbench.errors import OptionError, Place, RagbenchError
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.problems import Place, Report, some_of
+from ragbench.config.problems import Report, some_of
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
-from ragbench.errors import DataError
+from ragbench.errors import DataError, Place
 from ragbench.registry import DeclaredOption, Mismatch, declared_options, load_object, nearest
 
 INVALID: Any = object()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from ragbench.config.problems import Place
+from ragbench.errors import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.registry import Option
 from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
