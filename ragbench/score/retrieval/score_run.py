@@ -95,7 +95,7 @@ class Rules:
         return {**asdict(self), "judged_only": self.judged_only or None}
 
 
-def score_run(
+def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     run: Run | Mapping[str, Mapping[str, float]],
     qrels: Qrels | Mapping[str, Mapping[str, int]],
     measures: object,
