@@ -18,9 +18,14 @@ from ragbench.config.components import (
 )
 from ragbench.config.judges import check_clusters
 from ragbench.config.metrics import check_metrics, check_statistics
-from ragbench.config.options import check_block, check_options
+from ragbench.config.options import (
+    Context,
+    check_block,
+    check_options,
+    report_cycles,
+    resolve_options,
+)
 from ragbench.config.problems import Report
-from ragbench.config.references import Context, report_cycles, resolve_options
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,

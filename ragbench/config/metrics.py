@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.config.judges import check_judges, check_rubric
-from ragbench.config.options import INVALID, check_block, check_options, check_value
+from ragbench.config.options import (
+    INVALID,
+    Context,
+    check_block,
+    check_options,
+    check_reference,
+    check_value,
+)
 from ragbench.config.problems import Report
-from ragbench.config.references import Context, check_reference
 from ragbench.config.schema import (
     SLICES,
     Fill,
