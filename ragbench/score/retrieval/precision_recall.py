@@ -76,7 +76,7 @@ def f1(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> Floa
     return ranked.where_relevant(scores, rel)
 
 
-Multiple = Annotated[float, Option("How many times R ranks are looked at.", gt=0)]
+Multiple = Annotated[float, Option("How many times R ranks are used.", gt=0)]
 
 
 @_measure("r_precision", aliases=("rprec",), cutoff="none", averages_ties=True)
@@ -168,7 +168,7 @@ def relative_precision(
 
 RecallLevel = Annotated[float, Option("Share of the relevant documents to be found.", ge=0, le=1)]
 LEVELS = tuple(tenths / 10 for tenths in range(11))
-Levels = Annotated[str, Option("Levels of recall instead of the eleven, as {0.2,0.5,0.8}.")]
+Levels = Annotated[str, Option("Levels of recall instead of the eleven, such as {0.2,0.5,0.8}.")]
 
 
 @_measure("iprec_at_recall", cutoff="required", at="recall")
