@@ -55,9 +55,6 @@ class EndpointOptions(RequestOptions):
         return Endpoint("http", url, self.headers, timeout=self.timeout, retries=self.retries)
 
 
-Concurrency = Annotated[int, Option("Largest number of concurrent calls.", ge=1)]
-
-
 class Endpoint:
     """One URL that takes JSON and answers JSON.
 
