@@ -26,31 +26,21 @@ from ragbench.experiment.session import run_in
 from ragbench.experiment.stages.answering import Answerer, Answering
 from ragbench.experiment.stages.answering_stages import Stages
 from ragbench.experiment.stages.answers import retrieved_by
-from ragbench.experiment.stages.controls import (
-    control_notes,
-    describe_controls,
-)
+from ragbench.experiment.stages.comparison import control_notes, describe_controls
 from ragbench.experiment.stages.early_stopping import judge_in_looks, stops_early
-from ragbench.experiment.stages.judging import (
-    connected,
-    fill_judgements,
-    totals_of,
-    use_of,
-    warnings_on,
-)
+from ragbench.experiment.stages.judging import connected, totals_of, use_of, warnings_on
+from ragbench.experiment.stages.matching import match_hits
+from ragbench.experiment.stages.model_judgements import fill_judgements
 from ragbench.experiment.stages.preferences import judge_preferences
-from ragbench.experiment.stages.retrieval import match_hits, ranked
-from ragbench.experiment.stages.score_stages import Scores, column_parts
-from ragbench.experiment.stages.scores import (
-    Gold,
-    ScoredRanking,
-    judged_items,
+from ragbench.experiment.stages.retrieval import ranked
+from ragbench.experiment.stages.samples import (
     mean_over_samples,
-    notes_on_answers,
     sample_notes,
     sample_warnings,
     split_samples,
 )
+from ragbench.experiment.stages.score_stages import Scores, column_parts
+from ragbench.experiment.stages.scores import Gold, ScoredRanking, judged_items, notes_on_answers
 from ragbench.experiment.variance import add_variance, delta_notes, describe_deltas
 from ragbench.files import cache_folder
 from ragbench.llm import Budget

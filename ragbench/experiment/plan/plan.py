@@ -9,7 +9,7 @@ from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
-from ragbench.experiment.plan.checks import check_coverage, check_judgements
+from ragbench.experiment.plan.checks import check_coverage, check_judgements, doubtful_samples
 from ragbench.experiment.plan.components import build_app, build_generator
 from ragbench.experiment.plan.groups import cluster_labels, slicings
 from ragbench.experiment.plan.scores import (
@@ -24,13 +24,13 @@ from ragbench.experiment.plan.systems import (
     check_live_names,
     check_system_names,
     choose_baseline,
+    control_pairs,
     cross,
     narrow,
     sample,
+    without_stored,
 )
 from ragbench.experiment.records import Choices, LiveComponents, Plan
-from ragbench.experiment.stages.controls import control_pairs, without_stored
-from ragbench.experiment.stages.scores import doubtful_samples
 from ragbench.gates.decide import check_gate_names, read_gate_files
 from ragbench.registry import PYTHON
 from ragbench.score.judge.rubric import load_rubric

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragbench.config.schema import ExperimentConfig
+from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.data.runs.run_folder import file_name
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
+from ragbench.generate.base import Generator
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
@@ -159,3 +160,55 @@ def choose_baseline(
         allowed, close = ", ".join(dict.fromkeys(known)), nearest(named, known)
         raise OptionError("statistics", "baseline", named, allowed, close)
     return named if named in candidates else candidates[0]
+
+
+def control_pairs(
+    config: ExperimentConfig,
+    collection: Collection,
+    generators: Sequence[str],
+    live: Sized = (),
+) -> list[tuple[Control, str]]:
+    """Return each control with each generator that is asked.
+
+    Args:
+        config: The config.
+        collection: The data.
+        generators: Those that are asked.
+        live: All that the caller added to those of the config.
+
+    Raises:
+        DataError: There is no generator at all, or the gold passages are asked for, and the data
+            have none.
+    """
+    if config.controls and not (config.generators or live):
+        raise DataError(
+            "there is no generator that could be given other passages",
+            file=config.path,
+            record="controls",
+            allowed="a generator, or no controls; an app retrieves for itself",
+        )
+    if "gold_context" in config.controls and not (collection.qrels and collection.documents):
+        raise DataError(
+            "gold_context needs relevance judgements and a corpus, and the data set has none",
+            file=config.path,
+            record="controls",
+            allowed="no_context, shuffled_context",
+        )
+    names = dict.fromkeys(generators)
+    return [(control, generator) for generator in names for control in config.controls]
+
+
+def without_stored(
+    controls: Sequence[tuple[Control, str]], generators: Mapping[str, Generator]
+) -> tuple[list[tuple[Control, str]], list[str]]:
+    """Leave out generators that read answers which were made before, whatever they are given.
+
+    Returns:
+        The other controls, and a warning for each generator that is left out.
+    """
+    stored = {name for name, made in generators.items() if made.is_stored}
+    warned = dict.fromkeys(name for _, name in controls if name in stored)
+    return [pair for pair in controls if pair[1] not in stored], [
+        f"generator '{name}' has no controls: its answers are stored, whatever passages it gets"
+        for name in warned
+    ]

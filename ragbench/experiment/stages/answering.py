@@ -10,8 +10,7 @@ from ragbench.config.schema import Control
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.records import Answers
 from ragbench.experiment.stages.answering_stages import Stages
-from ragbench.experiment.stages.answers import given_answers, passages_of
-from ragbench.experiment.stages.controls import control_contexts
+from ragbench.experiment.stages.answers import control_contexts, given_answers, passages_of
 from ragbench.types import Document, Retrieved
 
 

@@ -7,11 +7,21 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from ragbench.config.schema import Control
 from ragbench.experiment.calls import Calls, Outcome, call_each, naming
 from ragbench.experiment.records import Answers
 from ragbench.generate.answer import read_answer
 from ragbench.generate.base import App, Generator, MissingPrediction
-from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
+from ragbench.types import (
+    Answered,
+    Cause,
+    Document,
+    Prediction,
+    Qrels,
+    Query,
+    Retrieved,
+    ScoredDocument,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +183,48 @@ def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
         for document in prediction.contexts
     ]
     return Outcome(Retrieved(hits, prediction.queries), latency_ms=outcome.latency_ms)
+
+
+def control_contexts(
+    control: Control,
+    queries: Sequence[Query],
+    found: Sequence[list[Document] | None],
+    order: Sequence[int],
+    qrels: Qrels | None,
+    corpus: dict[str, Document],
+    passages: int,
+) -> tuple[list[list[Document] | None], list[Outcome[Retrieved]]]:
+    """Return what a generator gets for each query, and the outcomes of 'retrieving' it.
+
+    Args:
+        control: Which control.
+        queries: The n queries.
+        found: What the baseline retriever found for each, cut as generators get it.
+        order: The rows in a random order: each gets the passages of the one after it.
+        qrels: Their judgements.
+        corpus: Documents by id.
+        passages: How many passages the generator gets.
+    """
+    if control == "no_context":
+        return [[] for _ in queries], [Outcome(Retrieved([])) for _ in queries]
+    if control == "gold_context":
+        contexts = [_gold(query, qrels, corpus, passages) for query in queries]
+        return list(contexts), [_outcome(documents, Cause.NO_RELEVANT) for documents in contexts]
+    following = dict(zip(order, [*order[1:], *order[:1]], strict=True))
+    shuffled = [found[following[row]] for row in range(len(queries))]
+    if len(queries) < 2:
+        shuffled = [None] * len(queries)
+    return shuffled, [_outcome(documents, Cause.NO_CONTEXTS) for documents in shuffled]
+
+
+def _gold(
+    query: Query, qrels: Qrels | None, corpus: dict[str, Document], passages: int
+) -> list[Document] | None:
+    """The relevant documents, the most relevant first; None where there is none."""
+    grades = {} if qrels is None else qrels.by_query.get(query.id, {})
+    relevant = sorted((-grade, name) for name, grade in grades.items() if grade > 0)
+    return [corpus[name] for _, name in relevant if name in corpus][:passages] or None
+
+
+def _outcome(documents: list[Document] | None, cause: Cause) -> Outcome[Retrieved]:
+    return Outcome(None, cause) if documents is None else Outcome(Retrieved([]))

@@ -15,7 +15,8 @@ from ragbench.experiment.gates import gated
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.records import Answers, EarlyJudge, Plan, PlannedJudge
 from ragbench.experiment.stages.judging import paid_since, totals_of
-from ragbench.experiment.stages.scores import judged_items, mean_over_samples, split_samples
+from ragbench.experiment.stages.samples import mean_over_samples, split_samples
+from ragbench.experiment.stages.scores import judged_items
 from ragbench.gates.scores import find_score
 from ragbench.llm import Totals
 from ragbench.score.base import Look

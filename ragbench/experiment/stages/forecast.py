@@ -19,8 +19,9 @@ from ragbench.experiment.records import Answers, Plan, PlannedJudge, Work
 from ragbench.experiment.session import token_in
 from ragbench.experiment.stages.answering_stages import PENDING, Stages
 from ragbench.experiment.stages.answers import given_answers, passages_of
+from ragbench.experiment.stages.matching import match_hits
 from ragbench.experiment.stages.preferences import number_of_pairs
-from ragbench.experiment.stages.retrieval import match_hits, ranked
+from ragbench.experiment.stages.retrieval import ranked
 from ragbench.experiment.stages.score_stages import Scores
 from ragbench.experiment.stages.scores import Gold, judged_items
 from ragbench.files import cache_folder

@@ -15,13 +15,8 @@ from ragbench.experiment.calls import Outcome
 from ragbench.experiment.progress import OpenStage
 from ragbench.experiment.records import Answers, Plan, PlannedJudge, Preferences, Results
 from ragbench.experiment.stages.judging import totals_of, use_of, warnings_on
-from ragbench.experiment.stages.scores import (
-    failures,
-    mean_over_samples,
-    passage_texts,
-    split_samples,
-    with_failures,
-)
+from ragbench.experiment.stages.samples import mean_over_samples, split_samples
+from ragbench.experiment.stages.scores import failures, passage_texts, with_failures
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import nan
 from typing import Any
@@ -15,7 +14,6 @@ from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.records import Answers, Ranked
 from ragbench.experiment.stages.answers import document_of
-from ragbench.generate.base import Generator
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.retrieval.base import RetrievedPassages
@@ -124,137 +122,6 @@ def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
     if outcome.value is None or outcome.value.contexts is None:
         return None
     return [document.full_text for document in outcome.value.contexts]
-
-
-def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
-    """Return the column of each sample, of one that has all of them one after the other."""
-    if samples == 1:
-        return [column]
-    n = len(column.values) // samples
-    return [_part(column, start, start + n) for start in range(0, samples * n, n)]
-
-
-def join_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
-    """Return one column with every answer as an item of its own."""
-    if len(columns) == 1:
-        return columns[0]
-    values = np.concatenate([column.values for column in columns])
-    causes = np.concatenate([column.causes for column in columns])
-    return replace(columns[0], values=values, causes=causes, details={})
-
-
-def _part(column: ScoreColumn, start: int, end: int) -> ScoreColumn:
-    details = {row - start: text for row, text in column.details.items() if start <= row < end}
-    values, causes = column.values[start:end], column.causes[start:end]
-    return replace(column, values=values, causes=causes, details=details)
-
-
-def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
-    """Return one column of several: each query's mean over its answers that have a score.
-
-    A query has no score only where none of its answers has one. Its cause is then the first that
-    is a failure, else the first. A number that is computed from all queries at once is the mean of
-    those of the samples.
-
-    Args:
-        columns: Of the same score and queries, one for each sample.
-
-    Example:
-        >>> from ragbench.signature import Signature
-        >>> values, causes = np.array([1.0, np.nan]), np.array([0, Cause.TIMEOUT])
-        >>> first = ScoreColumn("f1", values, causes, Signature("f1"))
-        >>> second = replace(first, values=np.array([0.5, np.nan]))
-        >>> mean_over_samples([first, second]).values.tolist()
-        [0.75, nan]
-    """
-    if len(columns) == 1:
-        return columns[0]
-    values = np.stack([column.values for column in columns])
-    known = ~np.isnan(values)
-    counts = known.sum(axis=0)
-    means = np.full(values.shape[1], np.nan)
-    np.divide(np.where(known, values, 0.0).sum(axis=0), counts, out=means, where=counts > 0)
-    causes, details = columns[0].causes.copy(), dict[int, str]()
-    for row in range(len(means)):
-        if counts[row]:
-            causes[row] = Cause.SCORED
-            continue
-        chosen = next((c for c in columns if Cause(int(c.causes[row])).failed), columns[0])
-        causes[row] = chosen.causes[row]
-        if row in chosen.details:
-            details[row] = chosen.details[row]
-    totals = [c.total for c in columns if c.total is not None and np.isfinite(c.total)]
-    total = float(np.mean(totals)) if totals else columns[0].total
-    return replace(columns[0], values=means, causes=causes, details=details, total=total)
-
-
-def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
-    """Count the answers that failed in a score, by cause: also those of queries with a score."""
-    codes = Counter(int(code) for column in columns for code in column.causes)
-    return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
-
-
-def answers_facts(answers: Answers, scores: Mapping[str, Sequence[ScoreColumn]]) -> dict[str, Any]:
-    """Return `answers` of a system in summary.json: how many, and which of them failed."""
-    failed = {name: failed_answers(columns) for name, columns in scores.items()}
-    return {
-        "per_query": answers.samples,
-        "asked": len(answers.outcomes),
-        "failed": {name: causes for name, causes in failed.items() if causes},
-    }
-
-
-def doubtful_samples(name: str, generator: Generator, samples: int) -> list[str]:
-    """Warn, before anything is paid for, of answers that may all be the same."""
-    if samples == 1 or generator.temperature != 0:
-        return []
-    return [
-        f"generator '{name}': samples is {samples} at temperature 0, where most servers give the "
-        "same answer each time; set the temperature that is used, such as 0.7"
-    ]
-
-
-def sample_notes(systems: Iterable[Answers]) -> list[str]:
-    """Say what scores of several answers are, and where these are all the same."""
-    by_number: dict[int, list[str]] = {}
-    same = []
-    for answers in systems:
-        if answers.samples > 1:
-            by_number.setdefault(answers.samples, []).append(answers.name)
-            if _all_the_same(answers):
-                same.append(
-                    f"{answers.name}: all answers to a query are the same text: asking "
-                    f"{answers.samples} times told nothing"
-                )
-    notes = [
-        f"{', '.join(names)}: each query was answered {n} times; its score is the mean over its "
-        "answers, and intervals cover other answers of the generator as well as other queries"
-        for n, names in by_number.items()
-    ]
-    return [*notes, *same]
-
-
-def _all_the_same(answers: Answers) -> bool:
-    texts = [
-        [None if o.value is None else o.value.answer for o in each.outcomes]
-        for each in answers.each()
-    ]
-    several = [set(row) - {None} for row in zip(*texts, strict=True)]
-    return any(several) and all(len(found) < 2 for found in several)
-
-
-def sample_warnings(answers: Answers) -> list[str]:
-    """Say how many of several answers failed, by cause; no query need lack a score for it."""
-    if answers.samples == 1:
-        return []
-    causes = Counter(o.cause.word for o in answers.outcomes if o.value is None and o.cause.failed)
-    if not causes:
-        return []
-    said = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items()))
-    return [
-        f"{answers.name}: {sum(causes.values())} of {len(answers.outcomes)} answers failed "
-        f"({said}); a query's score is the mean over its others"
-    ]
 
 
 @dataclass(frozen=True, slots=True)
