@@ -56,7 +56,8 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         plan = make_plan(config, collection, Choices(), LiveComponents())
     except MissingExtra as error:
         return [("note", [str(error)])]
-    pairs = [f"{retriever}/{generator}" for retriever, generator in plan.pairs]
+    # apps are asked when they are run, and controls are no systems
+    answering = [each.name for each in plan.answering if each.role == "system"]
     judged = [
         f"{rubric.name} ({name})"
         for name, judge in plan.judges.items()
@@ -68,7 +69,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         f"judge '{name}' would be skipped: {why}" for name, why in plan.skipped_judges.items()
     ]
     return [
-        ("systems", [*plan.retrievers, *pairs, *plan.given]),
+        ("systems", [*plan.retrievers, *answering]),
         ("measures", list(plan.measures)),
         *([("match", [rule])] if (rule := config.metrics.retrieval.match.rule) else []),
         *([("filled", [_filled(plan.fill)])] if plan.fill is not None else []),

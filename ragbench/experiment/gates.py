@@ -22,7 +22,7 @@ from ragbench.experiment.costs import with_costs
 from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.records import Plan, Results
-from ragbench.experiment.stages.samples import join_samples
+from ragbench.experiment.stages.columns import join_samples
 from ragbench.gates.base import Gate, GatedRun, KnownNames
 from ragbench.gates.decide import (
     check_references,

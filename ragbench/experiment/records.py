@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ragbench.comparison.slices import Slicing
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import Kind, Role, SystemScores
 from ragbench.config.schema import (
     DEFAULT_PASSAGES,
     Component,
@@ -121,6 +122,22 @@ class LiveComponents:
     apps: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class System:
+    """What is scored: a retriever alone, or somebody who answers."""
+
+    name: str
+    """`bm25`, `bm25/extractive`, the name of an app or of recorded answers."""
+    retriever: str | None = None
+    """Whose passages it answers from, or the control's name; None where it sees to that itself."""
+    generator: str | None = None
+    """Who answers; None of a retriever alone, a whole app, and of answers that were recorded."""
+    role: Role = "system"
+    """What it stands for in comparisons."""
+    control: Control | None = None
+    """Which passages it gets instead of a retriever's."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything that is fixed before the first query is asked."""
@@ -137,14 +154,11 @@ class Plan:
     """The retrievers that are scored, in the order of the config."""
     generators: dict[str, Generator]
     """Name -> generator, ready."""
-    pairs: list[tuple[str, str]]
-    """(retriever, generator) in the order of the config."""
     apps: dict[str, App]
     """Name -> app, ready."""
-    controls: list[tuple[Control, str]]
-    """What generators answer from besides, with the generator."""
-    given: list[str]
-    """Systems that the records came with."""
+    answering: list[System]
+    """Who answers: pairs of retriever and generator in the order of the config, controls, apps,
+    and systems that the records came with."""
     measures: tuple[str, ...]
     metrics: tuple[Metric, ...]
     judges: dict[str, PlannedJudge]
@@ -167,8 +181,7 @@ class Plan:
     @property
     def all_systems(self) -> list[str]:
         """The names of all systems: retrievers, pairs, apps, and what the records came with."""
-        pairs = (f"{retriever}/{generator}" for retriever, generator in self.pairs)
-        return [*self.systems, *pairs, *self.apps, *self.given]
+        return [*self.systems, *(each.name for each in self.answering if each.control is None)]
 
     def component(self, noun: Noun, name: str) -> Component | None:
         """Return what the config says of a retriever, generator or app; None for a live one."""
@@ -416,3 +429,31 @@ class Results:
     """Stage -> how much of it was stored, and how long the rest took."""
     spending: dict[str, Any] | None = None
     """What the budget limits, what was spent and what is missing; None without a budget."""
+
+    def add_scores(
+        self,
+        system: System,
+        columns: Mapping[str, ScoreColumn] = MappingProxyType({}),
+        kind: Kind = "retrieval",
+        counts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Add scores of a system, which stands where its first ones were added.
+
+        Args:
+            system: Whose.
+            columns: Score -> its column.
+            kind: What they look at.
+            counts: How its ranking was read.
+        """
+        known = {each.name: row for row, each in enumerate(self.systems)}
+        if system.name not in known:
+            made = SystemScores(system.name, system.retriever, system.generator, role=system.role)
+            self.systems.append(made)
+        row = known.get(system.name, len(self.systems) - 1)
+        before = self.systems[row]
+        self.systems[row] = replace(
+            before,
+            columns={**before.columns, **columns},
+            kinds={**before.kinds, **dict.fromkeys(columns, kind)},
+            counts={**before.counts, **counts},
+        )

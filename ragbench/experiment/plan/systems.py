@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.data.runs.run_folder import file_name
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
+from ragbench.experiment.records import LiveComponents, System
 from ragbench.generate.base import Generator
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Query
-
-if TYPE_CHECKING:
-    from ragbench.experiment.records import LiveComponents
 
 
 def sample(queries: list[Query], limit: int | None, seed: int) -> tuple[list[Query], list[str]]:
@@ -143,19 +141,71 @@ def cross(
     return pairs
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenSystems:
+    """What is run, by name, before anything is made."""
+
+    retrievers: list[str]
+    pairs: list[tuple[str, str]]
+    """(retriever, generator)."""
+    controls: list[tuple[Control, str]]
+    """(what it answers from besides, generator)."""
+    apps: list[str]
+    recorded: list[str]
+    """Systems that the records came with."""
+
+    def answering(self, controls: Sequence[tuple[Control, str]]) -> list[System]:
+        """Return who answers, with those of the controls that can."""
+        return [
+            *(System(f"{left}/{right}", left, right) for left, right in self.pairs),
+            *(
+                System(f"{control}/{right}", control, right, "control", control)
+                for control, right in controls
+            ),
+            *(System(name, role="app") for name in self.apps),
+            *map(System, self.recorded),
+        ]
+
+
+def choose_systems(
+    config: ExperimentConfig, collection: Collection, only: Sequence[str], live: LiveComponents
+) -> ChosenSystems:
+    """Pair retrievers with generators, and keep what `only` names.
+
+    Raises:
+        DataError: There is nothing to run, or two systems would write the same file.
+        OptionError: `only` names nothing.
+    """
+    retrievers = [*config.retrievers, *live.retrievers]
+    pairs = cross(config, retrievers, live)
+    apps, recorded = [*config.apps, *live.apps], list(collection.given)
+    retrievers, pairs, others = narrow(retrievers, pairs, [*apps, *recorded], only)
+    apps = [name for name in apps if name in others]
+    recorded = [name for name in recorded if name in others]
+    asked = [generator for _, generator in pairs]
+    controls = control_pairs(config, collection, asked, live.generators)
+    if not retrievers and not apps and not recorded:
+        raise DataError(
+            "there is no system to evaluate",
+            file=config.path,
+            allowed="a retriever, an app, or records with contexts or answers",
+        )
+    crossed = [f"{left}/{generator}" for left, generator in (*pairs, *controls)]
+    check_system_names([*retrievers, *crossed, *apps, *recorded], config.path)
+    return ChosenSystems(retrievers, pairs, controls, apps, recorded)
+
+
 def choose_baseline(
-    config: ExperimentConfig,
-    recorded: Sequence[str],
-    retrievers: Sequence[str],
-    given: Sequence[str],
+    config: ExperimentConfig, collection: Collection, chosen: ChosenSystems
 ) -> str | None:
     """Return the named one where it runs, else the first of the config, or of the records.
 
     Raises:
         OptionError: It names nothing.
     """
-    candidates = [*retrievers] or [*given]
-    named, known = config.statistics.baseline, [*config.retrievers, *candidates, *recorded]
+    candidates = [*chosen.retrievers, *chosen.apps] or chosen.recorded
+    named = config.statistics.baseline
+    known = [*config.retrievers, *candidates, *collection.given]
     if named is not None and named not in known:
         allowed, close = ", ".join(dict.fromkeys(known)), nearest(named, known)
         raise OptionError("statistics", "baseline", named, allowed, close)

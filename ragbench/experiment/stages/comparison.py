@@ -7,14 +7,77 @@ without any passage is what the generator knows by itself.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
-from ragbench.comparison.differences import describe
+from ragbench.comparison.differences import compare_systems, describe
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
+from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores
+from ragbench.experiment.plan.plan import method_of
+from ragbench.experiment.records import Results
+from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
+from ragbench.experiment.stages.columns import sample_notes
+from ragbench.experiment.stages.item_json import write_column
+from ragbench.experiment.variance import add_variance, delta_notes, describe_deltas
+from ragbench.score.base import Advance
+from ragbench.signature import fingerprint_json
+
+
+class Compare(StoredStage):
+    """The comparison of all systems: stored, since intervals and tests take a while."""
+
+    unit = "comparisons"
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace, "compare")
+        self._systems: list[SystemScores] = []
+
+    def slots(self) -> list[Slot | None]:
+        """One for all, which depends on the scores alone."""
+        plan = self.plan
+        parts = [repr(method_of(plan)), *map(repr, (plan.baseline, plan.clusters, plan.slicings))]
+        for system in self._systems:
+            columns = system.columns.items()
+            kept = [f"{name} {fingerprint_json(write_column(c))} {c.look}" for name, c in columns]
+            parts += [system.name, *kept]
+        return [Slot(self.workspace.file("compare", plan.config.name, parts), "comparisons", 0)]
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Compare all, and slice by slice."""
+        plan, method, systems = self.plan, method_of(self.plan), self._systems
+        found = compare_systems(systems, plan.baseline, method, plan.clusters)
+        if plan.slicings:
+            found["slices"] = compare_slices(
+                systems, plan.baseline, method, plan.slicings, plan.clusters
+            )
+        keep(0, found)
+        advance(1)
+
+    def read(self, stored: Any) -> dict[str, Any]:
+        """Return what is stored as JSON has it, also where it was just made."""
+        found: dict[str, Any] = json.loads(json.dumps(stored))
+        return found
+
+    def collect(self, results: Results) -> None:
+        """Compare, and add what is known of controls, of sources and of the noise."""
+        plan, method = self.plan, method_of(self.plan)
+        results.notes += sample_notes(results.answers.values())
+        self._systems = [system for system in results.systems if system.role != "control"]
+        [stored] = self.items()
+        found = add_variance(stored, plan, results)
+        deltas = describe_deltas(plan, self._systems, method)
+        controls = describe_controls(results.systems, plan.baseline, method)
+        results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]
+        more = {
+            "preferences": [entry for each in results.preferences for entry in each.entries],
+            "over_sources": deltas,
+            "controls": controls,
+        }
+        results.comparisons = {**found, **{key: rows for key, rows in more.items() if rows}}
 
 
 def describe_controls(

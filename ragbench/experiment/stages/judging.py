@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from ragbench import __version__
 from ragbench.config.schema import Component
 from ragbench.errors import AdapterError, DataError, MissingExtra
+from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.components import connect, connect_generator
-from ragbench.experiment.records import JudgeUse, PlannedJudge
+from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Plan, PlannedJudge, Results
+from ragbench.experiment.stages.answers import Answer
+from ragbench.experiment.stages.base import (
+    PENDING,
+    Keep,
+    Node,
+    Slot,
+    Stage,
+    StoredStage,
+    Workspace,
+)
+from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
+from ragbench.experiment.stages.item_json import read_verdict, write_verdict
+from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
 from ragbench.generate.base import Generator
 from ragbench.llm import Budget, Replies, Totals
-from ragbench.score.judge.base import AskingJudge, CheckedJudge
-from ragbench.score.judge.verdicts import Judged
+from ragbench.score.base import Advance, Look
+from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
+from ragbench.score.judge.model_judge import ModelJudge, rehearse
+from ragbench.score.judge.rubric import Rubric
+from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
+from ragbench.secrets import redact
+from ragbench.signature import fingerprint_json, order_key
 from ragbench.store.replies import REPLIES_FILE
-from ragbench.types import Cause
+from ragbench.types import Cause, Query, Verdict
+
+_BLOCK = 64  # items
+
+_UNTOLD = frozenset({"concurrency", "timeout", "retries", "api_key_env", "prices", "stream"})
+"""Options of judges that no verdict depends on."""
 
 
 @contextmanager
@@ -143,3 +171,298 @@ def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> li
         f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
         f"{', '.join(judged.models)}: the scores are a mixture"
     ]
+
+
+def judged_items(
+    answers: Answers, queries: Sequence[Query], references: Mapping[str, Sequence[str]]
+) -> list[Item]:
+    """Return a system's answers as a judge sees them; a query without an answer is not judged."""
+    return [
+        Item(
+            question=query.text,
+            answer=None if outcome.value is None else outcome.value.answer,
+            contexts=passage_texts(outcome),
+            references=list(references.get(query.id, ())),
+            query_id=query.id,
+            queries=None if outcome.value is None else outcome.value.queries or None,
+            sample=sample,
+        )
+        for sample, each in enumerate(answers.each())
+        for query, outcome in zip(queries, each.outcomes, strict=True)
+    ]
+
+
+def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
+    """Return the passages that an answer was made from, as the judge reads them."""
+    if outcome.value is None or outcome.value.contexts is None:
+        return None
+    return [document.full_text for document in outcome.value.contexts]
+
+
+class Verdicts(StoredStage):
+    """What a judge says of some items by each of its rubrics; a file for each rubric."""
+
+    unit = "verdicts"
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        title: str,
+        name: str,
+        judge: PlannedJudge,
+        items: Sequence[Item],
+    ) -> None:
+        super().__init__(workspace, title)
+        self.name, self.judge, self._items = name, judge, items
+        self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
+
+    def by_item(self, rows: Collection[int] | None = None) -> list[dict[str, Verdict]]:
+        """Return per item its verdicts, those of `rows` complete, of others what is stored."""
+        found, names = self.items(rows), list(self._rubrics)
+        return [
+            {
+                name: verdict
+                for name, verdict in zip(names, found[start : start + len(names)], strict=True)
+                if verdict is not None
+            }
+            for start in range(0, len(found), len(names))
+        ]
+
+    def collected(self) -> Judged:
+        """Return the verdicts on all items as columns."""
+        return collect_verdicts(
+            self.judge.judge,
+            self._items,
+            self.judge.rubrics,
+            self.by_item(),
+            type_name=self.judge.type,
+        )
+
+    @property
+    def stores(self) -> bool:
+        """A replay reads the replies themselves."""
+        return not self.workspace.replay
+
+    def slots(self) -> list[Slot | None]:
+        """One for each rubric, item by item."""
+        judge = self.judge
+        files = [
+            self.workspace.store.file(
+                "judge", f"{self.name}: {name}", _judge_key(judge, rubric, self.plan)
+            )
+            for name, rubric in self._rubrics.items()
+        ]
+        # where the judge's noise is measured, equal answers must not share it
+        keys = [_item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items]
+        return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
+
+    def failed(self, stored: Mapping[str, Any]) -> bool:
+        """Tell whether a verdict has failed."""
+        return stored.get("status") == "failed"
+
+    def read(self, stored: Any) -> Verdict:
+        """Read a verdict."""
+        return read_verdict(stored)
+
+    def write(self, value: Verdict) -> dict[str, Any]:
+        """Write a verdict."""
+        return self.workspace.without_secrets(write_verdict(value), "reasoning", "raw")
+
+    def _groups(self, todo: Sequence[int]) -> list[tuple[list[str], list[int]]]:
+        """Names of rubrics, with the items that are judged by just these.
+
+        Rubrics over claims share their replies, and each reply counts for the first verdict that
+        rests on it: where one of them is missing all of them are given anew, from stored replies.
+        """
+        names = list(self._rubrics)
+        lacking: dict[int, set[str]] = {}
+        for at in todo:
+            row, number = divmod(at, len(names))
+            lacking.setdefault(row, set()).add(names[number])
+        over_claims = {name for name in names if self._rubrics[name].method == "claims"}
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for row, missing in lacking.items():
+            wanted = missing | over_claims if missing & over_claims else missing
+            groups.setdefault(tuple(name for name in names if name in wanted), []).append(row)
+        return [(list(chosen), rows) for chosen, rows in groups.items()]
+
+    def shown(self, todo: Sequence[int]) -> tuple[int, str]:
+        """Progress counts items, not verdicts."""
+        unit = "answers" if self._items[-1].sample else "queries"
+        return sum(len(rows) for _, rows in self._groups(todo)), unit
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Judge in random order; what is left when the time is up has failed for that reason."""
+        names, seed, missing = list(self._rubrics), self.plan.config.seed, set(todo)
+        for chosen, rows in self._groups(todo):
+            order = sorted(rows, key=lambda row: order_key(seed, self._items[row].query_id))
+            rubrics, judged = [self._rubrics[name] for name in chosen], set[int]()
+            for block in self._blocks(order):
+                asked = [self._items[row] for row in block]
+                given = judge_all(self.judge.judge, asked, rubrics, advance)
+                for row, verdicts in zip(block, given, strict=True):
+                    for name, verdict in verdicts.items():
+                        keep(row * len(names) + names.index(name), verdict)
+                        judged.add(row * len(names) + names.index(name))
+            for row in order:
+                for name in chosen:
+                    at = row * len(names) + names.index(name)
+                    if at in missing and at not in judged:
+                        keep(at, self._over_time())
+
+    def _blocks(self, rows: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Items that are judged at once; none when the time is up.
+
+        A judge that asks models gets all: it watches the budget itself, and its replies are on
+        disk as they come. The verdicts of another one are stored block by block.
+        """
+        asks = isinstance(self.judge.judge, AskingJudge)
+        size = len(rows) if asks else _BLOCK
+        for start in range(0, len(rows), size):
+            if self.workspace.budget.time_is_up and not asks:
+                return
+            yield rows[start : start + size]
+
+    def _over_time(self) -> Verdict:
+        minutes = self.workspace.budget.minutes or 0
+        reason = f"not judged: the budget's {minutes:g} minutes are over"
+        return Verdict(None, reasoning=reason, status="failed", cause=Cause.OVER_BUDGET.word)
+
+
+class JudgeAnswers(Stage):
+    """What a judge says of a system's answers.
+
+    Args:
+        workspace: What all stages share.
+        answer: The answers.
+        name: The judge's name.
+        early: Asked what it said, where it looks at all systems side by side.
+    """
+
+    unit = "verdicts"
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        answer: Answer,
+        name: str,
+        early: Callable[[], EarlyJudge] | None = None,
+    ) -> None:
+        title = f"judge {answer.system.name} ({name})"
+        super().__init__(workspace, title, None if answer.is_recorded else answer)
+        self.name, self.judge, self.system = name, self.plan.judges[name], answer.system
+        self._answer, self._early = answer, early
+
+    @property
+    def answers(self) -> Answers:
+        """What is judged."""
+        return self._answer.answers
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """The answers as the judge sees them."""
+        return self._items(self.answers)
+
+    def _items(self, answers: Answers) -> list[Item]:
+        return judged_items(answers, self.plan.queries, self.plan.collection.answers)
+
+    def _verdicts(self, items: Sequence[Item]) -> Verdicts:
+        return Verdicts(self.workspace, self.title, self.name, self.judge, items)
+
+    def pay_for(self, rows: Sequence[int]) -> None:
+        """Judge the answers to some queries."""
+        if self._early is None:
+            answers = self._answer.partial
+            self._verdicts(self._items(answers)).items(answers.rows(rows))
+
+    def verdicts(self, rows: Sequence[int]) -> list[dict[str, Verdict]]:
+        """Return the verdicts on the answers to some queries, and what is stored of others."""
+        return self._verdicts(self.items).by_item(self.answers.rows(rows))
+
+    def collected(
+        self, verdicts: Sequence[Mapping[str, Verdict]], look: Look | None = None
+    ) -> Judged:
+        """Turn verdicts into columns; what has no answer failed."""
+        judge = self.judge
+        judged = collect_verdicts(
+            judge.judge, self.items, judge.rubrics, verdicts, type_name=judge.type
+        )
+        columns = {
+            rubric: replace(with_failures_of(self.answers, column), look=look)
+            for rubric, column in judged.columns.items()
+        }
+        return replace(judged, columns=columns)
+
+    def collect(self, results: Results) -> None:
+        """Add the columns and the verdicts, what the judge took, and what makes them doubtful."""
+        system, before = self.system, totals_of(self.judge)
+        if self._early is None:
+            judged = self.collected(self.verdicts(range(len(self.plan.queries))))
+            use = use_of(self.judge, judged, before)
+        else:
+            early = self._early()
+            judged = early.judged[system.name]
+            use = replace(use_of(self.judge, judged, before), paid=early.paid[system.name])
+        results.judge_uses.setdefault(system.name, {})[self.name] = use
+        results.warnings += warnings_on(system.name, self.name, self.judge, judged)
+        for rubric, column in judged.columns.items():
+            name = self.plan.judge_score(rubric, self.name)
+            columns = split_samples(replace(column, name=name), self._answer.samples)
+            add_samples(results, system, name, columns, "judge")
+        rows = results.judgements.setdefault(system.name, [])
+        rows.extend({**row, "judge": self.name} for row in judged.rows)
+
+    def forecast(self) -> Node | None:
+        """Look up the verdicts; on an answer that is not there, those on one that is like it."""
+        if self.system.role == "control":
+            return None
+        items = list(self.items)
+        for row, outcome in enumerate(self.answers.outcomes):
+            if outcome == PENDING:
+                query = row % len(self.plan.queries)
+                imagined = self.workspace.imagined(query, self._answer.passages)
+                # another answer is another question to a judge
+                again = f" {items[row].sample}" if items[row].sample else ""
+                items[row] = replace(imagined, answer=f"{imagined.answer}{again}")
+        verdicts = self._verdicts(items).by_item()
+        node = self.node(len(items) * len(self.judge.rubrics))
+        if isinstance(self.judge.judge, ModelJudge):
+            todo = [item for item, had in zip(items, verdicts, strict=True) if not had]
+            partly = [item for item, had in zip(items, verdicts, strict=True) if had]
+            lacking = [
+                rubric
+                for rubric in self.judge.rubrics
+                if any(had and rubric.name not in had for had in verdicts)
+            ]
+            cost = rehearse(self.judge.judge, todo, self.judge.rubrics)
+            node.cost = cost + rehearse(self.judge.judge, partly, lacking)
+        return node
+
+
+def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
+    """All that a judge's verdicts by a rubric depend on but what is judged."""
+    block = judge.block
+    options = {} if block is None else {**block.options}
+    told = {name: value for name, value in options.items() if name not in _UNTOLD}
+    asked = judge.judge.signature_parts(rubric) if isinstance(judge.judge, AskingJudge) else {}
+    hidden = plan.config.environment
+    return fingerprint_json(
+        [
+            __version__,
+            STAGE_VERSIONS["judge"],
+            judge.type,
+            judge.judge.model,
+            redact(repr(sorted(told.items())), hidden),
+            rubric.fingerprint,
+            dict(asked),
+            code_of(type(judge.judge)),
+        ],
+        KEY_DIGITS,
+    )
+
+
+def _item_key(item: Item, sample: int) -> str:
+    """The hash of all that a judge sees of an item, and of which sample of its noise it is."""
+    parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
+    more = (item.queries, item.guidelines, item.other)
+    return fingerprint_json([*parts, *more, *([sample] if sample else [])], KEY_DIGITS)

@@ -10,7 +10,6 @@ from ragbench.config.schema import Match, RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.experiment.plan.groups import document_id, keys_of
 from ragbench.experiment.records import Ranked
-from ragbench.experiment.stages.answers import document_of
 from ragbench.registry import nearest
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.passage_matching import (
@@ -22,6 +21,13 @@ from ragbench.score.retrieval.passage_matching import (
 )
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Run, ScoredDocument
+
+
+def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document | None:
+    """Return a hit as a document with text: its own, else the corpus document's, else None."""
+    if hit.text is not None:
+        return Document(hit.id, hit.text, hit.title or "", hit.metadata)
+    return corpus.get(hit.id)
 
 
 def match_hits(

@@ -5,19 +5,39 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ragbench.config.schema import RetrievalMetrics
-from ragbench.experiment.records import Filled, PlannedFill, PlannedJudge, Ranked
-from ragbench.experiment.stages.answers import document_of
-from ragbench.experiment.stages.judging import mixture, totals_of, use_of
+from ragbench.experiment.records import Filled, PlannedFill, PlannedJudge, Ranked, Results
+from ragbench.experiment.stages.base import Node, Stage, Workspace
+from ragbench.experiment.stages.judging import Verdicts, mixture, totals_of, use_of
+from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.stages.retrieval import Rank
 from ragbench.score.judge.base import Item
+from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query
 
 _NOT_ITS_OWN = ("queries", "gold", "v")
 """Parts of a judge's signature that fingerprints of the grades stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What rankings are held against."""
+
+    queries: Sequence[Query]
+    """The queries that were asked: the rows of every column."""
+    qrels: Qrels | None
+    """Their judgements."""
+    answers: Mapping[str, Sequence[str]]
+    """Query -> gold answers."""
+    corpus: Mapping[str, Document]
+    """The documents whose text a hit without one has."""
+    source: str | None = None
+    """What signatures say of the judgements where a model has a part in them; None: people's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +201,54 @@ def _doubts(fill: PlannedFill, counts: Mapping[str, Any], people: Qrels | None) 
             "grades of 0 and 1, would agree"
         )
     return found
+
+
+class Judgements(Stage):
+    """What rankings are held against: a judge has seen what all of them found."""
+
+    place = 1
+
+    def __init__(self, workspace: Workspace, ranks: Sequence[Rank]) -> None:
+        fill = workspace.plan.fill
+        super().__init__(workspace, "" if fill is None else f"judge passages ({fill.name})")
+        self._ranks = ranks
+
+    @cached_property
+    def gold(self) -> Gold:
+        """The judgements of people, with those of a model where it makes some."""
+        plan, filled = self.plan, self.filled
+        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, plan.corpus)
+        return gold if filled is None else replace(gold, qrels=filled.qrels, source=filled.source)
+
+    @cached_property
+    def filled(self) -> Filled | None:
+        """What a model judged."""
+        plan, space = self.plan, self.workspace
+        if plan.fill is None:
+            return None
+
+        def judge(title: str, items: Sequence[Item], name: str, planned: PlannedJudge) -> Judged:
+            return Verdicts(space, title, name, planned, items).collected()
+
+        rankings = [rank.ranking for rank in self._ranks if rank.ranking is not None]
+        rules = plan.config.metrics.retrieval
+        return fill_judgements(plan.fill, rankings, plan.qrels, plan.corpus, rules, judge)
+
+    def collect(self, results: Results) -> None:
+        """Add what the model judged."""
+        if self.filled is not None:
+            results.filled = self.filled
+            results.warnings += self.filled.warnings
+
+    def forecast(self) -> Node | None:
+        """At most the best hits of every retriever, each for itself."""
+        fill = self.plan.fill
+        if fill is None:
+            return None
+        items = [self.workspace.imagined(row, 1) for row in range(len(self.plan.queries))]
+        count = len(items) * fill.rules.depth * max(len(self.plan.systems), 1)
+        node = Node(self.title, count, 0, "passages", at_most=True)
+        if isinstance(fill.judge.judge, ModelJudge):
+            cost = rehearse(fill.judge.judge, items, [fill.rubric])
+            node.cost = cost.times(count / max(len(items), 1))
+        return node

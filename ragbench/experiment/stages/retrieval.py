@@ -1,15 +1,32 @@
-"""Retrieval: one retriever, all queries, and what its hits count for."""
+"""Retrieval: one retriever, all queries, by itself or over others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from ragbench.errors import AdapterError
+from ragbench.errors import AdapterError, RagbenchError
 from ragbench.experiment.calls import Calls, Outcome, call_each, call_once, naming
-from ragbench.experiment.records import Ranked
+from ragbench.experiment.records import Ranked, Results
+from ragbench.experiment.stages.base import (
+    PENDING,
+    Keep,
+    Node,
+    Slot,
+    Stage,
+    StoredStage,
+    Workspace,
+)
+from ragbench.experiment.stages.item_json import read_retrieved, write_retrieved
+from ragbench.experiment.stages.keys import STAGE_VERSIONS, hits_key, query_key
+from ragbench.experiment.stages.matching import document_of, match_hits
+from ragbench.files import cache_folder
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import read_hits
+from ragbench.score.base import Advance
+from ragbench.store.items import StageFile
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 
 OnOutcome = Callable[[int, Outcome[Retrieved]], None]
@@ -184,3 +201,237 @@ def _notes(run: Run) -> list[str]:
             "order, were replaced by falling ones"
         )
     return notes
+
+
+_NOTES = "notes"  # an item of its own: the keys of the others are hashes
+_UNKNOWN = "not known yet"  # the key of an item that depends on one that is not made yet
+
+Hits = list[list[ScoredDocument]]
+
+
+class Retrievers:
+    """The retrievers of a plan: each is indexed once, and asked once for each depth."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.plan = workspace, workspace.plan
+        self._ready: set[str] = set()
+        self._stages: dict[tuple[str, int], Retrieve] = {}
+
+    def stage(self, name: str, top_k: int) -> Retrieve:
+        """Return the stage that asks a retriever for at most `top_k` hits to each query."""
+        if (name, top_k) not in self._stages:
+            self._stages[name, top_k] = Retrieve(self, name, top_k)
+        return self._stages[name, top_k]
+
+    def make_ready(self, name: str) -> Retriever:
+        """Return a retriever that can be asked: indexed, and given those that it borrows."""
+        retriever, corpus = self.plan.retrievers[name], self.plan.collection.documents
+        if name in self._ready:
+            return retriever
+        retriever.cache_folder = cache_folder(self.plan.config.cache)
+        retriever.load()
+        if retriever.indexes and corpus is not None:
+            with self.workspace.timed(f"index {name}", len(corpus), "documents") as stage:
+                _index(name, retriever, corpus, stage.advance)
+        if retriever.borrows:
+            retriever.borrow([self.make_ready(source) for source in retriever.sources])
+        self._ready.add(name)
+        return retriever
+
+    def key(self, name: str, top_k: int) -> str:
+        """Return the key of all that a retriever's hits depend on but the queries."""
+        retriever = self.plan.retrievers[name]
+        inputs: dict[str, Any] = {"stage": STAGE_VERSIONS["retrieve"], "top_k": top_k}
+        if retriever.indexes:
+            inputs["corpus"] = self.plan.collection.fingerprints.get("corpus")
+        if retriever.borrows:
+            inputs["borrows"] = [self.key(each, 0) for each in retriever.sources]
+        return self.workspace.component_key("retriever", name, **inputs)
+
+
+class Retrieve(StoredStage):
+    """What a retriever finds for every query, by itself or in what its sources found."""
+
+    def __init__(self, retrievers: Retrievers, name: str, top_k: int) -> None:
+        super().__init__(retrievers.workspace, f"retrieve {name}")
+        self.name, self.top_k, self._retrievers = name, top_k, retrievers
+        self.retriever = self.plan.retrievers[name]
+        self._depth = self.retriever.depth or top_k
+        deep = max(self._depth, top_k)
+        self.sources = [retrievers.stage(source, deep) for source in self.retriever.sources]
+        # one that others read and nobody scores stands before all that are scored
+        self.place = 1 if name in self.plan.systems else 0
+
+    @cached_property
+    def outcomes(self) -> list[Outcome[Retrieved]]:
+        """What it found, one outcome per query, at most `top_k` hits each."""
+        failed, _ = self._inputs
+        found = self.items()
+        return [failed.get(row) or found[row] or PENDING for row in range(len(found))]
+
+    def found(self) -> list[Outcome[Retrieved]]:
+        """Return the outcomes."""
+        return self.outcomes
+
+    @property
+    def notes(self) -> list[str]:
+        """What the retriever noted about its hits, also when they are stored."""
+        return list((self._file.get(_NOTES) or {}).get("notes", []))
+
+    @cached_property
+    def _file(self) -> StageFile:
+        key = self._retrievers.key(self.name, self.top_k)
+        return self.workspace.store.file("retrieve", self.name, key)
+
+    @cached_property
+    def _inputs(self) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
+        """The outcomes of rows that a source lacks; the first hits of each source with texts."""
+        rankings, failed = list[Hits](), dict[int, Outcome[Retrieved]]()
+        for source in self.sources:
+            hits: Hits = []
+            for row, outcome in enumerate(source.outcomes):
+                if outcome.value is None:
+                    failed[row] = Outcome(None, outcome.cause, outcome.detail)
+                found = [] if outcome.value is None else outcome.value.documents[: self._depth]
+                hits.append([_with_text(hit, self.plan.corpus) for hit in found])
+            rankings.append(hits)
+        return failed, rankings
+
+    def slots(self) -> list[Slot | None]:
+        """A query that failed in a source is not asked."""
+        failed, rankings = self._inputs
+        found: list[Slot | None] = []
+        for row, query in enumerate(self.plan.queries):
+            if row in failed:
+                key = key_after(failed[row])
+            else:
+                hits = [source[row] for source in rankings]
+                key = hits_key(query, hits) if self.sources else query_key(query)
+            found.append(None if key is None else Slot(self._file, key, row))
+        return found
+
+    def prepare(self) -> None:
+        """Index the corpus."""
+        self._retrievers.make_ready(self.name)
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Ask the queries in their order."""
+        _, rankings = self._inputs
+
+        def take(number: int, outcome: Outcome[Retrieved]) -> None:
+            keep(todo[number], outcome)
+            advance(1)
+
+        retrieve(
+            self.retriever,
+            [self.plan.queries[row] for row in todo],
+            self.top_k,
+            self.workspace.calls("retriever", self.name),
+            take,
+            [[source[row] for row in todo] for source in rankings] if self.sources else None,
+        )
+        if notes := list(self.retriever.notes):
+            self._file.put(_NOTES, {"notes": list(dict.fromkeys([*self.notes, *notes]))})
+
+    def read(self, stored: Any) -> Outcome[Retrieved]:
+        """Read an outcome."""
+        return read_retrieved(stored)
+
+    def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
+        """Write an outcome without the texts that the corpus has anyway."""
+        if value.value is not None:
+            hits = [_without_text(hit, self.plan.corpus) for hit in value.value.documents]
+            value = replace(value, value=Retrieved(hits, value.value.queries))
+        return self.workspace.without_secrets(write_retrieved(value), "detail")
+
+    def collect(self, results: Results) -> None:
+        """Make what is missing; `Rank` says what it is for the results."""
+        _ = self.outcomes
+
+    def forecast(self) -> Node:
+        """Look up what was found."""
+        _ = self.outcomes
+        return self.node(len(self.plan.queries))
+
+
+class Rank(Stage):
+    """The ranking that is scored, of what a retriever or a whole app found; not stored."""
+
+    def __init__(
+        self, workspace: Workspace, name: str, found: Callable[[], list[Outcome[Retrieved]] | None],
+        source: Retrieve | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(workspace, under=source)
+        self.name, self._found, self.source = name, found, source
+
+    @cached_property
+    def ranking(self) -> Ranked | None:
+        """The ranking; None of an app that never says what it retrieved."""
+        outcomes, plan = self._found(), self.plan
+        if outcomes is None:
+            return None
+        rules = plan.config.metrics.retrieval
+        # other chunks of the same texts have ids of their own
+        known = None if rules.match.level == "text" else plan.collection.documents
+        # an app is taken for a retriever that says nothing of itself
+        retriever = Retriever() if self.source is None else self.source.retriever
+        said = [] if self.source is None else self.source.notes
+        # one over others looks at `depth` hits of each, an app at as many as it likes
+        limited = self.source is None or bool(retriever.sources)
+        full = None if limited else rules.top_k
+        found = ranked(self.name, retriever, plan.queries, outcomes, known, full, said)
+        return match_hits(found, rules, plan.measures, plan.qrels, plan.corpus)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all that it is made of is there."""
+        return self.source is not None and PENDING not in self.source.outcomes
+
+    def collect(self, results: Results) -> None:
+        """Add the ranking with what is to be said of it."""
+        if self.ranking is not None:
+            results.rankings[self.name] = self.ranking
+            results.notes += self.ranking.notes
+            results.warnings += self.ranking.warnings
+
+
+def key_after(outcome: Outcome[Any]) -> str | None:
+    """Return the key of an item whose source has no value: none where it failed."""
+    return _UNKNOWN if outcome == PENDING else None
+
+
+def _with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """A hit with the text that a generator would get for it."""
+    if hit.text is not None:
+        return hit
+    document = document_of(hit, corpus)
+    if document is None:
+        return hit
+    return replace(hit, text=document.text, title=document.title)
+
+
+def _without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """A hit without a text that the corpus has anyway."""
+    document = corpus.get(hit.id) if hit.text is not None else None
+    if document is None or (hit.text, hit.title or "") != (document.text, document.title):
+        return hit
+    return replace(hit, text=None, title=None)
+
+
+def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:
+    """Index the corpus; without an index there is nothing to go on with."""
+    told = 0
+
+    def tell(n: int = 1) -> None:
+        nonlocal told
+        told += n
+        advance(n)
+
+    try:
+        retriever.advance = tell
+        retriever.index(corpus)
+    except (KeyboardInterrupt, RagbenchError):
+        raise
+    except BaseException as error:  # code of the user's may raise anything
+        raise AdapterError(f"retriever '{name}': index: {type(error).__name__}: {error}") from error
+    advance(len(corpus) - told)  # most retrievers tell nothing meanwhile

@@ -1,17 +1,69 @@
-"""`samples: n`: one score per query of the scores of its answers, and what is said of them."""
+"""Columns of scores: what failed has none, and one score of several samples (`samples: n`)."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ragbench.experiment.records import Answers
+from ragbench.comparison.systems import Kind
+from ragbench.experiment.calls import Outcome
+from ragbench.experiment.records import Answers, Results, System
+from ragbench.experiment.stages.answers import Answer
+from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause
+
+_OF_THE_QUERY = (
+    Cause.NO_RELEVANT,
+    Cause.NO_JUDGEMENTS,
+    Cause.NO_REFERENCE,
+    Cause.NO_QUESTION,
+    Cause.NO_GUIDELINES,
+    Cause.STOPPED_EARLY,
+)
+"""Causes that lie in the data or in the plan, not in what a system made of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the item in one row has no output that could be scored."""
+
+    cause: Cause
+    detail: str = ""
+
+
+def failures(outcomes: Sequence[Outcome[Any]]) -> dict[int, Failure]:
+    """Return row -> failure for the outcomes without a value."""
+    return {
+        row: Failure(outcome.cause, outcome.detail)
+        for row, outcome in enumerate(outcomes)
+        if outcome.value is None
+    }
+
+
+def with_failures(column: ScoreColumn, failed: Mapping[int, Failure]) -> ScoreColumn:
+    """Return the column without values where the system had no output, with the causes.
+
+    Where the score could not have applied, whatever the output, it still does not apply.
+    """
+    failed = {row: f for row, f in failed.items() if column.causes[row] not in _OF_THE_QUERY}
+    if not failed:
+        return column
+    values, causes = column.values.copy(), column.causes.copy()
+    for row, failure in failed.items():
+        values[row], causes[row] = math.nan, failure.cause
+    details = {row: failure.detail for row, failure in failed.items() if failure.detail}
+    return replace(column, values=values, causes=causes, details={**column.details, **details})
+
+
+def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
+    """Return the column without values where a system has no answer, with the causes."""
+    return with_failures(column, failures(answers.outcomes))
 
 
 def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
@@ -121,15 +173,30 @@ def _all_the_same(answers: Answers) -> bool:
     return any(several) and all(len(found) < 2 for found in several)
 
 
-def sample_warnings(answers: Answers) -> list[str]:
-    """Say how many of several answers failed, by cause; no query need lack a score for it."""
-    if answers.samples == 1:
-        return []
-    causes = Counter(o.cause.word for o in answers.outcomes if o.value is None and o.cause.failed)
-    if not causes:
-        return []
-    said = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items()))
-    return [
-        f"{answers.name}: {sum(causes.values())} of {len(answers.outcomes)} answers failed "
-        f"({said}); a query's score is the mean over its others"
-    ]
+def add_samples(
+    results: Results, system: System, name: str, columns: Sequence[ScoreColumn], kind: Kind
+) -> None:
+    """Add a score to the results: of several samples their mean, and each by itself."""
+    results.add_scores(system, {name: mean_over_samples(columns)}, kind)
+    if len(columns) > 1:
+        results.samples[system.name][name] = list(columns)
+
+
+class CountFailed(Stage):
+    """Says how many of several answers failed, by cause; no query need lack a score for it."""
+
+    def __init__(self, workspace: Workspace, answer: Answer) -> None:
+        super().__init__(workspace)
+        self._answer = answer
+
+    def collect(self, results: Results) -> None:
+        """Add a warning where some failed."""
+        answers = self._answer.answers
+        failed = [o.cause.word for o in answers.outcomes if o.value is None and o.cause.failed]
+        if answers.samples == 1 or not failed:
+            return
+        said = ", ".join(f"{count} {cause}" for cause, count in sorted(Counter(failed).items()))
+        results.warnings.append(
+            f"{answers.name}: {len(failed)} of {len(answers.outcomes)} answers failed "
+            f"({said}); a query's score is the mean over its others"
+        )
