@@ -32,7 +32,9 @@ from ragbench.gates.decide import (
     read_gate_files,
 )
 from ragbench.gates.fail_if import FailIf
-from ragbench.gates.scores import Kind, KnownScore, KnownScores
+from ragbench.gates.scores import KnownScore, KnownScores
+from ragbench.records.codec import to_json
+from ragbench.records.summary import Kind
 from ragbench.report.digits import counted
 from ragbench.secrets import redact
 
@@ -88,15 +90,15 @@ def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
     run = replace(gated(plan, with_costs(results), summary), answers=answers)
     secrets = plan.config.environment
     gates = [
-        {**entry, **{key: redact(entry[key], secrets) for key in ("gate", "why")}}
-        for entry in decide_gates(plan.config.gates, run)
+        replace(each, gate=redact(each.gate, secrets), why=redact(each.why, secrets))
+        for each in decide_gates(plan.config.gates, run)
     ]
-    n_undecided = sum(gate["verdict"] == "undecided" for gate in gates)
+    n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = (
         f"{n_undecided} of {counted(len(gates), 'gates')} undecided: neither passed nor failed"
     )
     warnings = [*summary["warnings"], *([warning] if n_undecided else [])]
-    return {**summary, "gates": gates, "warnings": warnings}
+    return {**summary, "gates": [to_json(gate) for gate in gates], "warnings": warnings}
 
 
 def check_gates(
@@ -152,7 +154,7 @@ def check_gates(
         base=base,
         **_facts(held.facts),
     )
-    return decide_gates(checked, found)
+    return [to_json(verdict) for verdict in decide_gates(checked, found)]
 
 
 def _without_controls(run: ScoredSystems) -> ScoredSystems:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragbench.comparison.sources import ScoredSystems
-from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.errors import ConfigError, DataError
 from ragbench.gates.base import COSTS, Decision, Gate, GatedRun, GateFiles
 from ragbench.gates.scores import find_score
+from ragbench.records.gate import GateVerdict
 from ragbench.registry import nearest
 
 
-def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[dict[str, Any]]:
+def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[GateVerdict]:
     """Hold the gates against a run.
 
     Returns:
@@ -20,21 +21,22 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[dict[str, Any]]:
         config. Where a gate cannot be compared with what it names, its entry is undecided and
         `refused`.
     """
-    return [_entry(gate, system, found) for gate in gates for system, found in gate.verdicts(run)]
+    return [_verdict(gate, system, found) for gate in gates for system, found in gate.verdicts(run)]
 
 
-def _entry(gate: Gate, system: str | None, found: Decision) -> dict[str, Any]:
+def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
     verdict, why = found.verdict, found.why
     if verdict == "undecided" and gate.undecided == "fail":
         verdict, why = "fail", f"undecided, which counts as failed here: {why}"
-    return {
-        "gate": gate.text,
-        "system": system,
-        "verdict": verdict,
-        "why": why,
-        "line": gate.place.line,
-        **found.facts,
-    }
+    return GateVerdict(
+        gate=gate.text,
+        system=system,
+        verdict=verdict,
+        why=why,
+        line=gate.place.line,
+        refused=found.refused,
+        unknown=found.facts,
+    )
 
 
 def costs_of(systems: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
@@ -87,7 +89,7 @@ def _check_each(gates: Sequence[Gate], check: Callable[[Gate], None], subject: s
         try:
             check(gate)
         except DataError as error:
-            problems.append(_at_gate(gate, str(error)))
+            problems.append(gate.place.problem(str(error), "gates"))
     if problems:
         raise ConfigError(problems, problems[0].file or subject)
 
@@ -105,25 +107,14 @@ def check_gate_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequ
     """
     problems = []
     for gate in gates:
-        score = gate.score
+        score, add = gate.score, gate.place.problem
         if score is not None and find_score(score, scores) is None:
-            close = nearest(score, scores)
-            problems.append(_at_gate(gate, f"'{score}' is not scored", ", ".join(scores), close))
+            found, close = f"'{score}' is not scored", nearest(score, scores)
+            problems.append(add(found, "gates", ", ".join(scores), close))
         problems += [
-            _at_gate(gate, f"no system '{name}'", ", ".join(systems), nearest(name, systems))
+            add(f"no system '{name}'", "gates", ", ".join(systems), nearest(name, systems))
             for name in gate.names
             if name not in systems
         ]
     if problems:
         raise ConfigError(problems, problems[0].file or "the config")
-
-
-def _at_gate(
-    gate: Gate, found: str, allowed: str | None = None, close: str | None = None
-) -> Problem:
-    """Return a problem that stands where the gate stands."""
-    place = gate.place
-    return Problem(
-        found, place.file, place.line, place.column, "gates", allowed, close, place.source,
-        place.width,
-    )  # fmt: skip

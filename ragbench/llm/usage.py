@@ -149,8 +149,8 @@ def _price(entry: Any, path: Path, name: str) -> Price:
 
 
 def _is_price(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and 0 <= value < float("inf")
+    # a truth value is a number to Python
+    return type(value) in (int, float) and 0 <= value < float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,6 @@ class Estimate:
     """US dollars; None where a price is not known."""
 
     def __add__(self, other: Estimate) -> Estimate:
-        """Return both together."""
         usd = None if self.usd is None or other.usd is None else _sum(self.usd, other.usd)
         return Estimate(_sum(self.calls, other.calls), _sum(self.tokens, other.tokens), usd)
 

@@ -90,7 +90,10 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
         )
         first = first or prediction
         if prediction.system != first.system:
-            raise _two_systems(entry, first.system, prediction.system)
+            raise entry.error(
+                f"system '{prediction.system}' after system '{first.system}'",
+                allowed="the answers of one system per file",
+            )
         yield entry, key, prediction
 
 
@@ -115,12 +118,6 @@ def _key(entry: Entry) -> str:
     return entry.text("question")
 
 
-def _two_systems(entry: Entry, first: str | None, other: str | None) -> DataError:
-    return entry.error(
-        f"system '{other}' after system '{first}'", allowed="the answers of one system per file"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Predictions beside their references."""
@@ -143,17 +140,13 @@ def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:
             a common query.
     """
     paths = (predictions, *references)
-    tables = [path for path in paths if _is_table(path)]
+    tables = [path for path in paths if plain_suffix(Path(path)) in _TABLES]
     if not tables:
         return _pair_lines(predictions, references)
     if len(tables) < len(paths):
         text = next(path for path in paths if path not in tables)
         raise DataError(f"{tables[0]} is a table and {text} is text lines", allowed=_FORMS)
     return _pair_tables(predictions, references)
-
-
-def _is_table(path: str) -> bool:
-    return plain_suffix(Path(path)) in _TABLES
 
 
 def _pair_lines(predictions: str, references: Sequence[str]) -> Pairs:

@@ -7,8 +7,8 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.files.jsonl import kind
 from ragbench.errors import DataError
+from ragbench.records.codec import kind
 from ragbench.registry import nearest
 from ragbench.types import Cause
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.files.jsonl import kind
 from ragbench.data.runs.baseline_check import Checked
 from ragbench.data.runs.run_folder import MANIFEST_SCHEMA, SUMMARY_SCHEMA, read_json
+from ragbench.records.codec import kind
 
 
 def read_summary(folder: Path) -> dict[str, Any]:

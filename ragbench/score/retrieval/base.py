@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import DeclaredOption, declared_options
+from ragbench.registry import DeclaredOption, checked, declared_options
 from ragbench.score.base import Aggregate
 from ragbench.score.retrieval.kernel.positions import TieGroups
 from ragbench.score.retrieval.options import Cutoff as Cutoff
@@ -247,17 +247,14 @@ def measure(
 
     def decorate(kernel: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(kernel)
-        def checked(*args: P.args, **options: P.kwargs) -> R:
-            allowed = options_of(checked)
-            for option, value in options.items():
-                if option in allowed:
-                    allowed[option].check(name, value)
+        def run(*args: P.args, **options: P.kwargs) -> R:
             if not spec.averages_ties and getattr(args[0], "averaged", False):
                 raise no_average(name)
             return kernel(*args, **options)
 
-        checked.__dict__["measure_spec"] = spec
-        return checked
+        guarded = checked(name, run)
+        guarded.__dict__["measure_spec"] = spec
+        return guarded
 
     return decorate
 
