@@ -49,10 +49,10 @@ def command(
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
+    from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import load_collection, make_plan
     from ragbench.experiment.records import Choices, LiveComponents
     from ragbench.experiment.stages.graph import forecast
-    from ragbench.experiment.stages.judging import missing_keys, readiness
 
     checked = load_config(config, overrides=overrides)
     choices = Choices(limit=limit, only=only, judge=not no_judge)

@@ -48,9 +48,9 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
 def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
+    from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import make_plan
     from ragbench.experiment.records import Choices, LiveComponents
-    from ragbench.experiment.stages.judging import missing_keys, readiness
 
     try:
         plan = make_plan(config, collection, Choices(), LiveComponents())

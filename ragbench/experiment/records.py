@@ -185,9 +185,8 @@ class Plan:
 
     def component(self, noun: Noun, name: str) -> Component | None:
         """Return what the config says of a retriever, generator or app; None for a live one."""
-        config = self.config
-        blocks = {"retriever": config.retrievers, "generator": config.generators}
-        return {**blocks, "app": config.apps}[noun].get(name)
+        blocks = (self.config.retrievers, self.config.generators, self.config.apps)
+        return dict(zip(("retriever", "generator", "app"), blocks, strict=True))[noun].get(name)
 
     def passages(self, generator: str) -> int:
         """Return how many passages a generator gets."""
@@ -437,19 +436,11 @@ class Results:
         kind: Kind = "retrieval",
         counts: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Add scores of a system, which stands where its first ones were added.
-
-        Args:
-            system: Whose.
-            columns: Score -> its column.
-            kind: What they look at.
-            counts: How its ranking was read.
-        """
-        known = {each.name: row for row, each in enumerate(self.systems)}
-        if system.name not in known:
+        """Add scores of one kind; a system stands where its first ones were added."""
+        if system.name not in (each.name for each in self.systems):
             made = SystemScores(system.name, system.retriever, system.generator, role=system.role)
             self.systems.append(made)
-        row = known.get(system.name, len(self.systems) - 1)
+        row = [each.name for each in self.systems].index(system.name)
         before = self.systems[row]
         self.systems[row] = replace(
             before,

@@ -12,6 +12,7 @@ from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.output.files import write_run
+from ragbench.experiment.plan.components import connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.progress import Progress, Silent
 from ragbench.experiment.records import Choices, LiveComponents
@@ -19,7 +20,6 @@ from ragbench.experiment.result import Experiment
 from ragbench.experiment.session import run_in
 from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import run_stages
-from ragbench.experiment.stages.judging import connected
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.store.items import StageStore

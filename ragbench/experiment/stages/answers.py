@@ -48,15 +48,13 @@ def passages_of(
 
     A hit's own text counts, else the corpus document's; a hit that has neither is left out.
     """
-    return [
-        None if outcome.value is None else _documents(outcome.value, corpus)[:passages]
-        for outcome in outcomes
-    ]
-
-
-def _documents(retrieved: Retrieved, corpus: Mapping[str, Document]) -> list[Document]:
-    found = (document_of(hit, corpus) for hit in retrieved.documents)
-    return [document for document in found if document is not None]
+    contexts: list[list[Document] | None] = []
+    for outcome in outcomes:
+        hits = None if outcome.value is None else outcome.value.documents
+        found = [document_of(hit, corpus) for hit in hits or ()]
+        known = [document for document in found if document is not None]
+        contexts.append(None if hits is None else known[:passages])
+    return contexts
 
 
 def generate(
@@ -72,12 +70,12 @@ def generate(
 
     Args:
         generator: What answers.
-        queries: The n queries.
+        queries: n queries.
         contexts: n lists of passages; None where retrieval failed.
         retrieved: The n outcomes of retrieval, for the cause of a failure.
         calls: Timeout and concurrency.
-        on_outcome: Given each asked query's position and outcome as soon as it is there.
-        samples: Which of its answers each query is asked for, from 0; default: the first.
+        on_outcome: Told each asked query's position and outcome.
+        samples: Which of its answers each query is asked for, from 0.
     """
     numbers = samples or [0] * len(queries)
     asked = [position for position, documents in enumerate(contexts) if documents is not None]
@@ -139,14 +137,9 @@ def ask_app(
     on_outcome: Callable[[int, Outcome[Prediction]], None],
     corpus: Mapping[str, Document] = MappingProxyType({}),
 ) -> None:
-    """Ask an app every query.
+    """Ask an app every query, and tell each outcome as soon as it is there.
 
-    Args:
-        app: The app.
-        queries: The n queries.
-        calls: Timeout and concurrency.
-        on_outcome: Given each query's position and outcome as soon as it is there.
-        corpus: Documents by id: the texts of passages of which the app tells the id alone.
+    Of passages of which it tells the id alone, the corpus has the texts.
     """
 
     def take(position: int, outcome: Outcome[Prediction]) -> None:
@@ -163,16 +156,6 @@ def ask_app(
         return replace(prediction, contexts=told)
 
     call_each(ask, queries, calls, take)
-
-
-def retrieved_by(outcomes: Sequence[Outcome[Prediction]]) -> list[Outcome[Retrieved]] | None:
-    """Return what an app retrieved, in its order; None where it never says.
-
-    An answer without passages beside others with some is one whose ranking is not known.
-    """
-    if all(o.value is None or o.value.contexts is None for o in outcomes):
-        return None
-    return [_ranking(outcome) for outcome in outcomes]
 
 
 def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
@@ -212,12 +195,12 @@ def control_contexts(
         return [[] for _ in queries], [Outcome(Retrieved([])) for _ in queries]
     if control == "gold_context":
         contexts = [_gold(query, qrels, corpus, passages) for query in queries]
-        return list(contexts), [_outcome(documents, Cause.NO_RELEVANT) for documents in contexts]
+        return list(contexts), [_none_for(documents, Cause.NO_RELEVANT) for documents in contexts]
     following = dict(zip(order, [*order[1:], *order[:1]], strict=True))
     shuffled = [found[following[row]] for row in range(len(queries))]
     if len(queries) < 2:
         shuffled = [None] * len(queries)
-    return shuffled, [_outcome(documents, Cause.NO_CONTEXTS) for documents in shuffled]
+    return shuffled, [_none_for(documents, Cause.NO_CONTEXTS) for documents in shuffled]
 
 
 def _gold(
@@ -229,7 +212,7 @@ def _gold(
     return [corpus[name] for _, name in relevant if name in corpus][:passages] or None
 
 
-def _outcome(documents: list[Document] | None, cause: Cause) -> Outcome[Retrieved]:
+def _none_for(documents: list[Document] | None, cause: Cause) -> Outcome[Retrieved]:
     return Outcome(None, cause) if documents is None else Outcome(Retrieved([]))
 
 
@@ -425,8 +408,14 @@ class AskApp(Answer):
         return Answers(self.system.name, [outcome or PENDING for outcome in self.items(rows)])
 
     def retrieved(self) -> list[Outcome[Retrieved]] | None:
-        """Return what it retrieved; None where it never says."""
-        return retrieved_by(self.answers.outcomes)
+        """Return what it retrieved, in its order; None where it never says.
+
+        An answer without passages beside others with some is one whose ranking is not known.
+        """
+        outcomes = self.answers.outcomes
+        if all(o.value is None or o.value.contexts is None for o in outcomes):
+            return None
+        return [_ranking(outcome) for outcome in outcomes]
 
     def forecast(self) -> Node:
         """Look up the answers."""

@@ -74,15 +74,6 @@ def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
     return [_part(column, start, start + n) for start in range(0, samples * n, n)]
 
 
-def join_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
-    """Return one column with every answer as an item of its own."""
-    if len(columns) == 1:
-        return columns[0]
-    values = np.concatenate([column.values for column in columns])
-    causes = np.concatenate([column.causes for column in columns])
-    return replace(columns[0], values=values, causes=causes, details={})
-
-
 def _part(column: ScoreColumn, start: int, end: int) -> ScoreColumn:
     details = {row - start: text for row, text in column.details.items() if start <= row < end}
     values, causes = column.values[start:end], column.causes[start:end]

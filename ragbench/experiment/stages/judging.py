@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from ragbench import __version__
-from ragbench.config.schema import Component
-from ragbench.errors import AdapterError, DataError, MissingExtra
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.plan.components import connect, connect_generator
 from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Plan, PlannedJudge, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import (
@@ -28,98 +23,20 @@ from ragbench.experiment.stages.base import (
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
 from ragbench.experiment.stages.item_json import read_verdict, write_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
-from ragbench.generate.base import Generator
-from ragbench.llm import Budget, Replies, Totals
+from ragbench.llm import Totals
 from ragbench.score.base import Advance, Look
-from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
+from ragbench.score.judge.base import AskingJudge, Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.rubric import Rubric
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
-from ragbench.store.replies import REPLIES_FILE
 from ragbench.types import Cause, Query, Verdict
 
 _BLOCK = 64  # items
 
 _UNTOLD = frozenset({"concurrency", "timeout", "retries", "api_key_env", "prices", "stream"})
 """Options of judges that no verdict depends on."""
-
-
-@contextmanager
-def connected(
-    judges: Mapping[str, PlannedJudge],
-    folder: Path,
-    also: Sequence[Path] = (),
-    *,
-    replay: bool,
-    budget: Budget | None = None,
-    generators: Mapping[str, tuple[Component | None, Generator]] | None = None,
-) -> Iterator[Replies | None]:
-    """Connect judges and generators for as long as a run takes: to servers, and to stored replies.
-
-    Args:
-        judges: Judges by name.
-        folder: The cache folder.
-        also: Cache folders of others.
-        replay: Whether models answer from stored replies alone.
-        budget: What all calls may cost together.
-        generators: Generators by name, with what the config says of them.
-
-    Yields:
-        The stored replies; None where nobody asks models.
-
-    Raises:
-        ConfigError: A key or a model is missing, or a server's address is wrong.
-        MissingExtra: A package is not installed.
-        DataError: The store cannot be used, there is none to replay, or a model cannot be fetched.
-    """
-    with ExitStack() as stack:
-        made = generators or {}
-        asking = any(isinstance(planned.judge, AskingJudge) for planned in judges.values())
-        replies = None
-        if asking or any(generator.asks is not None for _, generator in made.values()):
-            others = [other / REPLIES_FILE for other in also if (other / REPLIES_FILE).is_file()]
-            replies = stack.enter_context(
-                Replies(folder / REPLIES_FILE, also=others, replay=replay)
-            )
-        for name, (component, generator) in made.items():
-            connect_generator(name, component, generator, replies, budget)
-            if generator.asks is not None:
-                stack.callback(generator.asks.close)
-        for planned in judges.values():
-            if isinstance(planned.judge, AskingJudge):
-                planned.judge.spend_from(budget)
-            connect(planned, replies)
-            if isinstance(planned.judge, CheckedJudge):
-                stack.callback(planned.judge.close)
-        yield replies
-
-
-def readiness(name: str, planned: PlannedJudge) -> str | None:
-    """Say why a run would not start with a judge; None where it would.
-
-    Raises:
-        ConfigError: Its options are wrong, whatever the environment.
-    """
-    if planned.missing_key is not None:
-        return f"judge '{name}' needs a key: {planned.missing_key} is not set"
-    if isinstance(planned.judge, CheckedJudge):
-        try:
-            connect(planned, None)
-        except (MissingExtra, AdapterError, DataError) as error:
-            return str(error)
-        planned.judge.close()
-    return None
-
-
-def missing_keys(generators: Mapping[str, Generator]) -> list[str]:
-    """Say which generators lack a key, so that a run would not start; a phrase each."""
-    return [
-        f"generator '{name}' needs a key: {generator.missing_key} is not set"
-        for name, generator in generators.items()
-        if generator.missing_key is not None
-    ]
 
 
 def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
