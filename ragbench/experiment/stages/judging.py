@@ -25,9 +25,8 @@ from ragbench.experiment.stages.item_json import read_verdict, write_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
 from ragbench.llm import Totals
 from ragbench.score.base import Advance, Look
-from ragbench.score.judge.base import AskingJudge, Item
+from ragbench.score.judge.base import AskingJudge, Item, Rubric
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.rubric import Rubric
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
