@@ -24,8 +24,7 @@ from ragbench.generate.base import App, Generator
 from ragbench.llm import Totals
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import Look, ScoreColumn
-from ragbench.score.judge.base import Judge
-from ragbench.score.judge.rubric import Rubric
+from ragbench.score.judge.base import Judge, Rubric
 from ragbench.score.judge.verdicts import Judged
 from ragbench.score.text.base import Metric
 from ragbench.types import (
