@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.options import check_options
+from ragbench.config.options import check_options, resolve_path
 from ragbench.config.problems import Report, some_of
-from ragbench.config.references import resolve_path
 from ragbench.config.schema import Component, Metrics
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE

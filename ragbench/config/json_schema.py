@@ -10,7 +10,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal
 
-from ragbench.config.components import CHUNK, CHUNK_HELP, JudgeCommon, common_keys, indexes
+from ragbench.config.components import CHUNK, CHUNK_HELP, common_keys, indexes
+from ragbench.config.judges import JudgeCommon
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
@@ -122,7 +123,7 @@ def _metrics() -> Schema:
     }
     properties["verify"] = {
         "type": "boolean",
-        "description": "Compute every score again with the packages that define it.",
+        "description": "Compute every score again with its reference package.",
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ragbench.errors import ConfigError, Problem
-from ragbench.errors import Place as Place
+from ragbench.errors import ConfigError, Place, Problem
 from ragbench.registry import nearest as nearest_name
 
 KeyPath = tuple[str, ...]

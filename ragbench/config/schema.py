@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from ragbench.config.problems import Place
+from ragbench.errors import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.registry import Option
 from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
@@ -90,24 +90,28 @@ class RetrievalMetrics:
 
     blocks: ClassVar[Mapping[str, str]] = {
         "match": "What counts as a hit.",
-        "fill": "A judge grades what people have not judged.",
+        "fill": "A judge grades passages that people have not judged.",
     }
 
-    top_k: Annotated[int, Option("Ranks that are kept and scored.", ge=1)] = 100
+    top_k: Annotated[int, Option("Number of ranks that are kept and scored.", ge=1)] = 100
     measures: Annotated[
         tuple[str, ...] | None, Option("Names of measures; default: all that the data allow.")
     ] = None
     ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
-    trec_eval: Annotated[TrecEval, Option("Version whose rounding is followed.")] = 10
-    missing: Annotated[Missing, Option("A judged query that the run lacks.")] = "zero"
-    no_relevant: Annotated[NoRelevant, Option("A query without a relevant document.")] = "skip"
+    trec_eval: Annotated[TrecEval, Option("Version of trec_eval whose rounding is used.")] = 10
+    missing: Annotated[Missing, Option("What happens to a judged query that the run lacks.")] = (
+        "zero"
+    )
+    no_relevant: Annotated[
+        NoRelevant, Option("What happens to a query without a relevant document.")
+    ] = "skip"
     match: Match = field(default_factory=Match)
     fill: Fill | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """How intervals and tests are made."""
+    """How intervals and tests are computed."""
 
     confidence: Annotated[float, Option("Level of the intervals.", gt=0, lt=1)] = 0.95
     resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
@@ -121,7 +125,7 @@ class Statistics:
     ] = "holm"
     family: Annotated[
         Literal["measure", "all"],
-        Option("What is corrected together: the comparisons of one measure, or of all measures."),
+        Option("Comparisons that are corrected together: those of one measure, or of all."),
     ] = "measure"
     baseline: Annotated[
         str | None,
@@ -153,52 +157,47 @@ PYTHON_TIMEOUT = 60.0
 """Seconds that a component gets whose code we cannot see."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Top:
     """A ragbench experiment: data, systems, what to score, and how to compare."""
 
-    def __init__(
-        self,
-        *,
-        name: Annotated[
-            str | None, Option("Name of the run folder; default: the file's stem.")
-        ] = None,
-        seed: Annotated[int, Option("Seed of everything that is drawn.", ge=0)] = DEFAULT_SEED,
-        max_failed: Annotated[
-            float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
-        ] = 0.0,
-        output: Annotated[str, Option("Folder of the runs, relative to where you are.")] = "runs",
-        controls: Annotated[
-            list[Control] | None,
-            Option(
-                "What generators answer from besides: gold_context (the relevant documents), "
-                "no_context, shuffled_context (the passages of another question)."
-            ),
-        ] = None,
-        cache: Annotated[
-            str | None,
-            Option(
-                "Folder of what is stored between runs, relative to where you are; default: what "
-                f"RAGBENCH_CACHE says, or {DEFAULT_CACHE}."
-            ),
-        ] = None,
-        cache_also: Annotated[
-            list[str] | None,
-            Option("Cache folders of others; they are only read.", refers_to="path"),
-        ] = None,
-    ) -> None:
-        self.name, self.seed, self.max_failed, self.output = name, seed, max_failed, output
-        self.cache, self.cache_also, self.controls = cache, cache_also, controls
+    name: Annotated[str | None, Option("Name of the run folder; default: the file's stem.")] = None
+    seed: Annotated[int, Option("Seed of all random choices.", ge=0)] = DEFAULT_SEED
+    max_failed: Annotated[
+        float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
+    ] = 0.0
+    output: Annotated[str, Option("Folder of the runs, relative to the working directory.")] = (
+        "runs"
+    )
+    controls: Annotated[
+        list[Control] | None,
+        Option(
+            "What generators answer from besides: gold_context (the relevant documents), "
+            "no_context, shuffled_context (the passages of another question)."
+        ),
+    ] = None
+    cache: Annotated[
+        str | None,
+        Option(
+            "Folder of what is stored between runs, relative to where you are; default: what "
+            f"RAGBENCH_CACHE says, or {DEFAULT_CACHE}."
+        ),
+    ] = None
+    cache_also: Annotated[
+        list[str] | None,
+        Option("Further cache folders, which are only read.", refers_to="path"),
+    ] = None
 
 
 BLOCKS: Mapping[str, str] = {
     "dataset": "Where the questions, documents and judgements are.",
-    "retrievers": "Systems that find passages, by name.",
-    "generators": "Systems that answer from passages, by name; crossed with the retrievers.",
-    "apps": "Systems that retrieve and answer in one call, by name.",
-    "metrics": "What is scored; a block left out gets all that the data allow.",
-    "statistics": "How intervals and tests are made.",
+    "retrievers": "Retrievers, by name.",
+    "generators": "Generators, by name; combined with the retrievers.",
+    "apps": "Applications that retrieve and answer in one call, by name.",
+    "metrics": "What is scored; without a block, everything that the data allow.",
+    "statistics": "How intervals and tests are computed.",
     "gates": "Conditions that a run has to meet.",
-    "budget": "What a run may cost; the rest is left out, and said.",
+    "budget": "Limits on the cost of a run; what exceeds them is left out, with a note.",
     "executor": "What runs the stages.",
 }
 """The top-level keys that hold mappings, `gates` a list; the other ones are declared by `Top`."""
@@ -209,8 +208,8 @@ class BudgetLimits:
     """What a run may cost."""
 
     usd: Annotated[float | None, Option("US dollars for models.", ge=0)] = None
-    tokens: Annotated[int | None, Option("Tokens of models, sent and received.", ge=0)] = None
-    minutes: Annotated[float | None, Option("Minutes that a run may take.", gt=0)] = None
+    tokens: Annotated[int | None, Option("Tokens of models, sent plus received.", ge=0)] = None
+    minutes: Annotated[float | None, Option("Time limit of the run, in minutes.", gt=0)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,9 +246,9 @@ class Component:
     timeout: float | None = None
     """Seconds that one call may take; None is no limit."""
     concurrency: int = 1
-    """Calls at the same time."""
+    """Number of concurrent calls."""
     version: str | None = None
-    """A word that changes when its answers do."""
+    """A word that you change when its answers change."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
     """Where it stands, for errors that come later."""
 
@@ -313,7 +312,7 @@ class ExperimentConfig:
     dataset: Component
     """Where the data are."""
     seed: int = DEFAULT_SEED
-    """Seed of everything that is drawn."""
+    """Seed of all random choices."""
     retrievers: Mapping[str, Component] = field(default_factory=dict)
     """Retrievers by name, sweeps written out, in the order of the file."""
     generators: Mapping[str, Component] = field(default_factory=dict)
@@ -325,7 +324,7 @@ class ExperimentConfig:
     metrics: Metrics = field(default_factory=Metrics)
     """What is scored."""
     statistics: Statistics = field(default_factory=Statistics)
-    """How intervals and tests are made."""
+    """How intervals and tests are computed."""
     gates: tuple[Gate, ...] = ()
     """Conditions that the run has to meet."""
     max_failed: float = 0.0

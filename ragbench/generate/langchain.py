@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-from ragbench.adapters.factory import Factory, FactoryArgs, live_object
+from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
 from ragbench.adapters.hits import IdField
 from ragbench.adapters.templates import PASSAGE_PLACES, check_template, passage_values
 from ragbench.errors import OptionError
@@ -38,7 +38,7 @@ class ChainOptions:
         str | None, Option("Path to the answer in what a chain returns; default: the usual.")
     ] = None
     id_field: Annotated[
-        str | None, Option("Key of the metadata of a chain's passages that holds their ids.")
+        str | None, Option("Metadata key with the ids of the passages of a chain.")
     ] = None
 
 
@@ -48,9 +48,9 @@ class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, Call
 
     factory: Factory = None
     args: FactoryArgs = None
-    version: Annotated[str | None, Option("A word that changes when its answers do.")] = None
+    version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
     retries: Annotated[
-        int, Option("Further tries of a chat model, where one can succeed.", ge=0)
+        int, Option("Retries of a chat model, for errors that may be temporary.", ge=0)
     ] = 6
 
 
@@ -78,7 +78,7 @@ class LangchainGenerator(ChatGenerator):
         """
         chosen = LangchainGeneratorOptions(**options)
         owner = "generator 'langchain'"
-        made = live_object(client, chosen.factory, chosen.args, owner)
+        made = resolve_client(client, chosen.factory, chosen.args, owner)
         identity = fingerprint_json([chosen.factory, chosen.args, chosen.version])
         super().__init__(
             lambda replies: LangchainChat(made, version=identity),
@@ -169,7 +169,7 @@ class LangchainApp:
         factory: Factory = None,
         args: FactoryArgs = None,
         input: Annotated[
-            str | dict[str, Any], Option('What it gets: a text, or `{input: "{question}"}`.')
+            str | dict[str, Any], Option('The input: a text, or `{input: "{question}"}`.')
         ] = "{question}",
         answer: Annotated[
             str | None, Option("Path to the answer in what it returns; default: the usual.")
@@ -184,7 +184,7 @@ class LangchainApp:
             OptionError: An option cannot be one.
         """
         owner = "app 'langchain'"
-        made = live_object(client, factory, args, owner)
+        made = resolve_client(client, factory, args, owner)
         check_template(input, ("question",), "langchain", "input")
         self._chain = Chain(made, input, answer=answer, id_field=id_field, owner=owner)
 

@@ -47,7 +47,7 @@ class MMR(Reranker):
 
     packages = ("sentence-transformers", "transformers", "torch")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is an option in the YAML
         self,
         *,
         lambda_mult: Annotated[
@@ -60,7 +60,7 @@ class MMR(Reranker):
             ),
         ] = None,
         mmr_threshold: Annotated[
-            float | None, Option("Another name of lambda_mult.", ge=0, le=1)
+            float | None, Option("Another name for lambda_mult.", ge=0, le=1)
         ] = None,
         relevance: Annotated[
             Literal["similarity", "scores"],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from ragbench.adapters.factory import Factory, FactoryArgs, live_object
+from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
 from ragbench.adapters.hits import IdField
-from ragbench.adapters.sync_or_async import Either
+from ragbench.adapters.sync_or_async import SyncOrAsync
 from ragbench.errors import AdapterError
 from ragbench.registry import Option, shown
 from ragbench.retrieve.foreign import ForeignRetriever
@@ -28,7 +28,8 @@ class LlamaIndexRetriever(ForeignRetriever):
         factory: Factory = None,
         args: FactoryArgs = None,
         id: Annotated[
-            Literal["node", "ref_doc"], Option("Whose id counts: the node's, or its document's.")
+            Literal["node", "ref_doc"],
+            Option("Which id is used: that of the node, or of its document."),
         ] = "node",
         id_field: IdField = None,
         client: Any = None,
@@ -40,9 +41,9 @@ class LlamaIndexRetriever(ForeignRetriever):
             OptionError: Not exactly one of factory and client.
         """
         super().__init__(id_field)
-        made = live_object(client, factory, args, "retriever 'llama_index'")
+        made = resolve_client(client, factory, args, "retriever 'llama_index'")
         self._id = id
-        self._search = Either(made, "retrieve")
+        self._search = SyncOrAsync(made, "retrieve")
         if not self._search:
             raise AdapterError(
                 f"retriever 'llama_index': found {shown(made)}, allowed: an object with "

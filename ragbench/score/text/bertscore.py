@@ -219,7 +219,7 @@ def _range(options: Options) -> tuple[float, float]:
     equals="bert-score of each pair alone, within 1e-5 (in a batch, it moves by up to 2e-4 itself)",
     not_for="facts: a wrong name or number, or a `not`, costs little; values of two models",
 )
-def bertscore(
+def bertscore(  # noqa: PLR0913  the public signature: an option each
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     *,
@@ -231,18 +231,20 @@ def bertscore(
         ),
     ] = None,
     idf: Annotated[bool, Option("Weigh tokens by how rare they are in the references.")] = False,
-    rescale: Annotated[bool, Option("Rescale, so that random pairs of texts have 0.")] = False,
+    rescale: Annotated[
+        bool, Option("Rescale the scores, so that random pairs of texts get 0.")
+    ] = False,
     baseline: Annotated[
         str,
         Option(
-            "What random pairs have: a language that bert-score ships a file for, or a file.",
+            "Scores of random pairs: a language that bert-score has a file for, or a file.",
             refers_to="path_or_name",
         ),
     ] = "en",
     device: ComputeDevice = "auto",
     batch_tokens: BatchTokens = None,
     batch_size: Annotated[
-        int | None, Option("Texts of a batch; null leaves it to batch_tokens.", ge=1)
+        int | None, Option("Texts per batch; null uses batch_tokens.", ge=1)
     ] = None,
 ) -> list[BertScore]:
     """Score how similar the tokens of a prediction are to those of its reference.
