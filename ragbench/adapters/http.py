@@ -53,9 +53,6 @@ class EndpointOptions(RequestOptions):
         return Endpoint("http", url, self.headers, timeout=self.timeout, retries=self.retries)
 
 
-Concurrency = Annotated[int, Option("Most calls at the same time.", ge=1)]
-
-
 class Endpoint:
     """One URL that takes JSON and answers JSON.
 
