@@ -15,7 +15,7 @@ from ragbench.data.runs.run_folder import (
 )
 from ragbench.experiment.costs import budget_warning, outcomes_of
 from ragbench.experiment.records import Filled, Plan, PlannedFill, Results
-from ragbench.experiment.stages.scores import answers_facts, failed_answers
+from ragbench.experiment.stages.columns import answers_facts, failed_answers
 from ragbench.llm.failures import shortened
 from ragbench.secrets import redact
 from ragbench.types import Cause, Prediction
