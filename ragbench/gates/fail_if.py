@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ragbench.comparison.comparable import Met
 from ragbench.comparison.compare_runs import pairs_of
@@ -14,6 +13,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.errors import OptionError
 from ragbench.gates.drop import decide_drop
+from ragbench.records.comparison import ComparedGate, Comparisons
 
 _FORM = re.compile(r"\s*(?P<measure>\S.*?)\s+drop\s*>\s*(?P<margin>\S+)\s*")
 ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
@@ -63,7 +63,7 @@ def why_skipped(condition: FailIf, sources: Sequence[ScoredSystems]) -> str | No
         for system in source.systems.values()
     )
     for source in sources:
-        skipped = source.facts.get("skipped_judges")
+        skipped = None if source.summary is None else source.summary.skipped_judges
         has_it = any(name in system.columns for system in source.systems.values())
         if judged and skipped and not has_it:
             reasons = "; ".join(f"{judge}: {why}" for judge, why in skipped.items())
@@ -71,27 +71,27 @@ def why_skipped(condition: FailIf, sources: Sequence[ScoredSystems]) -> str | No
     return None
 
 
-def undecided(condition: FailIf, why: str) -> dict[str, Any]:
+def undecided(condition: FailIf, why: str) -> ComparedGate:
     """Return the verdict on a condition whose measure was not computed."""
-    return {
-        "gate": condition.text,
-        "system": None,
-        "baseline": None,
-        "measure": condition.measure,
-        "max_drop": condition.max_drop,
-        "verdict": "undecided",
-        "why": why,
-        "facts": {},
-    }
+    return ComparedGate(
+        gate=condition.text,
+        system=None,
+        baseline=None,
+        measure=condition.measure,
+        max_drop=condition.max_drop,
+        verdict="undecided",
+        why=why,
+        facts={},
+    )
 
 
 def decide_all(
     conditions: Sequence[tuple[FailIf, str]],
-    comparison: dict[str, Any],
+    comparison: Comparisons,
     met: Met,
     method: Method,
     clusters: Sequence[str] | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[ComparedGate]:
     """Decide each condition for each system that is compared by its measure.
 
     Args:
@@ -101,9 +101,6 @@ def decide_all(
         method: Confidence, resampling, seed: those of the comparison, so that the interval that
             decides is the one that is printed.
         clusters: The cluster of each common query, where queries belong together.
-
-    Returns:
-        Entries like those of `gates` in `summary.json`.
     """
     for condition, measure in conditions:
         pairs_found = list(pairs_of(comparison, met, measure, clusters))
@@ -111,13 +108,13 @@ def decide_all(
             yield undecided(condition, f"no two systems are compared by {measure}")
         for system, base, pairs in pairs_found:
             found = decide_drop(pairs, condition.max_drop, method)
-            yield {
-                "gate": condition.text,
-                "system": system.label,
-                "baseline": base.label,
-                "measure": measure,
-                "max_drop": condition.max_drop,
-                "verdict": found.verdict,
-                "why": found.why,
-                "facts": dict(found.facts),
-            }
+            yield ComparedGate(
+                gate=condition.text,
+                system=system.label,
+                baseline=base.label,
+                measure=measure,
+                max_drop=condition.max_drop,
+                verdict=found.verdict,
+                why=found.why,
+                facts=dict(found.facts),
+            )

@@ -344,20 +344,20 @@ class PreferredSystem(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreferenceSummary(Record):
-    """What one judge prefers by one rubric, without the single pairs."""
+class Ranking(Record):
+    """The systems as one judge prefers them by one rubric."""
 
-    name: str
+    name: str = ""
     """The score's name."""
-    rubric: str
+    rubric: str = ""
     """What the judge was asked."""
-    judge: str
+    judge: str = ""
     """The judge's name."""
-    model: str
+    model: str = ""
     """The model, as its server names it."""
-    pairs: str
+    pairs: str = "all"
     """`all` pairs of systems, or each with the `baseline`."""
-    baseline: str | None
+    baseline: str | None = None
     """What all others are compared with; None for all pairs."""
     systems: tuple[PreferredSystem, ...]
     """Every system."""
@@ -365,6 +365,12 @@ class PreferenceSummary(Record):
     """How the strengths were computed."""
     notes: tuple[str, ...]
     """What limits them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferenceSummary(Ranking):
+    """What one judge prefers by one rubric, without the single pairs."""
+
     judging: JudgeUse
     """What the judge took."""
 

@@ -13,10 +13,11 @@ from ragbench.comparison.differences import describe
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.summary import finite, mean_of
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
+from ragbench.records.comparison import ControlDifference
 from ragbench.types import Cause, Collection, Document, Qrels, Query, Retrieved
 
 
@@ -119,7 +120,7 @@ def _outcome(documents: list[Document] | None, cause: Cause) -> Outcome[Retrieve
 
 def describe_controls(
     systems: Sequence[SystemScores], baseline: str | None, method: Method
-) -> list[dict[str, Any]]:
+) -> list[ControlDifference]:
     """Compare each generator's controls with its answers from the baseline retriever.
 
     Returns:
@@ -130,32 +131,26 @@ def describe_controls(
     for control in systems:
         if control.role != "control":
             continue
-        system = _system_of(control, systems, baseline)
+        system = baseline_of(control, {each.name: each for each in systems}, baseline)
         for name, column in control.columns.items():
             other = None if system is None else system.columns.get(name)
             if system is None or other is None or column.aggregate == "sum":
                 continue
             found = describe(pair_columns(name, control, system), method, None)
             rows.append(
-                {
-                    "control": control.retriever,
-                    "generator": control.generator,
-                    "score": name,
-                    "mean": finite(mean_of(column)),
-                    "system": system.name,
-                    "system_mean": finite(mean_of(other)),
-                    **{key: found[key] for key in ("difference", "interval", "n")},
-                }
+                ControlDifference(
+                    control=str(control.retriever),
+                    generator=str(control.generator),
+                    score=name,
+                    mean=finite(mean_of(column)),
+                    system=system.name,
+                    system_mean=finite(mean_of(other)),
+                    difference=found.difference,
+                    interval=found.interval or (None, None),
+                    n=found.n,
+                )
             )
     return rows
-
-
-def _system_of(
-    control: SystemScores, systems: Sequence[SystemScores], baseline: str | None
-) -> SystemScores | None:
-    """The generator's system with the baseline retriever, or its first one."""
-    own = [s for s in systems if s.role == "system" and s.generator == control.generator]
-    return next((s for s in own if s.retriever == baseline), own[0] if own else None)
 
 
 _SAYS = {
@@ -165,25 +160,26 @@ _SAYS = {
 }
 
 
-def control_notes(rows: Sequence[dict[str, Any]], confidence: float) -> list[str]:
+def control_notes(rows: Sequence[ControlDifference], confidence: float) -> list[str]:
     """Say in a sentence a generator what its controls mean for its first score."""
     notes = []
-    for generator in dict.fromkeys(row["generator"] for row in rows):
-        own = [row for row in rows if row["generator"] == generator]
-        score = own[0]["score"]
-        parts = [_said(row) for row in own if row["score"] == score and row["mean"] is not None]
+    for generator in dict.fromkeys(row.generator for row in rows):
+        own = [row for row in rows if row.generator == generator]
+        first = own[0]
+        parts = [
+            _said(row, row.mean) for row in own if row.score == first.score and row.mean is not None
+        ]
         if parts:
-            first = own[0]
             notes.append(
-                f"{generator}: {score} is {first['system_mean']:.3f} with {first['system']}; "
+                f"{generator}: {first.score} is {first.system_mean:.3f} with {first.system}; "
                 f"{'; '.join(parts)} ({confidence:.0%} intervals)"
             )
     return notes
 
 
-def _said(row: dict[str, Any]) -> str:
-    text = f"{_SAYS[row['control']]} {row['mean']:.3f}"
-    if row["difference"] is None or None in row["interval"]:
+def _said(row: ControlDifference, mean: float) -> str:
+    text = f"{_SAYS[row.control]} {mean:.3f}"
+    low, high = row.interval
+    if row.difference is None or low is None or high is None:
         return text
-    low, high = row["interval"]
-    return f"{text}, {row['difference']:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{text}, {row.difference:+.3f} [{low:+.3f}, {high:+.3f}]"
