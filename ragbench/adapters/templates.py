@@ -1,4 +1,8 @@
-"""Requests with places for the question: `{query: "{question}", limit: "{top_k}"}`."""
+"""What an HTTP service is sent, and what is read from its replies, as the YAML writes both.
+
+Requests have places for the question: `{query: "{question}", limit: "{top_k}"}`; paths point into
+JSON replies: `$.hits[*].id`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,20 @@ from ragbench.registry import nearest, shown
 from ragbench.types import Document
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
+PASSAGE_PLACES = ("contexts", "texts", "context")
+"""Places that `passage_values` fills."""
+_STEP = re.compile(
+    r"""\.?(?P<key>[^.\[\]'"*\s$]+)    # .key
+    | \[\s*(?P<index>-?\d+)\s*\]        # [0]
+    | (?P<all>\.?\[\s*\*\s*\]|\.\*)     # [*]
+    | \[\s*(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\s*\]""",
+    re.VERBOSE,
+)
+_EXAMPLE = "a path such as $.hits[*].id"
+Step = str | int | None
+"""A key, an index, or None for `[*]`."""
+Place = tuple[int, ...]
+"""Which elements the `[*]` of a path stand for."""
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
@@ -53,10 +71,6 @@ def check_template(
         raise OptionError(owner, option, template, allowed)
 
 
-PASSAGE_PLACES = ("contexts", "texts", "context")
-"""Places that `passage_values` fills."""
-
-
 def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
     """Return the values of passages: `contexts` as mappings, `texts`, `context` as one text.
 
@@ -87,21 +101,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return "\n\n".join(part["text"] if isinstance(part, Mapping) else part for part in value)
     return str(value)
-
-
-_STEP = re.compile(
-    r"""\.?(?P<key>[^.\[\]'"*\s$]+)    # .key
-    | \[\s*(?P<index>-?\d+)\s*\]        # [0]
-    | (?P<all>\.?\[\s*\*\s*\]|\.\*)     # [*]
-    | \[\s*(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\s*\]""",
-    re.VERBOSE,
-)
-_EXAMPLE = "a path such as $.hits[*].id"
-
-Step = str | int | None
-"""A key, an index, or None for `[*]`."""
-Place = tuple[int, ...]
-"""Which elements the `[*]` of a path stand for."""
 
 
 class JsonPath:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.certificate import SAMPLE, certify_judge, draw_sheet, probe_judge
+from ragbench.cli.options import confidence_type
 
 if TYPE_CHECKING:
     from ragbench.calibration.probes import Probe
 
+_SAMPLE = 50  # answers that probes ask about again
 _USES = {
     "systems": ("--system", {"--draw"}),
     "unit": ("--unit", {"--draw"}),
@@ -56,7 +57,7 @@ _USES = {
     "--sample",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Ask again about N answers, drawn at random; default {SAMPLE}.",
+    help=f"Ask again about N answers, drawn at random; default {_SAMPLE}.",
 )
 @click.option(
     "-o",
@@ -119,7 +120,7 @@ _USES = {
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=confidence_type,
     help="Coverage of the intervals; default 0.95.",
 )
 @click.option(
@@ -141,7 +142,11 @@ def command(
     judge.json` then prints how well the judge agrees with them, and writes the certificate.
     `--probe injection` asks the judge again, and says what sways it; it needs no labels.
     """
-    given = {name: value for name, value in options.items() if value not in (None, (), False)}
+    given = {  # by identity: a seed of 0 and a label of 0 are given, though 0 == False
+        name: value
+        for name, value in options.items()
+        if value is not None and value is not False and value != ()
+    }
     if (n is not None) + bool(labels or probes) != 1:
         raise click.UsageError(
             "either --draw N or --labels FILE (--probe NAME beside it, or alone): draw first, "
@@ -153,11 +158,18 @@ def command(
         if not any(uses[use] for use in meant_for):
             raise click.UsageError(f"{option} is for {' and '.join(sorted(meant_for))}")
     from ragbench.calibration.judged_run import read_judged_run
+    from ragbench.calibration.scale import Scale
+    from ragbench.cli.certificate import Request, certify_judge, draw_sheet, probe_judge
 
     judged = read_judged_run(run)
+    seed, sample = given.pop("seed", judged.seed), given.pop("sample", _SAMPLE)
+    if scale := given.pop("scale", None):
+        given["scale"] = Scale.parse(scale)
+    shared = {key: given.pop(key) for key in ("scale", "confidence", "as_json") if key in given}
+    request = Request(judged, seed, sample, output, rubrics, probes, **shared)
     if n is not None:
-        draw_sheet(judged, n, output, rubrics, **given)
+        draw_sheet(request, n, **given)
     elif labels:
-        certify_judge(judged, labels, output, rubrics, probes=probes, **given)
+        certify_judge(request, labels, **given)
     else:
-        probe_judge(judged, probes, output, rubrics, **given)
+        probe_judge(request)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from ragbench.cli.options import confidence_type
 
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
 
 _FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
 _WORDS = {"fail": "error", "undecided": "warning"}
-_WIDTH = 100  # columns of what is piped or stored: the same on every machine
 
 
 @click.command(name="compare")
@@ -60,7 +59,7 @@ _WIDTH = 100  # columns of what is piped or stored: the same on every machine
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=confidence_type,
     default=0.95,
     show_default=True,
     help="Coverage of the intervals.",
@@ -119,12 +118,10 @@ def _render(found: Comparison, form: str) -> str:
     """Write the comparison in the format that was asked for."""
     mapping = found.to_dict()
     if form == "table":
+        from ragbench.cli.output import terminal_width
         from ragbench.report.comparison.table import render_table
 
-        terminal = sys.stdout.isatty()
-        return render_table(
-            mapping, width=shutil.get_terminal_size().columns if terminal else _WIDTH
-        )
+        return render_table(mapping, width=terminal_width())
     if form == "json":
         from ragbench.data.run_folder import to_json
 

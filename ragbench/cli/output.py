@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,11 @@ def write_result(text: str) -> None:
     """Write a result whose ids may be any bytes, and learn at once if the reader went away."""
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.buffer.flush()
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; of what is piped or stored 100, the same on every machine."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
 
 
 def write_notes(notes: Sequence[str]) -> None:

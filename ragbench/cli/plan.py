@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ragbench.cli.options import config_argument, limit_option, no_judge_option, overrides_option
+
 if TYPE_CHECKING:
     from ragbench.experiment.records import Plan
     from ragbench.experiment.stages.forecast import Forecast, Node
@@ -24,16 +26,12 @@ _NAMES = 44  # columns of the tree
 
 
 @click.command(name="plan")
-@click.argument("config", type=click.Path(path_type=Path))
-@click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="A seeded sample of N queries."
-)
+@config_argument
+@limit_option
 @click.option("--only", multiple=True, metavar="NAME", help="Only these systems.")
-@click.option("--no-judge", is_flag=True, help="Ask no judge.")
+@no_judge_option
 @click.option("--retry-failed", is_flag=True, help="Count what failed before as to do.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
-)
+@overrides_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(
     config: Path,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-_WIDTH = 100  # columns of what is piped or stored: the same on every machine
+from ragbench.cli.options import config_argument, limit_option, no_judge_option, overrides_option
+
+if TYPE_CHECKING:
+    from ragbench.experiment.records import Choices
+    from ragbench.experiment.result import Experiment
 
 
 class _Command(click.Command):
@@ -30,42 +34,35 @@ class _Command(click.Command):
 
 
 @click.command(name="run", cls=_Command)
-@click.argument("config", type=click.Path(path_type=Path))
-@click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="A seeded sample of N queries."
-)
+@config_argument
+@limit_option
 @click.option(
     "--only",
     multiple=True,
     metavar="NAME...",
     help="Only these retrievers, generators or pairs.",
 )
-@click.option("--no-judge", is_flag=True, help="Ask no judge.")
+@no_judge_option
 @click.option(
     "--judge-replay",
     is_flag=True,
     help="Judge from stored replies alone; send nothing.",
 )
 @click.option("--retry-failed", is_flag=True, help="Ask again for what failed before.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
-)
+@overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 where a gate is undecided.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of the tables.")
 @click.option("--quiet", is_flag=True, help="No progress and no notes.")
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     config: Path,
-    limit: int | None,
-    only: tuple[str, ...],
-    no_judge: bool,
-    judge_replay: bool,
-    retry_failed: bool,
     overrides: tuple[str, ...],
     strict: bool,
     as_json: bool,
     quiet: bool,
+    **choices: Any,
 ) -> None:
     """Run the experiment that CONFIG describes.
 
@@ -77,52 +74,29 @@ def command(
     from ragbench.config.load import load_config
     from ragbench.data.run_folder import to_json
     from ragbench.errors import AdapterError
-    from ragbench.experiment.records import Choices
     from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
-    from ragbench.report.terminal import render_terminal
     from ragbench.secrets import redact
 
-    if no_judge and judge_replay:
-        raise click.UsageError("--no-judge and --judge-replay exclude each other")
+    chosen = _choices(**choices)
     checked = load_config(config, overrides=overrides)
-    names = tuple(name.strip() for part in only for name in part.split(","))
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
-            experiment = run_experiment(
-                checked,
-                choices=Choices(
-                    limit=limit,
-                    only=names,
-                    judge=not no_judge,
-                    judge_replay=judge_replay,
-                    retry_failed=retry_failed,
-                ),
-                progress=Progress(quiet=quiet),
-            )
+            experiment = run_experiment(checked, choices=chosen, progress=Progress(quiet=quiet))
     except KeyboardInterrupt:
         click.echo("what is done is stored; the same command goes on from here", err=True)
         raise
     except AdapterError as error:  # its text is the user's own and may hold a key
         raise AdapterError(redact(str(error), checked.environment)) from error
-    if as_json:
-        click.echo(to_json(experiment.summary), nl=False)
-    else:
-        terminal = sys.stdout.isatty()
-        tables = render_terminal(
-            experiment.summary,
-            experiment.comparisons,
-            width=shutil.get_terminal_size().columns if terminal else _WIDTH,
-            color=terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
-            notes=not quiet,
-            report=_shown(experiment.path),
-        )
-        click.echo(tables)
     summary, comparisons = experiment.summary, experiment.comparisons
+    if as_json:
+        click.echo(to_json(summary), nl=False)
+    else:
+        click.echo(_tables(experiment, notes=not quiet))
     report_to_github(lambda: render_markdown(summary, comparisons), summary, config, os.environ)
-    code = exit_code_of(experiment.summary, strict=strict)
+    code = exit_code_of(summary, strict=strict)
     if checked.metrics.verify:
         from ragbench.cli.verification import verify_experiment
 
@@ -130,7 +104,39 @@ def command(
     ctx.exit(code)
 
 
-def _shown(folder: Path) -> str:
-    """The page's path, short where it lies below the working directory."""
-    page = folder / "report.html"
-    return str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page)
+def _choices(
+    *,
+    limit: int | None,
+    only: tuple[str, ...],
+    no_judge: bool,
+    judge_replay: bool,
+    retry_failed: bool,
+) -> Choices:
+    from ragbench.experiment.records import Choices
+
+    if no_judge and judge_replay:
+        raise click.UsageError("--no-judge and --judge-replay exclude each other")
+    return Choices(
+        limit=limit,
+        only=tuple(name.strip() for part in only for name in part.split(",")),
+        judge=not no_judge,
+        judge_replay=judge_replay,
+        retry_failed=retry_failed,
+    )
+
+
+def _tables(experiment: Experiment, *, notes: bool) -> str:
+    from ragbench.cli.output import terminal_width
+    from ragbench.report.terminal import render_terminal
+
+    color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    page = experiment.path / "report.html"
+    return render_terminal(
+        experiment.summary,
+        experiment.comparisons,
+        width=terminal_width(),
+        color=color and sys.stdout.isatty(),
+        notes=notes,
+        # short where it lies below the working directory
+        report=str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page),
+    )

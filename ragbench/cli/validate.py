@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragbench.cli.options import config_argument, overrides_option
+
 if TYPE_CHECKING:
     from ragbench.config.schema import Component
     from ragbench.experiment.records import PlannedFill
@@ -19,10 +21,8 @@ _SCORES = ("measures", "metrics", "judged")
 
 
 @click.command(name="validate")
-@click.argument("config", type=click.Path(path_type=Path))
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
-)
+@config_argument
+@overrides_option
 def command(config: Path, overrides: tuple[str, ...]) -> None:
     """Check CONFIG, read its data, and say what a run would do; nothing is run.
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import typing
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal
 
 from ragbench.config.components import CHUNK, CHUNK_HELP, JudgeCommon, common_keys, indexes
 from ragbench.config.gate_block import Gate
-from ragbench.config.options import adapter
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
@@ -25,11 +27,18 @@ from ragbench.registry import (
     PYTHON,
     DeclaredOption,
     Family,
+    Option,
     declared_options,
     summary_line,
 )
 from ragbench.text.chunk import Chunking
 
+Schema = dict[str, Any]
+
+_JSON_TYPES = {
+    str: "string", Path: "string", bool: "boolean", int: "integer", float: "number",
+    NoneType: "null",
+}  # fmt: skip
 _VARIABLE: Schema = {"$ref": "#/$defs/variable"}
 _NAMES = r"^[A-Za-z0-9_.=-]+$"  # with the names of swept components
 
@@ -196,7 +205,7 @@ def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:
 
 def _value(declared: DeclaredOption) -> Schema:
     """The schema of one option; a number or a word may come from the environment."""
-    schema: Schema = _without_titles(adapter(declared.annotation, declared.option).json_schema())
+    schema: Schema = _type(declared.annotation, declared.option)
     if schema.get("type") not in ("string", "array", "object"):
         choices = schema.pop("anyOf", None) or [schema]
         schema = {"anyOf": [*choices, _VARIABLE]}
@@ -208,14 +217,28 @@ def _value(declared: DeclaredOption) -> Schema:
     return schema
 
 
-def _without_titles(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        return {
-            key: _without_titles(value)
-            for key, value in schema.items()
-            if key not in ("title", "format")
-        }
-    return [_without_titles(part) for part in schema] if isinstance(schema, list) else schema
+def _type(annotation: Any, option: Option | None = None) -> Schema:
+    """The schema of a type with its bounds."""
+    kind, arguments = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+    if kind in (typing.Union, UnionType):
+        return {"anyOf": [_type(part, option) for part in arguments]}
+    if kind is Literal:
+        named = _JSON_TYPES[type(arguments[0])]
+        words = {"const": arguments[0]} if len(arguments) == 1 else {"enum": list(arguments)}
+        return {**words, "type": named}
+    if kind in (int, float) and option is not None:
+        bounds = {
+            "exclusiveMaximum": option.lt, "exclusiveMinimum": option.gt,
+            "maximum": option.le, "minimum": option.ge,
+        }  # fmt: skip
+        given = {key: bound for key, bound in bounds.items() if bound is not None}
+        return {**given, "type": _JSON_TYPES[kind]}
+    if kind in (list, tuple, Sequence):
+        return {**({"items": _type(arguments[0])} if arguments else {}), "type": "array"}
+    if kind in (dict, Mapping):
+        of_values = _type(arguments[1]) if arguments else {}
+        return {"additionalProperties": of_values or True, "type": "object"}
+    return {"type": _JSON_TYPES[kind]} if kind in _JSON_TYPES else {}
 
 
 def _example(name: str, measure: Any) -> str:
@@ -230,8 +253,6 @@ def _suggested(names: Iterable[str]) -> Schema:
     """Text, for which an editor offers names."""
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}]}
 
-
-Schema = dict[str, Any]
 
 _LISTED = ("anyOf", "oneOf", "allOf")
 _SINGLE = ("items", "additionalProperties", "propertyNames")

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import json
-import operator
-import typing
-from collections.abc import Collection, Iterable, Mapping
-from types import UnionType
-from typing import Annotated, Any, Literal
-
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from ragbench.config.problems import Place, Report
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
-from ragbench.registry import DeclaredOption, Option, declared_options, describe_allowed, nearest
+from ragbench.registry import DeclaredOption, Mismatch, declared_options, nearest
 
-_RANGE = {
-    "finite_number",
-    "greater_than",
-    "greater_than_equal",
-    "less_than",
-    "less_than_equal",
-}
+INVALID: Any = object()
+"""What `check_value` returns for a wrong value; None is a value."""
 
 
 def check_options(
@@ -67,116 +55,29 @@ def check_options(
     return values
 
 
-INVALID: Any = object()
-"""What `check_value` returns for a wrong value; None is a value."""
-
-
 def check_value(item: Item, option: DeclaredOption, report: Report) -> Any:
-    """Return the value in its declared type, or `INVALID` with a problem in the report."""
-    try:
-        # JSON mode: strict about types, and a list may become a tuple, a text a path
-        return adapter(option.annotation, option.option).validate_json(json.dumps(item.plain()))
-    except ValidationError as error:
-        _explain(error, item, option, report)
-        return INVALID
+    """Return the value in its declared type, or `INVALID` with a problem for each wrong part."""
+    value = item.plain()
+    mismatches = option.mismatches(value)
+    for mismatch in mismatches:
+        part = item
+        for step in mismatch.steps:
+            part = part.items[step] if isinstance(step, int) else part.entries[step].item
+        if part.value is not UNREADABLE:
+            _explain(part, mismatch, report)
+    return INVALID if mismatches else option.converted(value)
 
 
-@functools.lru_cache(maxsize=512)
-def adapter(annotation: Any, option: Option) -> TypeAdapter[Any]:
-    """Return what validates values of a declared option, bounds included."""
-    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
-    return TypeAdapter(_bounded(annotation, option), config=config)
-
-
-def _bounded(annotation: Any, option: Option) -> Any:
-    if _is_union(annotation):
-        return _union(_bounded(part, option) for part in typing.get_args(annotation))
-    if annotation is int:
-        return Annotated[int, Field(ge=option.ge, gt=option.gt, le=option.le, lt=option.lt)]
-    if annotation is float:
-        bounds = Field(ge=option.ge, gt=option.gt, le=option.le, lt=option.lt, allow_inf_nan=False)
-        return Annotated[float, bounds]
-    return annotation
-
-
-def _explain(error: ValidationError, item: Item, option: DeclaredOption, report: Report) -> None:
-    """One problem per wrong value; the deepest ones where a list or mapping has wrong parts."""
-    wrong: dict[int, tuple[Item, list[str], set[str]]] = {}
-    for detail in error.errors(include_url=False, include_input=False, include_context=False):
-        found, steps = _locate(item, detail["loc"])
-        wrong.setdefault(id(found), (found, steps, set()))[2].add(detail["type"])
-    if len(wrong) > 1:
-        wrong.pop(id(item), None)
-    for found, steps, kinds in wrong.values():
-        if found.value is UNREADABLE:
-            continue
-        if steps:
-            annotation, bounds = _annotation_at(option.annotation, steps), None
-        else:
-            annotation, bounds = option.annotation, option.option
-        report.add(
-            found.place,
-            found.path,
-            _phrase(found, annotation, bool(kinds & _RANGE)),
-            describe_allowed(annotation, bounds),
-            nearest(str(found.value), _words(annotation)) if _words(annotation) else None,
-        )
-
-
-def _locate(item: Item, location: tuple[int | str, ...]) -> tuple[Item, list[str]]:
-    """The value that pydantic means, and the kinds of steps to it."""
-    steps = []
-    for part in location:
-        # parts that lead nowhere are names of union members, which pydantic puts in between
-        if isinstance(part, int) and part < len(item.items):
-            item = item.items[part]
-            steps.append("list")
-        elif isinstance(part, str) and part in item.entries:
-            item = item.entries[part].item
-            steps.append("mapping")
-    return item, steps
-
-
-def _annotation_at(annotation: Any, steps: list[str]) -> Any:
-    """The type of an element of a list, or of a value of a mapping."""
-    for step in steps:
-        members = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
-        wanted = 2 if step == "mapping" else 1
-        arguments = [typing.get_args(m) for m in members if typing.get_origin(m) is not Literal]
-        fitting = [a for a in arguments if a and (len(a) == wanted or a[-1] is Ellipsis)]
-        annotation = fitting[0][wanted - 1] if fitting else Any
-    return annotation
-
-
-def _phrase(item: Item, annotation: Any, out_of_range: bool) -> str:
-    if out_of_range:
-        return f"{item.shown()} is out of range"
-    if _words(annotation):
-        return f"unknown value {item.shown()}"
-    kind = _without_none(annotation)
-    return f"{item.shown()} is not {describe_allowed(kind)}"
-
-
-def _without_none(annotation: Any) -> Any:
-    if not _is_union(annotation):
-        return annotation
-    return _union(part for part in typing.get_args(annotation) if part is not type(None))
-
-
-def _union(parts: Iterable[Any]) -> Any:
-    return functools.reduce(operator.or_, parts)
-
-
-def _words(annotation: Any) -> list[str]:
-    """The words of a choice; empty where anything else is allowed too."""
-    kind = _without_none(annotation)
-    return (
-        [str(word) for word in typing.get_args(kind)] if typing.get_origin(kind) is Literal else []
-    )
-
-
-def _is_union(annotation: Any) -> bool:
-    return typing.get_origin(annotation) in (typing.Union, UnionType)
+def _explain(item: Item, mismatch: Mismatch, report: Report) -> None:
+    words, close = mismatch.words, None
+    if mismatch.out_of_range:
+        found = f"{item.shown()} is out of range"
+    elif words:
+        found = f"unknown value {item.shown()}"
+        close = nearest(str(item.value), words)
+    else:
+        found = f"{item.shown()} is not {mismatch.wanted}"
+    report.add(item.place, item.path, found, mismatch.allowed, close)
 
 
 def check_block(
@@ -188,12 +89,7 @@ def check_block(
         The valid values, and the block as plain data with its defaults written out.
     """
     declared = declared_options(record)
-    values = check_options(
-        item,
-        declared,
-        report,
-        others=others,
-    )
+    values = check_options(item, declared, report, others=others)
     written = {}
     for key in declared:
         value = item.get(key)

@@ -1,4 +1,4 @@
-"""What an embedder is: texts in, one vector for each out."""
+"""What an embedder is: texts in, one vector for each out; and the options of what uses one."""
 
 from __future__ import annotations
 

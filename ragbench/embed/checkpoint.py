@@ -71,6 +71,31 @@ class Checkpoint:
             found = f"{self.name} ({_first_line(error)})"
             raise OptionError(self.owner, "model", found, ALLOWED) from error
 
+    def config(self) -> Any:
+        """Return the model's configuration: what can be told before its weights are read."""
+        from transformers import AutoConfig
+
+        return self.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
+
+    def load_model(self, kind: str) -> tuple[Any, Any, list[str]]:
+        """Return the tokeniser, the model, and which weights of it the checkpoint lacks.
+
+        Args:
+            kind: The class of transformers: `AutoModel`. What is inside, the configuration says,
+                since a folder's name may contain anything.
+        """
+        import transformers
+
+        def load(name: str, where: dict[str, bool]) -> tuple[Any, Any, list[str]]:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **where)
+            # weights that the checkpoint lacks are drawn at random
+            model, info = getattr(transformers, kind).from_pretrained(
+                name, output_loading_info=True, **where
+            )
+            return tokenizer, model, sorted(info["missing_keys"])
+
+        return self.load(load)
+
     def _ask_hub(self) -> None:
         """Fail at once where `from_pretrained` would try for a minute."""
         from huggingface_hub import HfApi

@@ -52,9 +52,9 @@ class PairScorer:
             OptionError: There is no such model, or it is no cross-encoder.
             DataError: The hub cannot be reached.
         """
-        self._tokenizer, model, absent = checkpoint.load(_load)
+        self._tokenizer, model, absent = checkpoint.load_model("AutoModelForSequenceClassification")
         if absent:
-            found = f"{checkpoint.name} (without the weights {', '.join(sorted(absent)[:3])})"
+            found = f"{checkpoint.name} (without the weights {', '.join(absent[:3])})"
             raise OptionError(checkpoint.owner, "model", found, _ONE_SCORE)
         self.limit = token_limit(self._tokenizer, model)
         self.device, self._model = device, model.float().eval().to(device)
@@ -146,20 +146,7 @@ def _scorer(
 
 def _check_labels(checkpoint: Checkpoint) -> None:
     """Refuse what classifies, or encodes single texts, before its weights are read."""
-    from transformers import AutoConfig
-
-    config = checkpoint.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
-    if config.num_labels != 1:
-        found = f"{checkpoint.name} (with {config.num_labels} labels)"
+    labels = checkpoint.config().num_labels
+    if labels != 1:
+        found = f"{checkpoint.name} (with {labels} labels)"
         raise OptionError(checkpoint.owner, "model", found, _ONE_SCORE)
-
-
-def _load(name: str, where: dict[str, bool]) -> tuple[Any, Any, Sequence[str]]:
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(name, **where)
-    # weights that the checkpoint lacks would be drawn at random
-    model, info = AutoModelForSequenceClassification.from_pretrained(
-        name, output_loading_info=True, **where
-    )
-    return tokenizer, model, list(info["missing_keys"])

@@ -1,4 +1,4 @@
-"""The layers of an encoder: how many it has, dropping the upper ones, how much text it can read."""
+"""What all encoders share: layers, how much text they can read, batches of similar length."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.embed.base import Device
+from ragbench.embed.base import Device, as_unicode
 from ragbench.embed.checkpoint import Checkpoint, choose_device
 from ragbench.embed.encoders import bucketed, token_limit
 from ragbench.errors import DataError, OptionError
@@ -52,9 +52,11 @@ class EntailmentModel:
             DataError: The hub cannot be reached.
         """
         self.device = choose_device(checkpoint.owner, device)
-        self._tokenizer, model = checkpoint.load(_load)
+        self._tokenizer, model, _ = checkpoint.load_model("AutoModelForSequenceClassification")
         self._columns = label_columns(checkpoint, model.config.id2label)
-        self._check_tokenizer(checkpoint)
+        if not self._tokenizer.is_fast:
+            found = f"{checkpoint.name} (its tokeniser does not say where tokens stand)"
+            raise OptionError(checkpoint.owner, "model", found, "a model with a fast tokeniser")
         self.limit = token_limit(self._tokenizer, model)
         self._model = model.float().eval().to(self.device)
         self._batch_tokens = batch_tokens or _BATCH_TOKENS[self.device]
@@ -82,11 +84,6 @@ class EntailmentModel:
         found: Probabilities = rows[best[first]]
         return found
 
-    def _check_tokenizer(self, checkpoint: Checkpoint) -> None:
-        if not self._tokenizer.is_fast:
-            found = f"{checkpoint.name} (its tokeniser does not say where tokens stand)"
-            raise OptionError(checkpoint.owner, "model", found, "a model with a fast tokeniser")
-
     def _windows(
         self, pairs: Sequence[tuple[str, str]]
     ) -> tuple[NDArray[np.int64], list[Mapping[str, list[int]]]]:
@@ -96,7 +93,7 @@ class EntailmentModel:
         owners: list[int] = []
         windows: list[Mapping[str, list[int]]] = []
         for position, (premise, hypothesis) in enumerate(pairs):
-            for window in self._cut(_clean(premise), _clean(hypothesis)):
+            for window in self._cut(as_unicode(premise.strip()), as_unicode(hypothesis.strip())):
                 owners.append(position)
                 windows.append(window)
         return np.array(owners, dtype=np.int64), windows
@@ -151,9 +148,7 @@ def tells_entailment(checkpoint: Checkpoint) -> bool:
         OptionError: There is no such model, or it classifies something else.
         DataError: The hub cannot be reached.
     """
-    from transformers import AutoConfig
-
-    config = checkpoint.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
+    config = checkpoint.config()
     if not any(name.endswith(_HEAD) for name in config.architectures or ()):
         return False
     label_columns(checkpoint, config.id2label)
@@ -194,17 +189,3 @@ def label_columns(checkpoint: Checkpoint, labels: Mapping[int, str]) -> list[int
         allowed = f"a model whose id2label in config.json names {', '.join(LABELS)}"
         raise OptionError(checkpoint.owner, "model", f"{checkpoint.name} ({told})", allowed)
     return [found[label] for label in LABELS]
-
-
-def _load(name: str, where: dict[str, bool]) -> tuple[Any, Any]:
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    return (
-        AutoTokenizer.from_pretrained(name, **where),
-        AutoModelForSequenceClassification.from_pretrained(name, **where),
-    )
-
-
-def _clean(text: str) -> str:
-    """The text as Unicode: half of a surrogate pair would stop the tokeniser."""
-    return text.strip().encode("utf-8", "replace").decode("utf-8")

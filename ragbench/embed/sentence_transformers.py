@@ -140,9 +140,7 @@ def check_model(owner: str, model: str) -> Checkpoint:
     """
     checkpoint = find_checkpoint(owner, model)
     if checkpoint.folder is None:
-        from transformers import AutoConfig
-
-        checkpoint.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
+        checkpoint.config()
     return checkpoint
 
 

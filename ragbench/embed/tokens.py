@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragbench.embed.base import Device, as_unicode
 from ragbench.embed.checkpoint import Checkpoint, choose_device
@@ -65,7 +65,7 @@ class TokenEncoder:
         """
         self.device = choose_device(checkpoint.owner, device)
         check_layer(checkpoint, num_layers)
-        self._tokenizer, model = checkpoint.load(_load)
+        self._tokenizer, model, _ = checkpoint.load_model("AutoModel")
         encoder = model.get_encoder() if model.config.is_encoder_decoder else model
         self.limit = token_limit(self._tokenizer, encoder)
         keep_layers(encoder, num_layers)
@@ -155,20 +155,7 @@ def check_layer(checkpoint: Checkpoint, num_layers: int) -> None:
         OptionError: There is no such model or layer.
         DataError: The hub cannot be reached.
     """
-    from transformers import AutoConfig
-
-    config = checkpoint.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
-    layers = count_layers(config)
+    layers = count_layers(checkpoint.config())
     if not 0 <= num_layers <= layers:
         allowed = f"an integer from 0 to {layers}, the layers of {checkpoint.name}"
         raise OptionError(checkpoint.owner, "num_layers", num_layers, allowed)
-
-
-def _load(name: str, where: dict[str, bool]) -> tuple[Any, Any]:
-    from transformers import AutoModel, AutoTokenizer
-
-    # what class it is, the configuration says: a folder's name may contain anything
-    return (
-        AutoTokenizer.from_pretrained(name, **where),
-        AutoModel.from_pretrained(name, **where),
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from ragbench.errors import ModelError
@@ -142,50 +142,40 @@ class ChatReply:
         return cls(**{**kept, **parts, "stored": True})
 
 
+@dataclass(eq=False, repr=False)
 class CallFailure(ModelError):
-    """One call that brought no usable reply; its cause goes into the counts.
+    """One call that brought no usable reply; its cause goes into the counts."""
 
-    Attributes:
-        cause: Why there is none.
-        detail: What went wrong, in words, without secrets.
-        retryable: Whether the same call can succeed later.
-        throttled: Whether the server asks for fewer calls.
-        retry_after_s: How long the server asks to wait; None where it does not say.
-        fatal: Whether every other call must fail as well: a wrong key, an empty account.
-        status: The HTTP status, where there was one.
-        unconnected: Whether there was no connection, or one that was cut.
-        param: The parameter that the server refuses, where it names one.
-        attempts: The tries that failed before the last one.
-        replies: Replies that came and could not be used, last one last.
-    """
+    cause: Cause
+    """Why there is none."""
+    detail: str
+    """What went wrong, in words, without secrets."""
+    _: KW_ONLY
+    retryable: bool = False
+    """Whether the same call can succeed later."""
+    throttled: bool = False
+    """Whether the server asks for fewer calls."""
+    retry_after_s: float | None = None
+    """How long the server asks to wait; None where it does not say."""
+    fatal: bool = False
+    """Whether every other call must fail as well: a wrong key, an empty account."""
+    status: int | None = None
+    """The HTTP status, where there was one."""
+    unconnected: bool = False
+    """Whether there was no connection, or one that was cut."""
+    param: str | None = None
+    """The parameter that the server refuses, where it names one."""
+    attempts: tuple[Attempt, ...] = ()
+    """The tries that failed before the last one."""
+    replies: tuple[ChatReply, ...] = ()
+    """Replies that came and could not be used, last one last."""
 
-    def __init__(
-        self,
-        cause: Cause,
-        detail: str,
-        *,
-        retryable: bool = False,
-        throttled: bool = False,
-        retry_after_s: float | None = None,
-        fatal: bool = False,
-        status: int | None = None,
-        unconnected: bool = False,
-        param: str | None = None,
-        attempts: tuple[Attempt, ...] = (),
-        replies: tuple[ChatReply, ...] = (),
-    ) -> None:
-        self.cause, self.detail = cause, detail
-        self.retryable, self.throttled, self.fatal = retryable, throttled, fatal
-        self.retry_after_s, self.status, self.param = retry_after_s, status, param
-        self.unconnected = unconnected
-        self.attempts, self.replies = attempts, replies
-        super().__init__(f"{cause.word}: {detail}")
+    def __post_init__(self) -> None:
+        super().__init__(f"{self.cause.word}: {self.detail}")
 
     def but(self, **changes: Any) -> CallFailure:
         """Return the failure with other attributes."""
-        kept = {key: value for key, value in vars(self).items() if key not in ("cause", "detail")}
-        cause, detail = changes.pop("cause", self.cause), changes.pop("detail", self.detail)
-        return CallFailure(cause, detail, **(kept | changes))
+        return replace(self, **changes)
 
 
 class ChatModel(Protocol):

@@ -1,4 +1,7 @@
-"""One item through a limit: tried until it succeeds, cannot succeed, or has had its time."""
+"""Calls of a model: each tried until it succeeds, cannot succeed, or has had its time.
+
+And many items at once: a bounded number under way, none lost.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRe
 from ragbench.llm.limits import AdaptiveLimit, Backoff, Limits
 from ragbench.types import Cause
 
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 Keep = Callable[[ChatReply], Awaitable[ChatReply]]
 """Puts a reply where it is safe, and returns it as it is there."""
 
@@ -108,10 +113,6 @@ def _times(attempts: Sequence[Attempt]) -> str:
     return "tried once" if len(attempts) == 1 else f"tried {len(attempts)} times"
 
 
-Item = TypeVar("Item")
-Value = TypeVar("Value")
-
-
 async def as_completed(
     function: Callable[[Item], Awaitable[Value]], items: Iterable[Item], *, size: int
 ) -> AsyncGenerator[tuple[int, Value], None]:
@@ -142,7 +143,9 @@ async def as_completed(
             under_way.discard(task)
             yield position, task.result()
     finally:
-        await _cancelled(under_way)
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
 
 
 async def in_order(
@@ -176,9 +179,3 @@ async def in_order(
 
 async def _awaited(value: Awaitable[Value]) -> Value:
     return await value
-
-
-async def _cancelled(tasks: set[asyncio.Task[Value]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

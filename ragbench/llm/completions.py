@@ -1,4 +1,4 @@
-"""Read a chat completion, whatever a server sends in its place."""
+"""Chat completions: how a request is worded for a server, and what it sends in return."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from typing import Any
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob, Usage
 from ragbench.llm.failures import failure_of_body, shortened
 from ragbench.types import Cause
+
+_ENVELOPE = ("model", "system_fingerprint", "usage", "error")
+_FORMATS = ("json_schema", "json_object", "text")
+_REFUSED = frozenset({400, 404, 415, 422, 500, 501})
+_ABOUT_FORMAT = re.compile(
+    r"response[_ ]?format|json[_ ]?(object|mode)|structured output|grammar|peg-native|schema",
+    re.IGNORECASE,
+)
+_UNSUPPORTED = re.compile(r"unsupported|not supported|n.t support|not implemented", re.IGNORECASE)
+_UNKNOWN = re.compile(
+    rf"{_UNSUPPORTED.pattern}|unknown|unrecognized|unexpected|not permitted|extra inputs|invalid",
+    re.IGNORECASE,
+)
 
 
 def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
@@ -76,9 +89,6 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps(whole)
 
 
-_ENVELOPE = ("model", "system_fingerprint", "usage", "error")
-
-
 def _parsed(body: str) -> Mapping[str, Any]:
     try:
         value = json.loads(body)
@@ -126,19 +136,6 @@ def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
-
-
-_FORMATS = ("json_schema", "json_object", "text")
-_REFUSED = frozenset({400, 404, 415, 422, 500, 501})
-_ABOUT_FORMAT = re.compile(
-    r"response[_ ]?format|json[_ ]?(object|mode)|structured output|grammar|peg-native|schema",
-    re.IGNORECASE,
-)
-_UNSUPPORTED = re.compile(r"unsupported|not supported|n.t support|not implemented", re.IGNORECASE)
-_UNKNOWN = re.compile(
-    rf"{_UNSUPPORTED.pattern}|unknown|unrecognized|unexpected|not permitted|extra inputs|invalid",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What asks a chat model: connected on first use, its replies kept where it is told to."""
+"""What asks a chat model: where its server is, connected on first use, its replies kept."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import Replies
 from ragbench.llm.usage import Prices, Totals
+
+_OWN_SERVER = "https://api.openai.com/v1"
 
 
 class Connected:
@@ -84,9 +86,6 @@ class Connected:
             engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
-
-
-_OWN_SERVER = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,8 @@ class ChatEngine:
         self.prices = prices or Prices.load()
         self.totals = Totals()
         self._sender = Sender(model, self.limits)
-        self._door = LoopThread("ragbench-chat")
-        self._flights: dict[str, _Flight] = {}
+        self._loop = LoopThread("ragbench-chat")
+        self._under_way: dict[str, _UnderWay] = {}
         self._closed = False
 
     def ask(self, request: ChatRequest) -> ChatReply:
@@ -81,19 +81,19 @@ class ChatEngine:
             CallFailure: There is none; with its cause.
             DataError: The store cannot be used, or a replay lacks the reply.
         """
-        return self._door.run(self._ask(request))
+        return self._loop.run(self._ask(request))
 
     async def aask(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request, as `ask` does."""
-        return await self._door.arun(self._ask(request))
+        return await self._loop.arun(self._ask(request))
 
     def ask_many(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | CallFailure]:
         """Yield what came of every request, in their order; a failure stops no other one."""
-        return self._door.iterate(self._outcomes(requests))
+        return self._loop.iterate(self._outcomes(requests))
 
     def aask_many(self, requests: Iterable[ChatRequest]) -> AsyncIterator[ChatReply | CallFailure]:
         """Yield what came of every request, as `ask_many` does."""
-        return self._door.aiterate(self._outcomes(requests))
+        return self._loop.aiterate(self._outcomes(requests))
 
     def each(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
@@ -103,28 +103,28 @@ class ChatEngine:
         The function may ask as often as an item needs (`await engine.aask(...)`). What it raises
         ends all; it turns failures into values itself.
         """
-        return self._door.iterate(as_completed(function, items, size=self._size))
+        return self._loop.iterate(as_completed(function, items, size=self._size))
 
     def aeach(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
     ) -> AsyncIterator[tuple[int, Value]]:
         """Yield (position, value) of every item, as `each` does."""
-        return self._door.aiterate(as_completed(function, items, size=self._size))
+        return self._loop.aiterate(as_completed(function, items, size=self._size))
 
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         """Run a coroutine in the engine's own loop and return its value."""
-        return self._door.run(coroutine)
+        return self._loop.run(coroutine)
 
     async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         """Run a coroutine in the engine's own loop, from another one."""
-        return await self._door.arun(coroutine)
+        return await self._loop.arun(coroutine)
 
     def close(self) -> None:
         """Cancel what is under way and give back the connections."""
         if not self._closed:
             self._closed = True
-            self._door.run(self.model.aclose())
-            self._door.close()
+            self._loop.run(self.model.aclose())
+            self._loop.close()
 
     def __enter__(self) -> ChatEngine:
         """Return the engine itself."""
@@ -159,14 +159,14 @@ class ChatEngine:
 
     async def _ask(self, request: ChatRequest) -> ChatReply:
         key = request_key(self.model.identity, request)
-        flight = self._flights.get(key)
-        if flight is not None:
-            reply = replace(await flight.joined(), stored=True)  # paid for once, by the first
+        call = self._under_way.get(key)
+        if call is not None:
+            reply = replace(await call.joined(), stored=True)  # paid for once, by the first
             self.totals.add(reply)
             return reply
-        flight = self._flights[key] = _Flight(self._fetch(key, request))
-        flight.when_done(lambda: self._flights.pop(key, None))
-        return await flight.joined()
+        call = self._under_way[key] = _UnderWay(self._fetch(key, request))
+        call.when_done(lambda: self._under_way.pop(key, None))
+        return await call.joined()
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
         """The stored reply, or a new one."""
@@ -218,7 +218,7 @@ class ChatEngine:
         return Reservation((usage.input_tokens or 0) + (usage.output_tokens or 0), usd)
 
 
-class _Flight:
+class _UnderWay:
     """One request under way, and how many wait for it; the last to give up cancels it."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, ChatReply]) -> None:

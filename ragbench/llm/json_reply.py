@@ -1,4 +1,11 @@
-"""Find the one JSON value in a model's reply: strictly first, then around fences and prose."""
+"""Read the JSON value of a model's reply: found, mended where that leaves no doubt, checked.
+
+It is looked for strictly first, then around fences and prose, and there also as models write it:
+single quotes, Python's words, trailing commas, cut off at the end. What is mended never changes a
+value. An unfinished number, word or text is dropped with its key, and an unfinished list is
+refused: what is missing from it cannot be known. NaN, infinities, repeated keys and numbers as
+words are refused. A value is then checked by its schema, in the subset that every server knows.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +20,35 @@ from ragbench.errors import ModelError, OptionError
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _OPENING = re.compile(r"[{\[]")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
+_WORD = re.compile(r"[-+]?[A-Za-z_][A-Za-z_0-9]*", re.ASCII)
+_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_NO_NUMBERS = frozenset({"nan", "infinity", "inf"})
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_DEEPEST = 100
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+_KEYWORDS = (
+    *("type", "enum", "properties", "required", "additionalProperties", "items"),
+    *("minItems", "maxItems", "minimum", "maximum", "title", "description"),
+)
+_WHOLE = re.compile(r"-?\d{1,15}", re.ASCII)
+
+
+class Unreadable(ModelError, ValueError):
+    """A reply that does not hold what was asked for; the message says why, to the model too."""
+
+
+class Broken(Unreadable):
+    """An object that began as JSON and did not go on as such: nothing inside it may be believed."""
 
 
 def read_json(text: str, schema: Mapping[str, Any]) -> Any:
@@ -110,23 +146,6 @@ def _writable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_writable(key): _writable(part) for key, part in value.items()}
     return [_writable(part) for part in value] if isinstance(value, list) else value
-
-
-class Unreadable(ModelError, ValueError):
-    """A reply that does not hold what was asked for; the message says why, to the model too."""
-
-
-class Broken(Unreadable):
-    """An object that began as JSON and did not go on as such: nothing inside it may be believed."""
-
-
-_SPACE = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
-_WORD = re.compile(r"[-+]?[A-Za-z_][A-Za-z_0-9]*", re.ASCII)
-_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
-_NO_NUMBERS = frozenset({"nan", "infinity", "inf"})
-_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_DEEPEST = 100
 
 
 class _CutOff(Exception):
@@ -298,22 +317,6 @@ class _Reader:
     def _unexpected(self, wanted: str) -> Unreadable:
         found = self.text[self.at : self.at + 20]
         return Unreadable(f"expected {wanted} at character {self.at + 1}, found {found!r}")
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "null": (type(None),),
-}
-_KEYWORDS = (
-    *("type", "enum", "properties", "required", "additionalProperties", "items"),
-    *("minItems", "maxItems", "minimum", "maximum", "title", "description"),
-)
-_WHOLE = re.compile(r"-?\d{1,15}", re.ASCII)
 
 
 def check_schema(schema: Any, path: str = "schema") -> None:

@@ -1,4 +1,4 @@
-"""How many calls are under way: as many as the server bears, found out by its own complaints."""
+"""How many calls are under way and how fast they follow: as the server bears, by its complaints."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ _SUDDEN, _STRAY = 0.25, 0.06  # from these shares on it is the number of calls t
 _EPISODE_S = 1.0  # complaints further apart have causes of their own
 _USUAL_S = 2.0  # what is usually under way is an average over about so many seconds
 _SLOWLY = 0.1  # per answer: a full server may turn away one call in twenty
+HEADROOM = 1.05  # more than what gets through: enough to notice when the server allows more
+_GROWTH_PER_S = 1.2
+_MEASURED_S = 2.0  # seconds over which the rate of answers is measured,
+_MEASURED = 20  # and at least as many answers
+_MOST_MEASURED = 4_096
+_CATCH_UP_S = 0.05  # a timer that comes late does not lose its calls
+_OUTGROWN = 4.0  # a pace so far above the answers holds nobody back
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +203,6 @@ class AdaptiveLimit:
     def _alarmed(self) -> None:
         self._alarm = None
         self._wake()
-
-
-HEADROOM = 1.05  # more than what gets through: enough to notice when the server allows more
-_GROWTH_PER_S = 1.2
-_MEASURED_S = 2.0  # seconds over which the rate of answers is measured,
-_MEASURED = 20  # and at least as many answers
-_MOST_MEASURED = 4_096
-_CATCH_UP_S = 0.05  # a timer that comes late does not lose its calls
-_OUTGROWN = 4.0  # a pace so far above the answers holds nobody back
 
 
 class Pace:

@@ -1,4 +1,4 @@
-"""A synchronous door to asynchronous code that also opens inside a running event loop."""
+"""Asynchronous code called from anywhere, also inside a running event loop; and the reverse."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class LoopThread:
     Example:
         >>> async def answer():
         ...     return 42
-        >>> door = LoopThread("example")
-        >>> door.run(answer())
+        >>> loop = LoopThread("example")
+        >>> loop.run(answer())
         42
-        >>> door.close()
+        >>> loop.close()
     """
 
     def __init__(self, name: str) -> None:
@@ -44,12 +44,12 @@ class LoopThread:
         Raises:
             RuntimeError: Called from the loop itself, which would wait for itself.
         """
-        flight = _Flight(coroutine)
+        started = _Cancellable(coroutine)
         try:
-            return _awaited(self._submit(flight.fly()))
+            return _awaited(self._submit(started.run()))
         except BaseException:
             # Ctrl-C may have come while it was handed over: there is no future to cancel then
-            self._call(flight.cancel)
+            self._call(started.cancel)
             raise
 
     async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
@@ -132,14 +132,14 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-class _Flight(Generic[Value]):
+class _Cancellable(Generic[Value]):
     """A coroutine that can be cancelled at any time, also before it has begun."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Value]) -> None:
         self._coroutine, self._is_off = coroutine, False
         self._task: asyncio.Task[Any] | None = None
 
-    async def fly(self) -> Value:
+    async def run(self) -> Value:
         """Run the coroutine."""
         if self._is_off:
             raise asyncio.CancelledError

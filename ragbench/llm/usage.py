@@ -1,4 +1,4 @@
-"""Tokens and money: what a call cost, and what many cost together."""
+"""Tokens and money: what calls cost, and what they will take before any is sent."""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ from ragbench.registry.names import nearest, shown, summary_line
 from ragbench.registry.options import (
     REQUIRED,
     DeclaredOption,
+    Mismatch,
     Option,
+    check_values,
+    checked,
     declared_options,
     describe_allowed,
 )
@@ -25,8 +28,11 @@ __all__ = [
     "REQUIRED",
     "DeclaredOption",
     "Family",
+    "Mismatch",
     "Option",
     "adapt",
+    "check_values",
+    "checked",
     "declared_options",
     "describe_allowed",
     "load_object",

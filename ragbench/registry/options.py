@@ -1,18 +1,32 @@
-"""Options, declared once: on the annotated keyword parameters of the component that has them."""
+"""Options, declared once: on the annotated keyword parameters of the component that has them.
+
+Options that several components share are fields of keyword-only dataclasses that inherit from each
+other; a component whose constructor takes such a dataclass's fields names it by `declares`.
+What is declared is checked here and nowhere else: for YAML, for Python, for names of scores.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+import itertools
 import operator
+import sys
 import types
 import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from ragbench.errors import OptionError
+from ragbench.registry.names import nearest
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LISTS = (list, tuple, set, frozenset)
 
 
 class _Required:
@@ -68,11 +82,60 @@ class DeclaredOption:
         """What a value must be, as a phrase: `a number from 0 to 1`."""
         return describe_allowed(self.annotation, self.option)
 
+    def mismatches(self, value: Any) -> list[Mismatch]:
+        """Return the parts of a value that are not what was declared; none where all is well."""
+        return _mismatches(self.annotation, self.option, value, ())
+
     def check(self, owner: str, value: Any) -> Any:
         """Return the value, or raise an `OptionError` that says what is allowed."""
-        if not _matches(self.annotation, self.option, value):
+        if self.mismatches(value):
             raise OptionError(owner, self.name, value, self.allowed)
         return value
+
+    def converted(self, value: Any) -> Any:
+        """Return a value of YAML in the declared type: a list as a tuple, 1 as 1.0, text as a path.
+
+        The value has no mismatches.
+        """
+        return _converted(self.annotation, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A value, or a part of one, that is not what was declared."""
+
+    steps: tuple[int | str, ...]
+    """The indices and keys that lead to it; none is the value itself."""
+    annotation: Any
+    """The type that is declared there."""
+    option: Option | None
+    """The bounds that are declared there."""
+    out_of_range: bool
+    """Whether it is a number of the right type, beyond the bounds."""
+
+    @property
+    def allowed(self) -> str:
+        """What it must be, bounds included."""
+        return describe_allowed(self.annotation, self.option)
+
+    @property
+    def wanted(self) -> str:
+        """What it is not: the type alone."""
+        return describe_allowed(self._kind)
+
+    @property
+    def words(self) -> list[str]:
+        """The words of a choice; empty where anything else is allowed too."""
+        is_choice = typing.get_origin(self._kind) is Literal
+        return [str(word) for word in typing.get_args(self._kind)] if is_choice else []
+
+    @property
+    def _kind(self) -> Any:
+        """The type without null."""
+        if not _is_union(self.annotation):
+            return self.annotation
+        parts = [part for part in typing.get_args(self.annotation) if part is not types.NoneType]
+        return functools.reduce(operator.or_, parts)
 
 
 def declared_options(component: Any) -> dict[str, DeclaredOption]:
@@ -83,18 +146,75 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     Raises:
         TypeError: An annotation names something that cannot be resolved.
     """
-    target = component.__init__ if inspect.isclass(component) else component
-    target = inspect.unwrap(target)
-    hints = typing.get_type_hints(target, include_extras=True)
     found = {}
-    for name, parameter in inspect.signature(target).parameters.items():
-        annotation = hints.get(name)
+    for name, annotation, default in _parameters(component):
         option = _option_of(annotation)
-        if option is None:
-            continue
-        default = REQUIRED if parameter.default is parameter.empty else parameter.default
-        found[name] = DeclaredOption(name, _bare(annotation), default, option)
+        if option is not None:
+            found[name] = DeclaredOption(name, _bare(annotation), default, option)
     return found
+
+
+def check_values(
+    owner: str, declared: Mapping[str, DeclaredOption], values: Mapping[str, Any]
+) -> None:
+    """Check values by name.
+
+    Raises:
+        OptionError: A name that is not declared, or a value outside what is allowed.
+    """
+    for name, value in values.items():
+        if name not in declared:
+            allowed = ", ".join(declared) or "no options"
+            raise OptionError(owner, "options", name, allowed, nearest(name, declared))
+        declared[name].check(owner, value)
+
+
+def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that checks the options that it declares before it runs.
+
+    A value outside what is allowed raises an `OptionError`; other parameters are left alone.
+
+    Args:
+        owner: How messages name it.
+        function: Declares its options as `declared_options` reads them.
+    """
+    # read on the first call: annotations may name what its module defines further down
+    declared = functools.cache(lambda: declared_options(function))
+
+    @functools.wraps(function)
+    def run(*args: P.args, **options: P.kwargs) -> R:
+        allowed = declared()
+        for name, value in options.items():
+            if name in allowed:
+                allowed[name].check(owner, value)
+        return function(*args, **options)
+
+    return run
+
+
+def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Name, annotation and default of what a component takes."""
+    if inspect.isclass(component):
+        # whoever defines the constructor says what it takes
+        own = (vars(cls) for cls in component.__mro__)
+        component = next(v for v in own if v.keys() & {"__init__", "declares"}).get(
+            "declares", component
+        )
+    if inspect.isclass(component) and dataclasses.is_dataclass(component):
+        hints = typing.get_type_hints(component, include_extras=True)
+        by_name = {field.name: field for field in dataclasses.fields(component) if field.init}
+        # its own before those that it shares: what makes it different comes first
+        names = [name for cls in component.__mro__ for name in vars(cls).get("__annotations__", ())]
+        for name in dict.fromkeys(names):
+            if name in by_name:
+                default = by_name[name].default
+                yield name, hints[name], REQUIRED if default is dataclasses.MISSING else default
+        return
+    target = inspect.unwrap(component.__init__ if inspect.isclass(component) else component)
+    hints = typing.get_type_hints(target, include_extras=True)
+    for name, parameter in inspect.signature(target).parameters.items():
+        default = REQUIRED if parameter.default is parameter.empty else parameter.default
+        yield name, hints.get(name), default
 
 
 def _option_of(annotation: Any) -> Option | None:
@@ -106,6 +226,13 @@ def _option_of(annotation: Any) -> Option | None:
         if (option := _option_of(part)) is not None:
             return option
     return None
+
+
+def _peeled(annotation: Any, option: Option | None) -> tuple[Any, Option | None]:
+    """The annotation of an element without `Annotated`, and the bounds in it."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _bare(annotation), _option_of(annotation)
+    return annotation, option
 
 
 def _bare(annotation: Any) -> Any:
@@ -132,6 +259,7 @@ def describe_allowed(annotation: Any, option: Option | None = None) -> str:
         >>> describe_allowed(int | None, Option("", ge=1))
         'an integer >= 1, or null'
     """
+    annotation, option = _peeled(annotation, option)
     if _is_union(annotation):
         parts = [part for part in typing.get_args(annotation) if part is not type(None)]
         text = " or ".join(dict.fromkeys(describe_allowed(part, option) for part in parts))
@@ -146,7 +274,7 @@ def describe_allowed(annotation: Any, option: Option | None = None) -> str:
         return f"{noun}{_bounds(option)}"
     if origin is str or origin is Path:
         return "a path" if origin is Path else "text"
-    if origin in (list, tuple, Sequence, set, frozenset):
+    if origin in (*_LISTS, Sequence):
         inner = typing.get_args(annotation)
         return f"a list of {describe_allowed(inner[0])}" if inner else "a list"
     if origin in (dict, Mapping):
@@ -165,29 +293,108 @@ def _bounds(option: Option | None) -> str:
     return f" {' and '.join(parts)}" if parts else ""
 
 
-def _matches(annotation: Any, option: Option, value: Any) -> bool:
-    """Whether a value has the type and lies within the bounds; true is never an integer."""
+def _mismatches(
+    annotation: Any, option: Option | None, value: Any, steps: tuple[int | str, ...]
+) -> list[Mismatch]:
+    """The parts of a value that do not have their type or lie out of bounds, the deepest ones."""
+    annotation, option = _peeled(annotation, option)
     if _is_union(annotation):
-        return any(_matches(part, option, value) for part in typing.get_args(annotation))
-    origin = typing.get_origin(annotation) or annotation
-    if origin is Literal:
-        return any(type(value) is type(a) and value == a for a in typing.get_args(annotation))
-    if origin in (int, float):
-        numbers = (int,) if origin is int else (int, float)
-        if isinstance(value, bool) or not isinstance(value, numbers):
-            return False
-        return _within(option, value)
-    if origin is Path:
+        members = [
+            _mismatches(member, option, value, steps) for member in typing.get_args(annotation)
+        ]
+        return _wrong_for_all(members, annotation, option, steps) if all(members) else []
+    kind = typing.get_origin(annotation) or annotation
+    if not _is_a(kind, annotation, value):
+        return [Mismatch(steps, annotation, option, out_of_range=False)]
+    if kind in (int, float) and not _within(kind, option, value):
+        return [Mismatch(steps, annotation, option, out_of_range=True)]
+    return [
+        mismatch
+        for step, declared, part in _parts(kind, annotation, value)
+        for mismatch in _mismatches(declared, None, part, (*steps, step))
+    ]
+
+
+def _wrong_for_all(
+    members: list[list[Mismatch]], union: Any, option: Option | None, steps: tuple[int | str, ...]
+) -> list[Mismatch]:
+    """What is wrong with a value for every member of a union, each place once."""
+    found: dict[tuple[int | str, ...], Mismatch] = {}
+    for mismatch in (mismatch for member in members for mismatch in member):
+        known = found.setdefault(mismatch.steps, mismatch)
+        found[mismatch.steps] = replace(
+            known, out_of_range=known.out_of_range or mismatch.out_of_range
+        )
+    whole = found.pop(steps, None)
+    # a list with one wrong element is meant as a list: the element is what is to be mended
+    if found or whole is None:
+        return list(found.values())
+    return [replace(whole, annotation=union, option=option)]
+
+
+def _is_a(kind: Any, annotation: Any, value: Any) -> bool:
+    """Whether a value has a type, its parts aside; true is never an integer."""
+    arguments = typing.get_args(annotation)
+    if kind is Literal:
+        return any(type(value) is type(word) and value == word for word in arguments)
+    if kind in (int, float):
+        numbers = (int,) if kind is int else (int, float)
+        return isinstance(value, numbers) and not isinstance(value, bool)
+    if kind is Path:
         return isinstance(value, (str, Path))
-    if origin is Sequence:
+    if kind is Sequence:
         return isinstance(value, Sequence) and not isinstance(value, str)
-    return origin is Any or isinstance(value, origin)
+    if kind in _LISTS:  # YAML has one kind of list, which stands for all
+        fits = not _is_fixed(annotation) or len(value) == len(arguments)
+        return isinstance(value, (list, tuple, kind)) and fits
+    if typing.is_typeddict(kind):
+        return isinstance(value, dict)
+    if isinstance(value, Mapping) and arguments[:1] == (str,):
+        return isinstance(value, kind) and all(isinstance(key, str) for key in value)
+    # what is no class, such as a type variable, is left to the component
+    return kind is Any or not inspect.isclass(kind) or isinstance(value, kind)
 
 
-def _within(option: Option, value: float) -> bool:
-    return (
-        value == value  # NaN lies nowhere
-        and (option.ge is None or value >= option.ge)
+def _parts(kind: Any, annotation: Any, value: Any) -> Iterator[tuple[int | str, Any, Any]]:
+    """Step, declared type and value of each element of a list, or value of a mapping."""
+    arguments = typing.get_args(annotation)
+    if kind in (*_LISTS, Sequence) and arguments:
+        declared = arguments if _is_fixed(annotation) else itertools.repeat(arguments[0])
+        for index, (element, part) in enumerate(zip(declared, value, strict=False)):
+            yield index, element, part
+    elif isinstance(value, Mapping) and len(arguments) == 2:
+        for key, part in value.items():
+            yield key, arguments[1], part
+
+
+def _is_fixed(annotation: Any) -> bool:
+    """Whether a tuple has a type for each of its elements."""
+    return typing.get_origin(annotation) is tuple and typing.get_args(annotation)[-1] is not ...
+
+
+def _converted(annotation: Any, value: Any) -> Any:
+    annotation, _ = _peeled(annotation, None)
+    if _is_union(annotation):
+        members = [m for m in typing.get_args(annotation) if not _mismatches(m, None, value, ())]
+        exact = [m for m in members if (typing.get_origin(m) or m) is type(value)]
+        return _converted([*exact, *members][0], value)
+    kind = typing.get_origin(annotation) or annotation
+    if kind in (float, Path):
+        return kind(value)
+    parts = _parts(kind, annotation, value)
+    if isinstance(value, Mapping):
+        return {**value, **{step: _converted(declared, part) for step, declared, part in parts}}
+    if kind in (*_LISTS, Sequence):
+        made = [_converted(declared, part) for _, declared, part in parts] or value
+        return list(made) if kind is Sequence else kind(made)
+    return value
+
+
+def _within(kind: Any, option: Option | None, value: float) -> bool:
+    if kind is float and not abs(value) <= sys.float_info.max:
+        return False  # not finite: no sense in any option, and NaN lies nowhere
+    return option is None or (
+        (option.ge is None or value >= option.ge)
         and (option.gt is None or value > option.gt)
         and (option.le is None or value <= option.le)
         and (option.lt is None or value < option.lt)

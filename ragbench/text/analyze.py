@@ -1,4 +1,4 @@
-"""From text to index terms: words, without stop words, as stems."""
+"""From text to index terms: words, without stop words, as stems; and stemmers by name."""
 
 from __future__ import annotations
 

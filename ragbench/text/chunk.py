@@ -16,6 +16,11 @@ from ragbench.types import Document
 
 SEPARATOR = "#"
 """Stands between a document's id and the number of its chunk."""
+Span = tuple[int, int]
+"""Start and end in a text, in characters; the end is behind the last one."""
+# a letter of a script that parts words by no space is a word; marks that follow it stay with it
+_WORD = re.compile(rf"[{UNSPACED}][^\w\s]*|[^\s{UNSPACED}]+")
+_TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,14 +185,6 @@ def _placed(pieces: list[str], text: str) -> list[Chunk]:
         chunks.append(Chunk(piece, start, start + len(piece)))
         earliest = start + 1
     return chunks
-
-
-Span = tuple[int, int]
-"""Start and end in a text, in characters; the end is behind the last one."""
-
-# a letter of a script that parts words by no space is a word; marks that follow it stay with it
-_WORD = re.compile(rf"[{UNSPACED}][^\w\s]*|[^\s{UNSPACED}]+")
-_TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
 
 
 def word_spans(text: str) -> list[Span]:

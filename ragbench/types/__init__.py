@@ -1,6 +1,6 @@
 """The records that everything else speaks in: documents, queries, runs, predictions, scores.
 
-Loaded lazily, so that code which needs a plain record does not load NumPy.
+What needs NumPy is loaded on first use, so that code which needs a plain record does not load it.
 """
 
 from __future__ import annotations
@@ -8,37 +8,29 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ragbench.types.records import (
+    Answered,
+    Collection,
+    Document,
+    Prediction,
+    Query,
+    Retrieved,
+    ScoredDocument,
+    Usage,
+)
+from ragbench.types.scores import Cause, Direction, Score, Verdict
+
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels, Run
-    from ragbench.types.records import (
-        Answered,
-        Collection,
-        Document,
-        Prediction,
-        Query,
-        Retrieved,
-        ScoredDocument,
-        Usage,
-    )
     from ragbench.types.rows import CauseArray, FloatArray, IntArray
-    from ragbench.types.scores import Cause, Direction, Score, Verdict
 
-_HOMES = {
-    "columnar": ("Qrels", "Run"),
-    "records": (
-        "Answered",
-        "Collection",
-        "Document",
-        "Prediction",
-        "Query",
-        "Retrieved",
-        "ScoredDocument",
-        "Usage",
-    ),
-    "rows": ("CauseArray", "FloatArray", "IntArray"),
-    "scores": ("Cause", "Direction", "Score", "Verdict"),
+_LAZY = {
+    "CauseArray": "rows",
+    "FloatArray": "rows",
+    "IntArray": "rows",
+    "Qrels": "columnar",
+    "Run": "columnar",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Answered",
@@ -62,6 +54,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)

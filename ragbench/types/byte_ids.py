@@ -1,4 +1,7 @@
-"""Ids as spans of one buffer of bytes: hashed, compared and ordered without a loop over ids."""
+"""Ids as spans of one buffer of bytes: hashed, compared and ordered without a loop over ids.
+
+They become text when somebody looks at them.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ PADDING = bytes(8)
 _SPREAD = np.uint64(0x243F6A8885A308D3)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
+_NEWLINE = ord("\n")
 _WORDS_TO_SORT_BY = 8  # ids that differ later only are compared one by one
 
 
@@ -218,9 +222,6 @@ def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int6
 def joined_bytes(pieces: Iterable[bytes]) -> ByteArray:
     """Return pieces as one buffer that whole words can be read from anywhere."""
     return np.frombuffer(b"".join([*pieces, PADDING]), np.uint8)
-
-
-_NEWLINE = ord("\n")
 
 
 class TextIds(Sequence[str]):

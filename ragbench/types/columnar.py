@@ -1,4 +1,7 @@
-"""Runs and qrels as columns: one flat list of document ids, one array of numbers, query borders."""
+"""Runs and qrels as columns: one flat list of document ids, one array of numbers, query borders.
+
+Qrels may have subtopics, as TREC's diversity tasks do; what they contain has a fingerprint.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,9 @@ from ragbench.types.checks import (
     read_hit,
 )
 from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
+
+Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Query -> document -> subtopic -> grade; what has no subtopic covers nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,10 +247,6 @@ class Qrels:
     def subtopics_fingerprint(self) -> str | None:
         """The fingerprint of the subtopics, which `fingerprint` leaves out; None without any."""
         return None if self.subtopics is None else subtopics_digest(self.subtopics)
-
-
-Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
-"""Query -> document -> subtopic -> grade; what has no subtopic covers nothing."""
 
 
 def has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:

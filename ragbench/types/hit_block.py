@@ -1,4 +1,7 @@
-"""Some queries of a run with all their hits, as a file holds them: what streams are made of."""
+"""Some queries of a run with all their hits, as a file holds them: what streams are made of.
+
+A file may name a document twice; such are found among millions of hashes.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.types.byte_ids import ByteIds, HashArray
+
+_FEWEST_SLOT_BITS, _MOST_SLOT_BITS = 17, 24
+_MOST_ROUNDS = 32  # of looking for repeated keys; one or two are usual
+
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +48,6 @@ class HitBlock:
             ByteIds(documents.data, documents.starts[rows], documents.lengths[rows]),
             self.scores[rows],
         )
-
-
-_FEWEST_SLOT_BITS, _MOST_SLOT_BITS = 17, 24
-_MOST_ROUNDS = 32  # of looking for repeated keys; one or two are usual
-
-IntArray = NDArray[np.int64]
 
 
 class Repeats:

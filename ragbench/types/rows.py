@@ -17,6 +17,11 @@ from ragbench.types.checks import checked_score
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 CauseArray = NDArray[np.uint8]
+NO_NUMBER = (TypeError, ValueError, OverflowError, struct_error)
+"""What `struct` raises where it is given something else than a number that a double can hold."""
+
+_AT_ONCE = 1000
+_values = methodcaller("values")
 
 
 def borders(lengths: Iterable[int], n: int) -> IntArray:
@@ -41,13 +46,6 @@ def freeze(*arrays: NDArray[Any]) -> None:
     """Make arrays read-only, so that a frozen record is frozen in its columns too."""
     for array in arrays:
         array.setflags(write=False)
-
-
-NO_NUMBER = (TypeError, ValueError, OverflowError, struct_error)
-"""What `struct` raises where it is given something else than a number that a double can hold."""
-
-_AT_ONCE = 1000
-_values = methodcaller("values")
 
 
 def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:

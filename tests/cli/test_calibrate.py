@@ -101,6 +101,12 @@ def test_draw_label_certify(calibrate, tmp_path):
         assert part in tables
 
 
+def test_a_seed_of_0_is_a_seed(calibrate):
+    _, _, notes = calibrate("--draw", 20, "--seed", 0)
+
+    assert notes.rstrip().endswith("; seed 0")
+
+
 def test_the_same_draw_twice_and_another_seed(calibrate):
     one, same, other = (calibrate("--draw", 20, "--seed", seed)[1] for seed in (1, 1, 2))
 

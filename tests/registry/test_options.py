@@ -1,13 +1,21 @@
 """Options are declared once and checked everywhere alike."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 
 from ragbench.errors import OptionError
-from ragbench.registry import Option, declared_options, describe_allowed
+from ragbench.registry import (
+    DeclaredOption,
+    Option,
+    check_values,
+    checked,
+    declared_options,
+    describe_allowed,
+)
 
 
 class Component:
@@ -80,3 +88,96 @@ def test_refuses(name, value, allowed):
 )
 def test_says_what_is_allowed(annotation, option, phrase):
     assert describe_allowed(annotation, option) == phrase
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "steps"),
+    [
+        (list[str], ["a", 1, "b", None], [(1,), (3,)]),
+        (list[Annotated[int, Option("", ge=0)]], [0, -1], [(1,)]),
+        (Mapping[str, str | None], {"a": None, "b": 1}, [("b",)]),
+        (Mapping[str, Any], {1: "a"}, [()]),
+        (dict[str, list[int]], {"a": [1, True]}, [("a", 1)]),
+        (str | list[str], 1, [()]),
+        (str | list[str], [1], [(0,)]),
+        (tuple[str, int], ("a", "b"), [(1,)]),
+        (tuple[str, int], ("a",), [()]),
+        (tuple[str, ...], ["a", "b"], []),
+    ],
+)
+def test_says_which_part_is_wrong(annotation, value, steps):
+    mismatches = DeclaredOption("x", annotation, None, Option("")).mismatches(value)
+
+    assert [mismatch.steps for mismatch in mismatches] == steps
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 10**400])
+def test_a_number_is_finite(value):
+    [mismatch] = DeclaredOption("x", float | None, None, Option("")).mismatches(value)
+
+    assert mismatch.out_of_range
+
+
+def test_a_function_checks_what_it_declares():
+    def scale(value, *, by: Annotated[float, Option("Factor.", gt=0)] = 1.0):
+        return value * by
+
+    assert checked("scale", scale)(3, by=2) == 6
+    with pytest.raises(OptionError, match="scale: by: found 0, allowed: a number > 0"):
+        checked("scale", scale)(3, by=0)
+
+
+def test_a_name_that_is_not_declared_says_the_nearest():
+    declared = declared_options(Component)
+
+    with pytest.raises(OptionError, match="did you mean 'depth'"):
+        check_values("component", declared, {"dept": 3})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What two components share."""
+
+    timeout: Annotated[float, Option("Seconds.", gt=0)] = 60.0
+    name: Annotated[str, Option("A name.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Shared):
+    """What one has besides, with another default for what is shared."""
+
+    depth: Annotated[int, Option("A cut.")]
+    timeout: Annotated[float, Option("Seconds.", gt=0)] = 5.0
+
+
+class Declaring:
+    """Takes the fields of a dataclass."""
+
+    declares = Own
+
+    def __init__(self, **options: Any) -> None:
+        self.options = Own(**options)
+
+
+class Inheriting(Declaring):
+    """Has the constructor of the other one."""
+
+
+class Rewriting(Declaring):
+    """Has a constructor of its own, and with it options of its own."""
+
+    def __init__(self, *, size: Annotated[int, Option("A size.")]) -> None:
+        super().__init__(depth=size, name="")
+
+
+@pytest.mark.parametrize("component", [Own, Declaring, Inheriting])
+def test_options_that_are_inherited_come_after_those_of_its_own(component):
+    options = declared_options(component)
+
+    assert list(options) == ["depth", "timeout", "name"]
+    assert [option.required for option in options.values()] == [True, False, True]
+    assert options["timeout"].default == 5.0
+
+
+def test_a_constructor_of_its_own_declares_for_itself():
+    assert list(declared_options(Rewriting)) == ["size"]

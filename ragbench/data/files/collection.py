@@ -1,4 +1,4 @@
-"""Documents: `corpus.jsonl`, or a folder of text and Markdown files."""
+"""Documents and queries: `corpus.jsonl` or a folder of texts, `queries.jsonl` or TREC topics."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.errors import DataError
 from ragbench.types import Document, Query
 
+TopicField = Literal["title", "description", "narrative"]
+"""The parts of a TREC topic that can be the query."""
+
+_QUERY_FIELDS = frozenset({"_id", "text", "metadata"})
+_TAG = re.compile(r"<(/?top|num|title|desc|narr|/num|/title|/desc|/narr)>", re.IGNORECASE)
+_FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
+# the tags of the TREC topics repeat their names in words: `<desc> Description:`
+_LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
 _DOCUMENT_FIELDS = frozenset({"_id", "title", "text", "metadata"})
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
@@ -135,16 +143,6 @@ def empty_note(documents: list[Document]) -> str | None:
         return None
     shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
     return f"{len(empty)} empty document{'s' if len(empty) != 1 else ''}: {shown}"
-
-
-TopicField = Literal["title", "description", "narrative"]
-"""The parts of a TREC topic that can be the query."""
-
-_QUERY_FIELDS = frozenset({"_id", "text", "metadata"})
-_TAG = re.compile(r"<(/?top|num|title|desc|narr|/num|/title|/desc|/narr)>", re.IGNORECASE)
-_FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
-# the tags of the TREC topics repeat their names in words: `<desc> Description:`
-_LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
 
 
 def read_queries(path: Path) -> list[Query]:

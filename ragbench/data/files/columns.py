@@ -1,4 +1,7 @@
-"""Which column of a records file plays which part: `columns: {question: user_input, ...}`."""
+"""Which column of a records file plays which part: `columns: {question: user_input, ...}`.
+
+A column may lie inside another, as in exported traces: `columns: {answer: output.text}`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbered lines of plain and gzip files, and what can be wrong with their bytes."""
+"""Lines of plain and gzip files, one by one or many at once, and what can be wrong with them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from ragbench.errors import DataError
 
 Source = str | os.PathLike[str] | BinaryIO
 """A file by its name, or an open binary stream such as standard input."""
+Read = Callable[[int], bytes]
+"""Returns some bytes, at most so many; none at the end."""
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP_MAGIC = b"\x1f\x8b"
+_LONGEST_LINE = 16 << 20
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a broken gzip file raises."""
 
@@ -156,12 +159,6 @@ def without_bom(line: bytes, name: str) -> bytes:
     if line.startswith(_UTF16_BOMS):
         raise DataError("UTF-16 text", file=name, line=1, allowed="UTF-8")
     return line.removeprefix(_BOM)
-
-
-_LONGEST_LINE = 16 << 20
-
-Read = Callable[[int], bytes]
-"""Returns some bytes, at most so many; none at the end."""
 
 
 def reader(stream: BinaryIO) -> Read:

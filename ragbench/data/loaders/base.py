@@ -1,4 +1,4 @@
-"""What a loader is: anything that returns a data set."""
+"""What a loader is: anything that returns a data set; and a random test set where it has none."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ragbench.registry import nearest
 from ragbench.signature import fingerprint
 from ragbench.types import Collection
 
+_KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
+
 
 class Loader(Protocol):
     """Reads a data set; its options are those of its constructor."""
@@ -22,9 +24,6 @@ class Loader(Protocol):
             DataError: A file or record that cannot be read, with its place.
         """
         ...
-
-
-_KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,10 @@ from ragbench.data.files.jsonl import Entry
 from ragbench.data.files.passages import Passages, content_id, read_text, read_texts
 from ragbench.types import Answered, Collection, Document, Query
 
+GIVEN = "given"
+"""The name of the system that records are, where they name none."""
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+
 
 class RecordTable:
     """Rows with a question each, read by the parts that their columns play.
@@ -89,12 +93,6 @@ def _notes(
     if documents is not None and (note := empty_note(documents)):
         notes.append(note)
     return notes
-
-
-GIVEN = "given"
-"""The name of the system that records are, where they name none."""
-
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 @dataclass(slots=True)

@@ -25,6 +25,11 @@ from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.types import Collection, Document
 
+_DOCNO = re.compile(rb"<DOCNO>\s*(.*?)\s*</DOCNO>", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(rb"<(TITLE|HEADLINE|HEAD|TTL)>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
+_TEXT = re.compile(rb"<TEXT>(.*?)</TEXT>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^<>]*>")
+
 
 class Trec:
     """Read TREC qrels and topics, and the documents where they are at hand.
@@ -95,12 +100,6 @@ def _notes(documents: list[Document] | None, judgements: Judgements, left_out: i
         noun = "topic" if left_out == 1 else "topics"
         notes.append(f"{left_out} {noun} without a judgement left out")
     return [*notes, *judgements.notes()]
-
-
-_DOCNO = re.compile(rb"<DOCNO>\s*(.*?)\s*</DOCNO>", re.IGNORECASE | re.DOTALL)
-_TITLE = re.compile(rb"<(TITLE|HEADLINE|HEAD|TTL)>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
-_TEXT = re.compile(rb"<TEXT>(.*?)</TEXT>", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[^<>]*>")
 
 
 def read_trec_corpus(path: Path) -> list[Document]:

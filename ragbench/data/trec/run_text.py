@@ -18,6 +18,7 @@ from ragbench.types.hit_block import HitBlock
 _SPACE, _TAB, _NEWLINE = (ord(character) for character in " \t\n")
 
 Positions = NDArray[np.int64]
+COLUMNS = "query Q0 document rank score tag"
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +141,6 @@ def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText 
     documents = ByteIds(data, document_starts, table[:, 2] - document_starts)
     tag = data[table[-1, 4] + 1 : table[-1, 5]].tobytes() if len(table) else b""
     return ParsedText(HitBlock(ids, starts, documents, scores), lines, tag)
-
-
-COLUMNS = "query Q0 document rank score tag"
 
 
 def hit_fields(line: bytes, name: str, number: int) -> list[bytes]:

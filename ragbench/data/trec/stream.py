@@ -1,4 +1,8 @@
-"""Reads TREC runs in blocks of whole queries, so that a file may be larger than memory."""
+"""Reads TREC runs in blocks of whole queries, so that a file may be larger than memory.
+
+Where the lines of a query are scattered, an external sort through a temporary file brings them
+together.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,8 @@ CHUNK_BYTES = 1 << 20
 """How much text is parsed at once: what fits into the caches of a core is quickest."""
 
 _SORTED_CHUNKS = 4  # chunks that are sorted together where queries are scattered
+_HEADER = struct.Struct("<IQ")
+_query = itemgetter(0)
 
 
 class ScatteredQueriesError(Exception):
@@ -67,7 +73,7 @@ class RunStream:
     def regrouped(self) -> Iterator[HitBlock]:
         """Yield all queries in the order of their ids, from the start again.
 
-        Their lines may stand anywhere in the file; see `regroup.regrouped` for the cost.
+        Their lines may stand anywhere in the file; see `regrouped` below for the cost.
 
         Raises:
             DataError: What is wrong, with file and line.
@@ -153,10 +159,6 @@ def open_run_stream(
             yield RunStream(rewindable, name, chunk_bytes)
         finally:
             rewindable.close()
-
-
-_HEADER = struct.Struct("<IQ")
-_query = itemgetter(0)
 
 
 def regrouped(pieces: Iterable[ParsedText], block_bytes: int) -> Iterator[HitBlock]:

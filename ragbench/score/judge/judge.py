@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import declared_options, nearest, shown
+from ragbench.registry import check_values, declared_options, nearest, shown
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
 from ragbench.score.judge.rubric import Rubric, default_rubrics, load_rubric
@@ -222,12 +222,7 @@ def make_judge(
         OptionError: No such judge or option, or a value outside what is allowed.
     """
     factory = JUDGES.load(type_name, search)
-    declared = declared_options(factory)
-    for name, value in options.items():
-        if name not in declared:
-            allowed = ", ".join(declared) or "no options"
-            raise OptionError(type_name, "options", name, allowed, nearest(name, declared))
-        declared[name].check(type_name, value)
+    check_values(type_name, declared_options(factory), options)
     for name in (given := inputs or {}):
         if name not in inspect.signature(factory).parameters:
             raise OptionError(type_name, name, given[name], "a judge that takes one")
