@@ -288,9 +288,9 @@ class _Reader:
         if len(scored) != head.n or (head.mean is None and len(scored) > 0):
             found = f"n is {head.n}, but {len(scored)} queries have a value"
             raise self._wrong(f"scores.{name}", found)
-        known = head.aggregate == "mean" and head.mean is not None
-        if known and not np.isclose(head.mean, scored.mean(), 1e-9, 0):
-            found = f"mean is {head.mean!r}, but that of the queries is {float(scored.mean())!r}"
+        mean = head.mean if head.aggregate == "mean" else None
+        if mean is not None and not np.isclose(mean, scored.mean(), 1e-9, 0):
+            found = f"mean is {mean!r}, but that of the queries is {float(scored.mean())!r}"
             raise self._wrong(f"scores.{name}", found)
         low, high = head.range
         return StoredScore(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.differences import SCHEMA
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
 from ragbench.config.gate_block import Gate
@@ -18,13 +17,13 @@ from ragbench.config.problems import KeyPath, Place, Report
 from ragbench.config.references import Context
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
-from ragbench.data.baseline_check import Checked
-from ragbench.data.run_folder import read_json, resolve_run_folder
+from ragbench.data.run_folder import read_comparisons, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.gate_files import check_references, read_gate_files
 from ragbench.experiment.gates import GatedRun, decide_gates
 from ragbench.experiment.plan.groups import source_clusters
 from ragbench.gates.fail_if import FailIf
+from ragbench.records.codec import to_json
 
 GateLike = Mapping[str, Any] | str
 """A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""
@@ -76,14 +75,14 @@ def check_gates(
     method = _method(run, held)
     found = GatedRun(
         scored=held,
-        summary=held.facts,
+        summary=held.summary,
         method=method,
         files=read_gate_files(checked),
         n_queries=len(held.query_ids),
         clusters=None if method.cluster is None else _clusters(method.cluster, held),
         base=base,
     )
-    return decide_gates(checked, found)
+    return [to_json(entry) for entry in decide_gates(checked, found)]
 
 
 def _without_controls(run: ScoredSystems) -> ScoredSystems:
@@ -134,7 +133,8 @@ def _known(run: ScoredSystems, report: Report) -> GateContext:
                 column.aggregate,
             )  # fmt: skip
     # what a judge that was skipped would have said is undecided, not unknown
-    skipped: frozenset[Kind] = frozenset({"judge"} if run.facts.get("skipped_judges") else ())
+    was_skipped = run.summary is not None and run.summary.skipped_judges
+    skipped: frozenset[Kind] = frozenset({"judge"} if was_skipped else ())
     ranked, answering = frozenset({True}), frozenset({False})
     both = [names for kinds, names in by_kind.items() if kinds not in (ranked, answering)]
     return GateContext(
@@ -158,14 +158,13 @@ def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
 def _method(run: Source, held: ScoredSystems) -> Method:
     """How the YAML of a run had it compared; what is no run has the defaults."""
     folder = run.path if isinstance(run, HasRunFolder) else run
-    if not held.facts or not isinstance(folder, (str, Path)):
+    if held.summary is None or not isinstance(folder, (str, Path)):
         return Method()
-    file = resolve_run_folder(Path(folder)) / "comparisons.json"
-    made = Checked(file, read_json(file, SCHEMA))
-    confidence = made.number_or_null("confidence")
+    made = read_comparisons(resolve_run_folder(Path(folder)))
+    usual = Method()
     return Method(
-        confidence=Method().confidence if confidence is None else confidence,
-        resamples=made.whole_number("resamples"),
-        seed=made.whole_number("seed"),
-        cluster=made.text_or_null("cluster"),
+        confidence=usual.confidence if made.confidence is None else made.confidence,
+        resamples=usual.resamples if made.resamples is None else made.resamples,
+        seed=usual.seed if made.seed is None else made.seed,
+        cluster=made.cluster,
     )

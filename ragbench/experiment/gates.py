@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_scores
@@ -20,11 +19,10 @@ from ragbench.experiment.stages.scores import join_samples
 from ragbench.gates.drop import GateVerdict, decide_drop, decide_queries_worse
 from ragbench.gates.increase import decide_increase
 from ragbench.gates.limit import decide_cost, decide_failed, decide_kappa, decide_score
+from ragbench.records.gate import GateVerdict as Entry
+from ragbench.records.summary import Latency, Summary, Tokens
 from ragbench.report.digits import counted
 from ragbench.score.base import ScoreColumn
-from ragbench.secrets import redact
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,8 @@ class GatedRun:
 
     scored: ScoredSystems
     """The systems of the run with their columns."""
-    summary: Json
-    """The mapping of `summary.json` without gates: costs, and judges that were skipped."""
+    summary: Summary | None
+    """Without gates: costs, and judges that were skipped; None where there is no finished run."""
     method: Method
     """How intervals are made."""
     files: GateFiles
@@ -54,7 +52,7 @@ class GatedRun:
         return len(self.scored.query_ids) < self.n_queries
 
 
-def gated(plan: Plan, systems: Sequence[SystemScores], summary: Json) -> GatedRun:
+def gated(plan: Plan, systems: Sequence[SystemScores], summary: Summary | None) -> GatedRun:
     """Return what the gates of a run are held against."""
     fingerprints, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
     scored = ScoredSystems(
@@ -74,25 +72,21 @@ def gated(plan: Plan, systems: Sequence[SystemScores], summary: Json) -> GatedRu
     )
 
 
-def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
+def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
-        return dict(summary)
+        return summary
     run = replace(gated(plan, with_costs(results), summary), samples=results.samples)
-    secrets = plan.config.environment
-    gates = [
-        {**entry, **{key: redact(entry[key], secrets) for key in ("gate", "why")}}
-        for entry in decide_gates(plan.config.gates, run)
-    ]
-    n_undecided = sum(gate["verdict"] == "undecided" for gate in gates)
+    gates = decide_gates(plan.config.gates, run)
+    n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = (
         f"{n_undecided} of {counted(len(gates), 'gates')} undecided: neither passed nor failed"
     )
-    warnings = [*summary["warnings"], *([warning] if n_undecided else [])]
-    return {**summary, "gates": gates, "warnings": warnings}
+    warnings = (*summary.warnings, *([warning] if n_undecided else []))
+    return replace(summary, gates=tuple(gates), warnings=warnings)
 
 
-def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[dict[str, Any]]:
+def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Entry]:
     """Hold the gates against a run.
 
     Returns:
@@ -105,18 +99,19 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[dict[str, Any]]:
     ]
 
 
-def _entry(gate: Gate, system: str | None, found: GateVerdict) -> dict[str, Any]:
-    verdict, why = found.verdict, found.why
+def _entry(gate: Gate, system: str | None, found: GateVerdict) -> Entry:
+    verdict, why, facts = found.verdict, found.why, dict(found.facts)
     if verdict == "undecided" and gate.undecided == "fail":
         verdict, why = "fail", f"undecided, which counts as failed here: {why}"
-    return {
-        "gate": gate.text,
-        "system": system,
-        "verdict": verdict,
-        "why": why,
-        "line": gate.place.line,
-        **found.facts,
-    }
+    return Entry(
+        gate=gate.text,
+        system=system,
+        verdict=verdict,
+        why=why,
+        line=gate.place.line,
+        refused=bool(facts.pop("refused", False)),
+        unknown=facts,
+    )
 
 
 def _decide(gate: Gate, run: GatedRun) -> Iterator[tuple[str | None, GateVerdict]]:
@@ -146,7 +141,7 @@ def _systems_with(gate: Gate, run: GatedRun) -> tuple[Mapping[str, SystemScores]
 
 
 def _not_there(gate: Gate, run: GatedRun) -> str:
-    skipped = run.summary.get("skipped_judges") or {}
+    skipped = {} if run.summary is None else run.summary.skipped_judges
     reasons = [f"judge {name} was skipped: {why}" for name, why in skipped.items()]
     return "; ".join([f"{gate.failed or gate.measure} was not scored in this run", *reasons])
 
@@ -233,13 +228,20 @@ def _reference(
     return run.scored, baseline_of(system, having, run.scored.baseline)
 
 
-def _cost(measure: str, system: str, summary: Json) -> float | None:
+def _cost(measure: str, name: str, summary: Summary | None) -> float | None:
     """A cost as `summary.json` has it; None where it is not known."""
     # what is no run, such as a single evaluation, has none
-    of_system: Json = next((s for s in summary.get("systems", ()) if s["name"] == system), {})
-    key, _, part = measure.partition(".")
-    value = of_system.get(key)
-    return value.get(part) if isinstance(value, Mapping) else value
+    system = None if summary is None else summary.system(name)
+    if system is None:
+        return None
+    latency, tokens = system.latency_ms or Latency(), system.tokens or Tokens()
+    return {
+        "latency_ms.p50": latency.p50,
+        "latency_ms.p95": latency.p95,
+        "tokens.input": tokens.input,
+        "tokens.output": tokens.output,
+        "usd": system.usd,
+    }.get(measure)
 
 
 def _certificate(gate: Gate, run: GatedRun) -> GateVerdict:
@@ -248,12 +250,12 @@ def _certificate(gate: Gate, run: GatedRun) -> GateVerdict:
     certificate, rubric = run.files.certificates[gate.file], str(gate.rubric)
     scores = [
         score
-        for system in run.summary.get("systems", ())
-        for name, score in system["scores"].items()
-        if name == rubric and score.get("judge") is not None
+        for system in (() if run.summary is None else run.summary.systems)
+        for name, score in system.scores.items()
+        if name == rubric and score.judge is not None
     ]
     certified = certificate["rubrics"][rubric].get("model")
-    others = sorted({str(score["model"]) for score in scores if score.get("model") != certified})
+    others = sorted({str(score.model) for score in scores if score.model != certified})
     if not scores:
         return GateVerdict("undecided", _not_there(replace(gate, measure=rubric), run))
     if others:

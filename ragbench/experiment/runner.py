@@ -11,7 +11,7 @@ from typing import Any
 
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.slices import compare_slices
-from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.comparison.systems import SystemScores
 from ragbench.config.load import load_config
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.data.run_folder import check_output
@@ -54,6 +54,8 @@ from ragbench.experiment.stages.scores import (
 from ragbench.experiment.variance import add_variance, delta_notes, describe_deltas
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
+from ragbench.records.comparison import Comparisons
+from ragbench.records.summary import Kind
 from ragbench.retrieve.base import Combining
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.verdicts import Judged
@@ -145,7 +147,7 @@ def run_experiment(
         )
         results = _Runner(stages, choices).run()
         experiment = write_run(plan, results, choices, started)
-        session.finished = results.spending is None or not results.spending["reached"]
+        session.finished = results.spending is None or not results.spending.reached
     return experiment
 
 
@@ -305,28 +307,26 @@ class _Runner:
         self.results.warnings += warnings_on(answers.name, name, judge, judged)
         return judged
 
-    def _compare(self) -> dict[str, Any]:
+    def _compare(self) -> Comparisons:
         plan, method = self.plan, method_of(self.plan)
         systems = [system for system in self.results.systems if system.role != "control"]
         parts = [repr(method), repr(plan.baseline), repr(plan.clusters), repr(plan.slicings)]
         for system in systems:
             parts += [system.name, *column_parts(system.columns)]
 
-        def compare() -> dict[str, Any]:
+        def compare() -> Comparisons:
             found = compare_systems(systems, plan.baseline, method, plan.clusters)
-            if plan.slicings:
-                found["slices"] = compare_slices(
-                    systems, plan.baseline, method, plan.slicings, plan.clusters
-                )
-            return found
+            by_slice = compare_slices(systems, plan.baseline, method, plan.slicings, plan.clusters)
+            return replace(found, slices=by_slice)
 
         found = add_variance(self.scores.compared(parts, compare), plan, self.results)
         deltas = describe_deltas(plan, systems, method)
         controls = describe_controls(self.results.systems, plan.baseline, method)
         self.results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]
-        more = {
-            "preferences": [entry for each in self.results.preferences for entry in each.entries],
-            "over_sources": deltas,
-            "controls": controls,
-        }
-        return {**found, **{key: rows for key, rows in more.items() if rows}}
+        preferences = [entry for each in self.results.preferences for entry in each.entries]
+        return replace(
+            found,
+            preferences=tuple(preferences),
+            over_sources=tuple(deltas),
+            controls=tuple(controls),
+        )

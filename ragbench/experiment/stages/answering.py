@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragbench.comparison.systems import Role
 from ragbench.config.schema import Control
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.records import Answers
 from ragbench.experiment.stages.answering_stages import Stages
 from ragbench.experiment.stages.answers import given_answers, passages_of
 from ragbench.experiment.stages.controls import control_contexts
+from ragbench.records.summary import Role
 from ragbench.types import Document, Retrieved
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragbench.comparison.differences import compare_systems
-from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.comparison.systems import SystemScores
 from ragbench.config.gate_block import Gate
 from ragbench.experiment.costs import scale_usage, total_cost
 from ragbench.experiment.gate_files import find_score
@@ -19,6 +19,9 @@ from ragbench.experiment.records import Answers, EarlyJudge, Plan, PlannedJudge
 from ragbench.experiment.stages.judging import paid_since, totals_of
 from ragbench.experiment.stages.scores import judged_items, mean_over_samples, split_samples
 from ragbench.llm import Totals
+from ragbench.records.comparison import Difference
+from ragbench.records.gate import GateVerdict
+from ragbench.records.summary import Kind, Saved
 from ragbench.score.base import Look
 from ragbench.score.judge.base import AskingJudge, Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
@@ -162,17 +165,17 @@ def _saved(
     judged: Mapping[str, Judged],
     n_left: int,
     n: int,
-) -> dict[str, Any]:
+) -> Saved:
     """What the others would have taken: calls as they are planned, the rest as the done ones."""
     if not n_left:
-        return {"calls": 0, "tokens": 0, "usd": 0.0}
+        return Saved(calls=0, usd=0.0, tokens=0)
     usages = [each.usage for each in judged.values()]
     cost = total_cost(scale_usage([usage], n_left, n - n_left) for usage in usages)
     calls: int | None = None if isinstance(judge.judge, AskingJudge) else 0
     if isinstance(judge.judge, ModelJudge):
         each = [rehearse(judge.judge, own, judge.rubrics).calls for own in left.values()]
         calls = round(sum(low + high for low, high in each) / 2)
-    return {"calls": calls, **cost}
+    return Saved(calls=calls, usd=cost.usd, tokens=cost.tokens)
 
 
 def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
@@ -198,36 +201,38 @@ def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
         score = find_score(str(gate.measure), names)
         if score is None:
             continue
-        run = gated(plan, systems, {})
+        run = gated(plan, systems, None)
         for entry in decide_gates([replace(gate, undecided="warn")], run):
             answers.append(_gate_is_decided(gate, entry))
             if gate.max_drop is not None:
-                held.add((str(entry["system"]), score))
+                held.add((str(entry.system), score))
     answers += [
         _differs(comparison)
         for measure, comparison in _comparisons(plan, systems)
-        if (comparison["system"], measure) not in held
+        if (comparison.system, measure) not in held
     ]
     return bool(answers) and all(answers)
 
 
-def _gate_is_decided(gate: Gate, entry: Json) -> bool:
+def _gate_is_decided(gate: Gate, entry: GateVerdict) -> bool:
     if gate.max_drop is not None:
-        return gate.decide != "mean" and entry["verdict"] != "undecided"
+        return gate.decide != "mean" and entry.verdict != "undecided"
     if gate.max_queries_worse is not None:
-        return bool(entry["verdict"] == "fail")
+        return entry.verdict == "fail"
     limit = float(gate.min if gate.min is not None else gate.max or 0.0)
-    low, high = entry.get("interval") or (None, None)
+    low, high = entry.facts.get("interval") or (None, None)
     return low is not None and high is not None and not low <= limit <= high
 
 
-def _comparisons(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[tuple[str, Json]]:
+def _comparisons(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[tuple[str, Difference]]:
     found = compare_systems(systems, plan.baseline, method_of(plan), plan.clusters)
-    for family in found["measures"]:
-        for comparison in family["comparisons"]:
-            yield family["measure"], comparison
+    for family in found.measures:
+        for comparison in family.comparisons:
+            yield family.measure, comparison
 
 
-def _differs(comparison: Json) -> bool:
-    low, high = comparison["interval"]
-    return bool(comparison.get("differs")) and low is not None and not low <= 0 <= high
+def _differs(comparison: Difference) -> bool:
+    low, high = comparison.interval or (None, None)
+    if low is None or high is None:
+        return False
+    return bool(comparison.differs) and not low <= 0 <= high

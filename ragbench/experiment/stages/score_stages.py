@@ -21,6 +21,8 @@ from ragbench.experiment.stages.scores import (
 )
 from ragbench.experiment.stored import read_column, read_verdict, write_column, write_verdict
 from ragbench.llm import Budget
+from ragbench.records.codec import from_json, to_json
+from ragbench.records.comparison import Comparisons
 from ragbench.score.base import Advance, Look, ScoreColumn
 from ragbench.score.judge.base import AskingJudge, Item
 from ragbench.score.judge.rubric import Rubric
@@ -261,18 +263,18 @@ class Scores:
                 self.stages.retried(shelves[rubric], key)
         return found
 
-    def compared(self, parts: Sequence[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def compared(self, parts: Sequence[str], make: Callable[[], Comparisons]) -> Comparisons:
         """Return the comparisons of a run; `parts` is all that they depend on."""
         shelf = self._shelf("compare", self.plan.config.name, parts)
         stored = "comparisons" in shelf
         self.stages.work["compare"] = Work(1, int(stored))
         if not stored:
             with self.stages.timed("compare", 1, "comparisons") as stage:
-                shelf.put("comparisons", make())
+                shelf.put("comparisons", to_json(make()))
                 stage.advance(1)
         # as JSON has it, also where it was just made
-        found: dict[str, Any] = json.loads(json.dumps(shelf.get("comparisons")))
-        return found
+        found = json.loads(json.dumps(shelf.get("comparisons")))
+        return from_json(Comparisons, found)
 
     def _shelf(self, stage: str, of: str, parts: Sequence[str]) -> Shelf:
         version = f"{__version__} {STAGE_VERSIONS[stage]}"

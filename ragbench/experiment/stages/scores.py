@@ -193,16 +193,6 @@ def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
     return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
 
 
-def answers_facts(answers: Answers, scores: Mapping[str, Sequence[ScoreColumn]]) -> dict[str, Any]:
-    """Return `answers` of a system in summary.json: how many, and which of them failed."""
-    failed = {name: failed_answers(columns) for name, columns in scores.items()}
-    return {
-        "per_query": answers.samples,
-        "asked": len(answers.outcomes),
-        "failed": {name: causes for name, causes in failed.items() if causes},
-    }
-
-
 def doubtful_samples(name: str, generator: Any, samples: int) -> list[str]:
     """Warn, before anything is paid for, of answers that may all be the same."""
     if samples == 1 or getattr(generator, "temperature", None) != 0:
