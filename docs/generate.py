@@ -158,7 +158,9 @@ def _table(options: list[dict[str, Any]]) -> str:
 
 
 def _for_all(kind: str) -> list[str]:
-    """The keys that every member of a family takes besides its own."""
+    """What is said of all members of a family: the keys that each takes besides its own."""
+    if kind == "gates":
+        return ["The keys of an entry of `gates` say which of these it is. See [gates](ci.md).\n"]
     from ragbench.config.components import common_keys
     from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS

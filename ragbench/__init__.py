@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         Problem as Problem,
         RagbenchError as RagbenchError,
     )
-    from ragbench.experiment.check_gates import check_gates as check_gates
+    from ragbench.experiment.gates import check_gates as check_gates
     from ragbench.experiment.compare import Comparison as Comparison, compare as compare
     from ragbench.experiment.result import (
         Experiment as Experiment,
@@ -91,7 +91,7 @@ _HOMES = {
         "Problem",
         "RagbenchError",
     ),
-    "experiment.check_gates": ("check_gates",),
+    "experiment.gates": ("check_gates",),
     "experiment.compare": ("Comparison", "compare"),
     "experiment.result": ("Experiment", "load_experiment"),
     "experiment.runner": ("run_experiment",),

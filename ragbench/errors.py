@@ -37,6 +37,17 @@ class RagbenchError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands; without a line for what does not come from a file."""
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    source: str | None = None
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong in a file or an override."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -23,21 +23,39 @@ def run_command(
     stdin: bytes = b"",
 ) -> CompletedProcess[str]:
     """Call `ragbench ARGUMENTS`; exit code, stdout and stderr as `subprocess.run` gives them."""
-    words = [str(argument) for argument in arguments]
+    words = ["ragbench", *map(str, arguments)]
+
+    def exited() -> int:
+        before, sys.argv = sys.argv, words
+        try:
+            main()
+        except SystemExit as left:
+            return left.code
+        finally:
+            sys.argv = before
+
+    return CompletedProcess(words, *call(exited, cwd=cwd, env=env, stdin=stdin))
+
+
+def call(
+    function: Callable[[], int],
+    *,
+    cwd: str | Path = ".",
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+) -> tuple[int, str, str]:
+    """Call what a program calls; exit code, stdout and stderr."""
     printed, told = _stream(), _stream()
     with _place(Path(cwd).resolve(), os.environ if env is None else env):
-        streams = sys.argv, sys.stdin, sys.stdout, sys.stderr
-        sys.argv = ["ragbench", *words]
+        streams = sys.stdin, sys.stdout, sys.stderr
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), encoding="utf-8")
         sys.stdout, sys.stderr = printed, told
         try:
-            main()
-        except SystemExit as exited:
-            code = exited.code
+            code = function()
         finally:
-            sys.argv, sys.stdin, sys.stdout, sys.stderr = streams
-    assert isinstance(code, int), "main() exits with a number"
-    return CompletedProcess(["ragbench", *words], code, _text(printed), _text(told))
+            sys.stdin, sys.stdout, sys.stderr = streams
+    assert isinstance(code, int), "a program exits with a number"
+    return int(code), _text(printed), _text(told)
 
 
 def _stream() -> io.TextIOWrapper:

@@ -17,6 +17,9 @@ from hypothesis import settings
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Child processes keep what they compiled for the next ones: to compile the package takes most of
+# the time of a small command.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says how busy the machine is; a test never asserts a time.
 settings.register_profile("untimed", deadline=None)

@@ -1,5 +1,6 @@
 """The shape of the package: directions of imports, and the page that describes it."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,18 @@ def test_every_folder_is_on_the_architecture_page(repository):
     missing = [name for name in folders if f"{name}/" not in page]
 
     assert not missing
+
+
+def test_every_path_on_the_architecture_page_exists(repository):
+    page = (repository / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:[\w-]+/)*[\w-]+(?:/|\.py))`", page))
+
+    def exists(name):
+        package = repository / "ragbench"
+        return (repository / name).exists() or any(package.glob(f"**/{name}"))
+
+    assert len(named) > 40
+    assert [name for name in sorted(named) if not exists(name)] == []
 
 
 def test_no_module_is_called_utils(repository):

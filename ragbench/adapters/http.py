@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -25,11 +26,33 @@ _LARGEST_REPLY = 64 * 2**20  # bytes; what is longer is no answer to one questio
 _SHORTEST_SECRET = 8  # shorter parts of a header are words
 
 Url = Annotated[str, Option("Where to POST.")]
-Headers = Annotated[
-    dict[str, str] | None, Option('Headers; `"Bearer ${TOKEN}"` reads the environment.')
-]
-Timeout = Annotated[float, Option("Seconds for one reply, all tries.", gt=0)]
-Retries = Annotated[int, Option("Further tries, where one can succeed.", ge=0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestOptions:
+    """How long a request may take, and how often it is sent again."""
+
+    timeout: Annotated[float, Option("Seconds for one reply, all tries.", gt=0)] = 60.0
+    retries: Annotated[int, Option("Further tries, where one can succeed.", ge=0)] = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointOptions(RequestOptions):
+    """How a URL of the user's own is asked."""
+
+    headers: Annotated[
+        dict[str, str] | None, Option('Headers; `"Bearer ${TOKEN}"` reads the environment.')
+    ] = None
+
+    def endpoint(self, url: str) -> Endpoint:
+        """Return the URL as what JSON is posted to.
+
+        Raises:
+            OptionError: The URL cannot be one.
+        """
+        return Endpoint("http", url, self.headers, timeout=self.timeout, retries=self.retries)
+
+
 Concurrency = Annotated[int, Option("Most calls at the same time.", ge=1)]
 
 
@@ -93,7 +116,8 @@ class Endpoint:
                 late = time.monotonic() + wait_s >= deadline
                 if not failure.retryable or tried > self._retries or late:
                     more = f"; tried {tried} times" if tried > 1 else ""
-                    raise self._clean(failure.but(detail=failure.detail + more)) from None
+                    detail = redact(failure.detail + more, self._secrets)
+                    raise failure.but(detail=detail) from None
             time.sleep(wait_s)
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
@@ -161,9 +185,6 @@ class Endpoint:
             start = shortened(text[:200].decode("utf-8", "replace"))
             found = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"
             raise CallFailure(Cause.MALFORMED, f"{self.address}: {found}") from None
-
-    def _clean(self, failure: CallFailure) -> CallFailure:
-        return failure.but(detail=redact(failure.detail, self._secrets))
 
 
 def _whole(response: http.client.HTTPResponse) -> bytes:

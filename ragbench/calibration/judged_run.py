@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.data.files.jsonl import Entry, read_jsonl
-from ragbench.data.run_folder import (
-    file_name,
-    read_manifest,
-    read_summary,
-    resolve_run_folder,
-)
+from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest

@@ -17,17 +17,17 @@ from ragbench.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_INTERRUPTED, Rag
 
 _COMMANDS = {
     "run": "Run an experiment and print its tables.",
-    "plan": "Say what a run would do and cost; send nothing.",
-    "validate": "Check a config, and say how its data are read.",
+    "plan": "Say what a run would do and cost, without sending anything.",
+    "validate": "Check a config, and show how its data are read.",
     "init": "Write a config to start from.",
     "score": "Score run files as trec_eval does, or predictions against references.",
-    "compare": "Compare runs with a baseline: what changed, and whether it is real.",
-    "baseline": "Write a run's scores per query to one small file, to be committed.",
-    "report": "Draw the page of a run again, or of several side by side.",
-    "calibrate": "Compare a judge with people: draw a sheet, then certify against its labels.",
+    "compare": "Compare runs with a baseline: what changed, and is it more than chance?",
+    "baseline": "Write the scores per query of a run to one small file to commit.",
+    "report": "Write the page of a run again, or one page for several runs.",
+    "calibrate": "Compare a judge with people: draw a sheet to label, then certify the judge.",
     "list": "List components, measures, metrics and rubrics.",
     "cache": "Show or prune what is stored between runs.",
-    "reproduce": "Run a run folder again and say what differs.",
+    "reproduce": "Repeat the run of a run folder and show what differs.",
     "rubric": "Print the exact prompts that a rubric sends.",
     "schema": "Print the JSON Schema of configs.",
 }
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _open_closed_streams() -> bool:
-    """Give a stream that the caller closed somewhere to go; tell whether it was stdout."""
+    """Give a closed stream a place to write to; return whether it was stdout."""
     lost = sys.stdout is None
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:

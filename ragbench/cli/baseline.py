@@ -1,4 +1,4 @@
-"""`ragbench baseline RUN -o FILE`: the scores per query in one file, to be committed."""
+"""`ragbench baseline RUN -o FILE`: the scores per query in one file to commit."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import click
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The file, such as baselines/main.json; an old one is replaced.",
+    help="The file, such as baselines/main.json; an existing file is replaced.",
 )
 @click.option(
     "--costs",
     is_flag=True,
-    help="Keep what each query took, for gates with max_increase; the file then differs from run "
-    "to run.",
+    help="Add the time and cost of each query, for gates with max_increase; the file then "
+    "differs from run to run.",
 )
 def command(run: Path, output: Path, costs: bool) -> None:
     """Write the scores of a finished RUN to one small file.
 
-    RUN is a run folder, or the folder of an experiment, whose newest run is taken. Commit the
-    file: `ragbench compare FILE RUN` says what has changed since. Equal scores give equal bytes.
+    RUN is a run folder, or the folder of an experiment, whose newest run is used. Commit the file:
+    `ragbench compare FILE RUN` shows what has changed since. Equal scores give equal bytes.
     """
     from ragbench.cli.output import write_notes
-    from ragbench.data.baseline import write_baseline
-    from ragbench.data.run_scores import read_run_scores
+    from ragbench.data.runs.baseline import write_baseline
+    from ragbench.data.runs.run_scores import read_run_scores
     from ragbench.report.digits import counted
 
     scores = read_run_scores(run)

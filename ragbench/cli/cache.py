@@ -1,4 +1,4 @@
-"""`ragbench cache`: what is stored between runs, and its care."""
+"""`ragbench cache`: what is stored between runs, and how to manage it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _AGE = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 )
 @click.pass_context
 def command(ctx: click.Context, path: Path | None) -> None:
-    """Show the size of what is stored between runs, or take care of it.
+    """Show the size of what is stored between runs, or manage it.
 
-    Everything in it can be made again; replies of models cost money again.
+    Everything in the cache can be computed again; replies of models would be paid for again.
     """
     from ragbench.files import cache_folder
 
@@ -47,15 +47,17 @@ def _show(folder: Path) -> None:
 
 
 @command.command(name="prune")
-@click.option("--older-than", metavar="AGE", help="Not of use for so long: 12h, 30d, 8w.")
-@click.option("--max-size", metavar="SIZE", help="Keep the newest so much: 500M, 2G.")
+@click.option(
+    "--older-than", metavar="AGE", help="Remove what was not used for this long: 12h, 30d, 8w."
+)
+@click.option("--max-size", metavar="SIZE", help="Keep the newest files up to this size: 500M, 2G.")
 @click.pass_obj
 def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
-    """Remove what was not of use for long, or the oldest above a size; replies stay."""
+    """Remove files that were not used for a time, or the oldest above a size; replies stay."""
     from ragbench.store.maintenance import remove, stored_in, to_prune
 
     if older_than is None and max_size is None:
-        raise click.UsageError("say what goes: --older-than AGE, --max-size SIZE, or both")
+        raise click.UsageError("say what to remove: --older-than AGE, --max-size SIZE, or both")
     days = None if older_than is None else _days(older_than)
     keep = None if max_size is None else _bytes(max_size)
     gone = to_prune(stored_in(folder), older_than_days=days, keep_bytes=keep)
@@ -65,7 +67,7 @@ def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
 @command.command(name="verify")
 @click.pass_context
 def verify_command(ctx: click.Context) -> None:
-    """Check every checksum; damaged items are made again by the next run that needs them."""
+    """Check every checksum; the next run computes damaged items again."""
     from ragbench.errors import EXIT_BAD_INPUT
     from ragbench.store.maintenance import stored_in, verify
 
@@ -81,17 +83,21 @@ def verify_command(ctx: click.Context) -> None:
 
 
 @command.command(name="clear")
-@click.option("--replies", is_flag=True, help="Also the replies of models, which were paid for.")
+@click.option(
+    "--replies", is_flag=True, help="Remove the replies of models, too, which were paid for."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def clear(folder: Path, replies: bool, yes: bool) -> None:
-    """Remove all that stages have stored."""
+    """Remove everything that stages have stored."""
     from ragbench.store.maintenance import remove, stored_in
 
     gone = [each for each in stored_in(folder) if replies or each.kind != "replies"]
     if gone and not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError(f"nobody is there to ask about {len(gone)} files; use --yes")
+            raise click.UsageError(
+                f"cannot ask about {len(gone)} files without a terminal; use --yes"
+            )
         click.confirm(f"Remove {len(gone)} files from {folder}?", abort=True, err=True)
     _removed(gone, remove(gone))
 

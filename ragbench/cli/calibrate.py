@@ -1,4 +1,4 @@
-"""`ragbench calibrate RUN`: a sheet for people to label, and what their labels say of a judge."""
+"""`ragbench calibrate RUN`: a sheet to label, and a comparison of the judge with the labels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _USES = {
     "n",
     type=int,
     metavar="N",
-    help="Draw N answers (--unit: or queries) per rubric at random; write a sheet for people.",
+    help="Draw N answers per rubric at random (--unit: or queries); write a sheet to label.",
 )
 @click.option(
     "--labels",
@@ -50,8 +50,8 @@ _USES = {
     "probes",
     multiple=True,
     type=click.Choice(["position", "authority", "injection"]),
-    help="Ask the run's judge again with the passages reversed, an appeal to experts, an order to "
-    "the judge; repeatable. With --labels it goes into the certificate.",
+    help="Ask the judge again with reversed passages, an appeal to experts, or an instruction to "
+    "the judge; repeatable. With --labels the result goes into the certificate.",
 )
 @click.option(
     "--sample",
@@ -64,15 +64,15 @@ _USES = {
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where the sheet, the certificate or what the probes found goes; without it a sheet goes "
-    "to standard output.",
+    help="The file for the sheet, the certificate or the results of probes; without it a sheet "
+    "goes to standard output.",
 )
 @click.option(
     "--rubric",
     "rubrics",
     multiple=True,
     metavar="NAME",
-    help="Only this rubric; repeatable. Default: all that the judge applied.",
+    help="Only this rubric; repeatable. Default: all rubrics of the judge.",
 )
 @click.option(
     "--system", "systems", multiple=True, metavar="NAME", help="Draw from this one; repeatable."
@@ -86,37 +86,37 @@ _USES = {
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Equal seeds draw the same; default: the seed of the run.",
+    help="Equal seeds draw the same answers; default: the seed of the run.",
 )
 @click.option(
     "--scale",
     metavar="LOW..HIGH",
-    help="The scale of the labels, the worst first: 1..5, 0..1. Default: the rubric's levels; 0..1 "
-    "where it judges claims.",
+    help="The scale of the labels, the worst value first: 1..5, 0..1. Default: the levels of the "
+    "rubric; 0..1 if it judges claims.",
 )
 @click.option(
     "--good",
     type=float,
     metavar="LABEL",
-    help="The label from which an answer is good, for AUC. Default: beyond the middle.",
+    help="The label from which an answer is good, for AUC. Default: above the middle of the scale.",
 )
 @click.option(
     "--column",
     "columns",
     multiple=True,
     metavar="RUBRIC=COLUMN",
-    help="Where a file of your own has the labels of a rubric; repeatable, one per rater.",
+    help="The column of your own file with the labels of a rubric; repeatable, one per rater.",
 )
 @click.option(
     "--random",
     is_flag=True,
-    help="You vouch that the labelled answers of your own file were drawn at random.",
+    help="State that the labelled answers of your own file were drawn at random.",
 )
 @click.option(
     "--retest",
     type=click.Path(path_type=Path),
     metavar="RUN",
-    help="A second run of the same judge, for the rate of flips.",
+    help="A second run of the same judge, for the share of changed levels.",
 )
 @click.option(
     "--confidence",
@@ -137,10 +137,11 @@ def command(
 ) -> None:
     """Compare the judge of a finished RUN with people, and probe it.
 
-    `--draw 100 -o sheet.csv` writes a sheet of answers without system and score, in random order.
-    People fill its column `label`; for several raters, make copies. `--labels sheet.csv -o
+    `--draw 100 -o sheet.csv` writes a sheet of answers in random order, without systems and scores.
+    People fill in the column `label`; for several raters, make copies. `--labels sheet.csv -o
     judge.json` then prints how well the judge agrees with them, and writes the certificate.
-    `--probe injection` asks the judge again, and says what sways it; it needs no labels.
+    `--probe injection` asks the judge about changed answers and reports the shift; it needs no
+    labels.
     """
     given = {  # by identity: a seed of 0 and a label of 0 are given, though 0 == False
         name: value

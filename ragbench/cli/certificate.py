@@ -17,7 +17,7 @@ from ragbench.calibration.scale import Scale
 from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, Question, draw, sheet_rows
 from ragbench.cli.output import write_notes, write_result
 from ragbench.config.load import load_config
-from ragbench.data.run_folder import to_csv, to_json
+from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import build_judge
 from ragbench.experiment.plan.plan import load_collection

@@ -1,4 +1,4 @@
-"""`ragbench compare BASE RUN...`: is one better than the other, or is it chance?"""
+"""`ragbench compare BASE RUN...`: is a run better, or is it chance?"""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _WORDS = {"fail": "error", "undecided": "warning"}
     "--fail-if",
     multiple=True,
     metavar="'NAME drop > X'",
-    help="Exit 1 if NAME dropped by more than X beyond doubt: 'ndcg@10 drop > 0.01'; repeatable.",
+    help="Exit 1 if NAME certainly dropped by more than X: 'ndcg@10 drop > 0.01'; repeatable.",
 )
 @click.option(
     "--cluster",
     metavar="metadata.KEY",
-    help="Queries with equal values are one unit; one RUN has to be a run folder.",
+    help="Queries with equal values are one unit; one of the runs must be a run folder.",
 )
 @click.option(
     "--family",
@@ -48,15 +48,15 @@ _WORDS = {"fail": "error", "undecided": "warning"}
     show_default=True,
     help="Correct p-values over the comparisons of each measure, or of all measures.",
 )
-@click.option("--strict", is_flag=True, help="Exit 4 if --fail-if cannot be decided.")
-@click.option("--intersect", is_flag=True, help="Compare the common queries where the sets differ.")
+@click.option("--strict", is_flag=True, help="Exit 4 if a --fail-if is undecided.")
+@click.option("--intersect", is_flag=True, help="Compare the common queries if the sets differ.")
 @click.option(
     "--moved",
     type=click.IntRange(min=0),
     default=5,
     show_default=True,
     metavar="N",
-    help="List the N queries that moved most on the first measure, with both rankings.",
+    help="List the N queries that changed most on the first measure, with both rankings.",
 )
 @click.option(
     "--confidence",
@@ -86,15 +86,15 @@ _WORDS = {"fail": "error", "undecided": "warning"}
     "form",
     type=click.Choice(_FORMATS),
     default="table",
-    help="A table for people (default), Markdown, LaTeX, CSV, JSON; junit has the --fail-if alone.",
+    help="A table (default), Markdown, LaTeX, CSV, JSON; junit has only the verdicts of --fail-if.",
 )
 def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options: Any) -> int:
     """Compare each RUN with BASE, paired over their queries.
 
     Each is a run folder, the folder of an experiment (its newest run), a baseline file, or a TREC
-    run file with --qrels. Systems meet by name; where both have one system each, these two. BASE
-    alone: its systems are compared with its own baseline. What depends on other data, options or
-    judges is refused, with what differs.
+    run file with --qrels. Systems are matched by name; if both sides have one system, these two are
+    compared. With BASE alone, its systems are compared with its own baseline. Scores with other
+    data, options or judges are refused, with a list of the differences.
     """
     from ragbench.cli.output import report_to_github, write_result
     from ragbench.experiment.compare import compare
@@ -103,7 +103,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     if strict and not options["fail_if"]:
         raise click.UsageError("--strict is for --fail-if")
     if form == "junit" and not options["fail_if"]:
-        raise click.UsageError("--format junit shows --fail-if: give at least one")
+        raise click.UsageError("--format junit needs at least one --fail-if")
     measures = options.pop("measures") or None
     found = compare(base, *runs, measures=measures, **options)
     write_result(_render(found, form))
@@ -122,7 +122,7 @@ def _render(found: Comparison, form: str) -> str:
 
         return render_table(found.record, width=terminal_width())
     if form == "json":
-        from ragbench.data.run_folder import to_json
+        from ragbench.data.runs.run_folder import to_json
 
         return to_json(found.to_dict())
     if form == "junit":

@@ -20,14 +20,14 @@ import click
 def command(file: Path, records: Path | None, force: bool) -> None:
     """Write a config to start from into FILE (default: ragbench.yaml).
 
-    With --from it reads a file of records, its columns told by their names; without, it reads a
-    folder in the BEIR layout, which you fill. What is still missing is printed.
+    With --from the config reads a file of records, whose columns are recognised by name; without it
+    reads a folder in the BEIR layout, which you fill. What is still missing is printed.
     """
     from ragbench.config.scaffold import scaffold_beir, scaffold_records
     from ragbench.files import write_atomically
 
     if file.exists() and not force:
-        raise click.UsageError(f"{file} is there already; --force overwrites it")
+        raise click.UsageError(f"{file} exists; --force overwrites it")
     if records and file.exists() and file.samefile(records):
         raise click.UsageError(f"{file} is the file of records: name another file for the config")
     scaffold = scaffold_records(file, records) if records else scaffold_beir(file)

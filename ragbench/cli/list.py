@@ -16,6 +16,7 @@ _KINDS = (
     "metrics",
     "judges",
     "rubrics",
+    "gates",
 )
 
 
@@ -86,17 +87,22 @@ def _components(kind: str) -> list[dict[str, Any]]:
 
 
 def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put measures of one kind together, and say which kind it is."""
-    from ragbench.score.retrieval import GROUPS
+    """Put measures of one group together."""
+    from typing import get_args
 
-    group_of = {name: group for group, names in GROUPS.items() for name in names}
-    found = [{**entry, "group": group_of.get(entry["name"], "others")} for entry in entries]
-    order = [*GROUPS, "others"]
+    from ragbench.score.retrieval.base import Group
+
+    order = get_args(Group)
+    found = [{"group": "others", **entry} for entry in entries]
     return sorted(found, key=lambda entry: order.index(entry["group"]))
 
 
 def _facts(name: str, component: Any) -> dict[str, Any]:
-    """What a metric says about itself, for the docs."""
+    """What a measure or metric says about itself, for the docs."""
+    from ragbench.score.retrieval.base import spec_of
+
+    if (spec := spec_of(component)) is not None:
+        return {"group": spec.group}
     declared = getattr(component, "declaration", None)
     if declared is None:
         return {}
@@ -152,6 +158,7 @@ def _rubrics() -> list[dict[str, Any]]:
 
 def _family(kind: str) -> Any:
     from ragbench.data import LOADERS
+    from ragbench.gates import GATES
     from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
@@ -168,6 +175,7 @@ def _family(kind: str) -> Any:
         "measures": MEASURES,
         "metrics": METRICS,
         "judges": JUDGES,
+        "gates": GATES,
     }[kind]
 
 

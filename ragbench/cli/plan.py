@@ -30,7 +30,7 @@ _NAMES = 44  # columns of the tree
 @limit_option
 @click.option("--only", multiple=True, metavar="NAME", help="Only these systems.")
 @no_judge_option
-@click.option("--retry-failed", is_flag=True, help="Count what failed before as to do.")
+@click.option("--retry-failed", is_flag=True, help="Count failed items as to do.")
 @overrides_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(
@@ -44,10 +44,10 @@ def command(
 ) -> None:
     """Print what `ragbench run CONFIG` would do, and what it may cost; nothing is sent.
 
-    The stages form a tree: each one reads the one above it. What is stored is not done again.
+    The stages form a tree: each one reads the one above it. Stored results are not computed again.
     """
     from ragbench.config.load import load_config
-    from ragbench.data.run_folder import to_json
+    from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.plan.plan import load_collection, make_plan
     from ragbench.experiment.records import Choices, LiveComponents
     from ragbench.experiment.stages.forecast import forecast
@@ -109,7 +109,7 @@ def _range(numbers: tuple[float, float], form: str = ",.0f") -> str:
 
 
 def _power(plan: Plan) -> Iterator[str]:
-    """What the number of queries can tell, of systems that are alike and of others."""
+    """The smallest difference that the queries can show, for similar and for different systems."""
     from ragbench.stats import minimum_detectable_difference
 
     n = len(plan.queries)

@@ -1,4 +1,4 @@
-"""`ragbench report RUN...`: draws the page of a run again, or of several side by side."""
+"""`ragbench report RUN...`: writes the page of a run again, or one page for several runs."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import click
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The page, .html or .md; an old one is replaced. Several runs need it.",
+    help="The page, .html or .md; an existing file is replaced. Required for several runs.",
 )
 def command(runs: tuple[Path, ...], output: Path | None) -> None:
-    """Draw the page of a finished RUN again, or of several runs side by side.
+    """Write the page of a finished RUN again, or one page for several runs.
 
-    Each RUN is a run folder, or the folder of an experiment, whose newest run is taken. One RUN:
-    its report.html and report.md are written again, or one page with -o. Several: one page with
-    all systems, each compared with that of the same name in the first RUN, where they may be
-    compared; what differs otherwise is said.
+    Each RUN is a run folder, or the folder of an experiment, whose newest run is used. For one RUN,
+    its report.html and report.md are written again, or one page with -o. For several, one page has
+    all systems, each compared with the system of the same name in the first RUN; if they are not
+    comparable, the page lists what differs.
     """
     from ragbench.experiment.output.pages import PAGES, write_pages
 
     if len(runs) > 1 and output is None:
-        raise click.UsageError("several runs are one page: say where with -o side-by-side.html")
+        raise click.UsageError("several runs give one page: name it with -o side-by-side.html")
     if output is not None and output.suffix not in PAGES:
         raise click.UsageError(f"-o {output}: a page ends in {' or '.join(PAGES)}")
     for path in write_pages(runs, output):

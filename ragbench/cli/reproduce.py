@@ -14,10 +14,10 @@ import click
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
 def command(ctx: click.Context, run: Path, quiet: bool) -> None:
-    """Run again what the run folder RUN holds, and say what differs.
+    """Repeat the run of the run folder RUN, and show what differs.
 
-    Nothing that stages have stored is used, but replies of models are. The exit code is 0 where
-    every number came out the same, and 1 where one did not.
+    Stored stages are not used, but stored replies of models are. The exit code is 0 if every number
+    is the same, else 1.
     """
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce

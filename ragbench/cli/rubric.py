@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @click.group(name="rubric")
 def command() -> None:
-    """Look at rubrics: what a judge is asked, word for word."""
+    """Show the prompts of rubrics, word for word."""
 
 
 @command.command(name="show")
@@ -70,7 +70,9 @@ def _print_text(rubric: Rubric, previews: list[Preview]) -> None:
     needs = ", ".join(rubric.needs)
     click.echo(f"{rubric.name}: asks of {rubric.asks}, by {rubric.method}; needs {needs}")
     if rubric.verdicts == "shared":
-        click.echo("its prompts are shared: what another rubric has asked is not asked again")
+        click.echo(
+            "its prompts are shared: verdicts that another rubric has requested are used again"
+        )
     for number, (purpose, prompt) in enumerate(previews, start=1):
         schema = json.dumps(prompt.schema, indent=2)
         for part, text in (("system", prompt.system), ("user", prompt.user), ("schema", schema)):

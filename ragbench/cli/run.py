@@ -46,11 +46,11 @@ class _Command(click.Command):
 @click.option(
     "--judge-replay",
     is_flag=True,
-    help="Judge from stored replies alone; send nothing.",
+    help="Judge from stored replies only; send nothing.",
 )
-@click.option("--retry-failed", is_flag=True, help="Ask again for what failed before.")
+@click.option("--retry-failed", is_flag=True, help="Try failed items again.")
 @overrides_option
-@click.option("--strict", is_flag=True, help="Exit with 4 where a gate is undecided.")
+@click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of the tables.")
 @click.option("--quiet", is_flag=True, help="No progress and no notes.")
 @click.pass_context
@@ -66,13 +66,13 @@ def command(
 ) -> None:
     """Run the experiment that CONFIG describes.
 
-    Prints the tables, and where the report is. What is done is stored item by item: a second run
-    does only what changed, and one that was stopped goes on where it was. The run folder is
-    written at the end, whole or not at all.
+    Prints the tables, and where the report is. Results are stored item by item: a second run
+    computes only what changed, and a stopped run resumes. The run folder is written at the end,
+    complete or not at all.
     """
     from ragbench.cli.output import report_to_github
     from ragbench.config.load import load_config
-    from ragbench.data.run_folder import to_json
+    from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import AdapterError
     from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
@@ -86,7 +86,7 @@ def command(
         with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
             experiment = run_experiment(checked, choices=chosen, progress=Progress(quiet=quiet))
     except KeyboardInterrupt:
-        click.echo("what is done is stored; the same command goes on from here", err=True)
+        click.echo("finished items are stored; the same command resumes the run", err=True)
         raise
     except AdapterError as error:  # its text is the user's own and may hold a key
         raise AdapterError(redact(str(error), checked.environment)) from error

@@ -48,7 +48,7 @@ def rel_format(_: click.Context, __: click.Parameter, value: str | None) -> None
         return
     instead = _REL_FORMATS.get(str(value))
     if instead:
-        raise click.UsageError(f"-R {value} is not there: {instead}")
+        raise click.UsageError(f"-R {value} is not supported: {instead}")
     raise click.UsageError(f"-R {value}: no such format; allowed: qrels")
 
 
@@ -59,18 +59,18 @@ def results_format(_: click.Context, __: click.Parameter, value: str | None) -> 
 
 
 _REFUSED = {
-    "-D": "it prints trec_eval's inner steps; ragbench list measures says how each is computed",
-    "-Z": "put --format csv -q and the means of your reference runs together instead",
+    "-D": "it prints the inner steps of trec_eval; ragbench list measures describes each measure",
+    "-Z": "use --format csv -q and the means of your reference runs instead",
     "-o": "trec_eval dropped that page in version 9; leave it out",
 }
-"""Option -> why it is not there."""
+"""Option -> why it is not supported."""
 
 
 def refuse(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     """Say what to do instead of an option of trec_eval that is not there."""
     if value and not context.resilient_parsing:
         option = parameter.opts[0]
-        raise click.UsageError(f"{option} is not there: {_REFUSED[option]}")
+        raise click.UsageError(f"{option} is not supported: {_REFUSED[option]}")
 
 
 _FORMATS = ("table", "trec", "json", "csv")
@@ -100,9 +100,14 @@ _OF_RUNS = {
 @click.option(
     "--run", "runs", multiple=True, metavar="FILE", help="A run, - for standard input; repeatable."
 )
-@click.option("--predictions", metavar="FILE", help="Generated answers: JSONL, CSV, or text lines.")
 @click.option(
-    "--references", multiple=True, metavar="FILE", help="Gold answers of the same form; repeatable."
+    "--predictions", metavar="FILE", help="Generated answers: JSONL, CSV, or lines of text."
+)
+@click.option(
+    "--references",
+    multiple=True,
+    metavar="FILE",
+    help="Gold answers in the same format; repeatable.",
 )
 @click.option(
     "-m",
@@ -119,7 +124,7 @@ _OF_RUNS = {
     "-c",
     "--complete",
     is_flag=True,
-    help="Judged queries that a run lacks count as 0 (--missing zero).",
+    help="Judged queries that are missing from a run count as 0 (--missing zero).",
 )
 @click.option(
     "-l",
@@ -129,34 +134,34 @@ _OF_RUNS = {
     help="Documents graded below N are not relevant; default 1.",
 )
 @click.option(
-    "-M", "--depth", type=click.IntRange(min=1), metavar="N", help="Look at the best N documents."
+    "-M", "--depth", type=click.IntRange(min=1), metavar="N", help="Use only the best N documents."
 )
 @click.option(
     "-J",
     "--judged-only",
     is_flag=True,
-    help="Take documents without judgement out of the runs first; ranks close up.",
+    help="Remove documents without judgement from the runs before scoring.",
 )
 @click.option(
     "-N",
     "--documents",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many documents the collection has; `utility` with a fourth parameter needs it.",
+    help="Number of documents in the collection; `utility` with a fourth parameter needs it.",
 )
 @click.option(
     *("-R", "--rel-format"),
     metavar="FORMAT",
     callback=rel_format,
     expose_value=False,
-    help="Form of the judgements: qrels, the only one that is there.",
+    help="Form of the judgements: qrels, the only one supported.",
 )
 @click.option(
     *("-T", "--results-format"),
     metavar="FORMAT",
     callback=results_format,
     expose_value=False,
-    help="Form of the runs: trec_results, the only one that is there.",
+    help="Form of the runs: trec_results, the only one supported.",
 )
 @click.option(*("-D", "--debug"), callback=refuse, expose_value=False, hidden=True)
 @click.option(*("-Z", "--zscores"), callback=refuse, expose_value=False, hidden=True)
@@ -167,12 +172,12 @@ _OF_RUNS = {
 @click.option(
     "--missing",
     type=click.Choice(_WORDS),
-    help="What a judged query that a run lacks gets: 0, or (default) it is left out.",
+    help="A judged query that is missing from a run: counts as 0, or (default) is left out.",
 )
 @click.option(
     "--no-relevant",
     type=click.Choice(_WORDS),
-    help="What a query without a relevant document gets: 0 (default), or it is left out.",
+    help="A query without a relevant document: counts as 0 (default), or is left out.",
 )
 @click.option(
     "--ties",
@@ -182,8 +187,8 @@ _OF_RUNS = {
 @click.option(
     "--trec-eval",
     type=click.Choice(["9", "10"]),
-    help="Whose rules: scores compared as doubles (10, default) or as 32-bit floats (9), and each "
-    "one's rounding of recall levels.",
+    help="Rules of which version: scores compared as doubles (10, default) or 32-bit floats (9), "
+    "and its rounding of recall levels.",
 )
 @click.option(
     "--format",
@@ -203,9 +208,9 @@ def command(
 ) -> int:
     """Score runs against qrels, or predictions against references.
 
-    The rules are trec_eval's: queries that a run lacks are left out unless -c is given, queries
-    without a relevant document count as 0. Files may be gzip. trec_eval's long options are
-    understood; -D, -Z and the formats of -R and -T but the first say what to do instead.
+    The rules are trec_eval's: queries that are missing from a run are left out unless -c is given,
+    and queries without a relevant document count as 0. Files may be gzipped. trec_eval's long
+    options work, too; for options that are not supported, a message says what to use instead.
     """
     if no_summary and not per_query:
         raise click.UsageError("-n without -q leaves nothing to print")
@@ -258,7 +263,7 @@ def _predictions(files: tuple[str, ...], output: Output, given: dict[str, Any]) 
 
 
 def _refuse_twice(runs: Sequence[str]) -> None:
-    """A run beside itself is a slip of the hand; so is a file under two names."""
+    """Refuse a run that is given twice, also under two names."""
     seen: set[str] = set()
     for run in runs:
         place = run if run == "-" else os.path.realpath(run)

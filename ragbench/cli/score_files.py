@@ -237,7 +237,7 @@ def score_predictions(
         DataError: What is wrong with a file, and where; files that cannot be paired.
     """
     from ragbench.comparison.evaluate import evaluate_texts
-    from ragbench.data.files.pairs import read_pairs
+    from ragbench.data.files.predictions import read_pairs
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
     from ragbench.score.text.notation import text_notes

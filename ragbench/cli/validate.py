@@ -24,9 +24,9 @@ _SCORES = ("measures", "metrics", "judged")
 @config_argument
 @overrides_option
 def command(config: Path, overrides: tuple[str, ...]) -> None:
-    """Check CONFIG, read its data, and say what a run would do; nothing is run.
+    """Check CONFIG, read its data, and show what a run would do; nothing is run.
 
-    Every mistake is printed at once, with its place; the exit code is then 2.
+    All mistakes are printed at once, with their places; the exit code is then 2.
     """
     from ragbench.config.load import load_config
     from ragbench.experiment.plan.plan import load_collection

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ragbench.comparison.evaluate import evaluate_run_file
-from ragbench.data.files.pairs import Pairs
+from ragbench.data.files.predictions import Pairs
 from ragbench.data.trec.trec_files import read_run
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, RagbenchError
 from ragbench.report.digits import counted

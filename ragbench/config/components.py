@@ -318,7 +318,9 @@ NOT_CHUNKED = CheckedChunk()
 
 def indexes(component: Any) -> bool:
     """Whether a retriever sees the documents before it answers, so that they can be cut."""
-    return callable(getattr(component, "index", None))
+    declared = getattr(component, "indexes", None)
+    # one of the user's own need not inherit what declares it
+    return callable(getattr(component, "index", None)) if declared is None else bool(declared)
 
 
 def check_chunk(item: Item, type_name: str, component: Any, context: Context) -> CheckedChunk:

@@ -131,8 +131,8 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
                 for rubric in checked.rubrics
             ]
     for gate, written in zip(config.gates, resolved.get("gates", ()), strict=False):
-        key = "against" if gate.certificate is None else "certificate"
-        if gate.file is not None and "${" not in str(written[key]):
+        key = gate.file_key
+        if gate.file is not None and key is not None and "${" not in str(written[key]):
             written[key] = _relative(gate.file, folder)
 
 

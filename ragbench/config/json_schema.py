@@ -11,7 +11,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal
 
 from ragbench.config.components import CHUNK, CHUNK_HELP, JudgeCommon, common_keys, indexes
-from ragbench.config.gate_block import Gate
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
@@ -46,6 +45,7 @@ _NAMES = r"^[A-Za-z0-9_.=-]+$"  # with the names of swept components
 def config_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of everything that this version understands."""
     from ragbench.data import LOADERS
+    from ragbench.gates.kinds import gate_options
     from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
@@ -82,7 +82,7 @@ def config_schema() -> Schema:
         "apps": _mapping("app"),
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
-        "gates": {"type": "array", "items": _object(declared_options(Gate).values())},
+        "gates": {"type": "array", "items": _object(gate_options().values())},
         "budget": _object(declared_options(BudgetLimits).values()),
         "executor": _object(declared_options(Executor).values()),
     }

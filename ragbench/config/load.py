@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.config.components import (
     Checked,
@@ -16,10 +16,7 @@ from ragbench.config.components import (
     check_dataset_options,
     retriever_family,
 )
-from ragbench.config.gate_block import Gate
-from ragbench.config.gates import GateContext, check_gates, pairs_of
 from ragbench.config.judges import check_clusters
-from ragbench.config.known_scores import known_scores
 from ragbench.config.metrics import check_metrics, check_statistics
 from ragbench.config.options import check_block, check_options
 from ragbench.config.problems import Place, Report
@@ -41,6 +38,9 @@ from ragbench.config.variables import Overrides, apply_overrides, interpolate
 from ragbench.config.yaml_reader import decode, read_yaml
 from ragbench.errors import OptionError
 from ragbench.registry import Family, declared_options
+
+if TYPE_CHECKING:
+    from ragbench.gates.base import Gate
 
 MAX_VARIANTS = 100
 """Values of repeated keys that are checked; each repetition itself is always reported."""
@@ -310,13 +310,22 @@ class TreeCheck:
         item = self.tree.get("gates")
         if item is None:
             return (), []
+        # a config without gates does not load them
+        from ragbench.config.gates import check_gates, known_scores, pairs_of
+        from ragbench.gates.base import KnownNames
+
         paired = {name: checked.component for name, checked in generators.items()}
         pairs = pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live_generators)})
         apps = [*self.swept["apps"].components, *self.live_apps]
-        known = GateContext(
-            self.context, known_scores(metrics), pairs, apps, self._may_bring_systems(loaders)
+        known = KnownNames(
+            known_scores(metrics),
+            self.context.retrievers,
+            pairs,
+            apps,
+            self.context.members,
+            self._may_bring_systems(loaders),
         )
-        return check_gates(item, known)
+        return check_gates(item, known, self.report, self.context.base)
 
     def _block(self, name: str, record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The values of a block, and the block as plain data with its defaults."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ragbench.errors import ConfigError, Problem
+from ragbench.errors import Place as Place
 from ragbench.registry import nearest as nearest_name
 
 KeyPath = tuple[str, ...]
@@ -14,17 +15,6 @@ KeyPath = tuple[str, ...]
 
 _MANY = 20
 _BARE = re.compile(r"[^\s.\"'=]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something stands; without a line for what does not come from a file."""
-
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
-    source: str | None = None
-    width: int = 1
 
 
 def dotted(path: Iterable[str]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from ragbench.config.gate_block import Gate
 from ragbench.config.problems import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.registry import Option
@@ -21,6 +20,7 @@ from ragbench.score.retrieval.score_run import Missing, NoRelevant
 from ragbench.text.chunk import Chunking
 
 if TYPE_CHECKING:
+    from ragbench.gates.base import Gate
     from ragbench.score.text.base import Metric
 
 

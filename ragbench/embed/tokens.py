@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -94,7 +95,8 @@ class TokenEncoder:
         clean = [as_unicode(text.strip()) for text in texts]
         with self._lock:
             found = self._ids(clean)
-            long = [row for row, ids in enumerate(found) if self._too_long(ids)]
+            most = self.limit or math.inf
+            long = [row for row, ids in enumerate(found) if len(ids) > most]
             cut = self._ids([clean[row] for row in long], truncate=True)
         for row, ids in zip(long, cut, strict=True):
             found[row] = ids
@@ -103,9 +105,6 @@ class TokenEncoder:
             Tokens(tuple(ids), len(ids) <= self._around, row in truncated)
             for row, ids in enumerate(found)
         ]
-
-    def _too_long(self, ids: Sequence[int]) -> bool:
-        return self.limit is not None and len(ids) > self.limit
 
     def _ids(self, texts: Sequence[str], *, truncate: bool = False) -> list[list[int]]:
         if not texts:

@@ -11,12 +11,13 @@ from ragbench.comparison.evaluate import evaluate_run
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_scores
 from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
-from ragbench.data.baseline import write_baseline
-from ragbench.data.run_scores import read_run_scores
+from ragbench.data.runs.baseline import write_baseline
+from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
-from ragbench.experiment.gate_files import find_score
-from ragbench.gates.drop import GateVerdict, decide_drop
+from ragbench.gates.base import Decision
+from ragbench.gates.drop import decide_drop
 from ragbench.gates.limit import decide_score
+from ragbench.gates.scores import find_score
 from ragbench.registry import nearest
 from ragbench.report.digits import printable, significant
 
@@ -27,7 +28,7 @@ class Finding:
 
     subject: str
     """What was asked: `ndcg@10 of bm25 drop <= 0.05 against main.json`."""
-    found: GateVerdict
+    found: Decision
     """What the data say."""
 
     def __str__(self) -> str:

@@ -132,15 +132,16 @@ def compare(
         close = nearest(str(family), FAMILIES)
         raise OptionError("compare", "family", family, ", ".join(FAMILIES), close)
     conditions = [FailIf.parse(text) for text in fail_if]
-    sources = read_all([base, *runs], qrels, [*(measures or ()), *(c.measure for c in conditions)])
+    scores = [*(measures or ()), *(condition.gate.measure for condition in conditions)]
+    sources = read_all([base, *runs], qrels, scores)
     skipped = {c: why for c in conditions if (why := why_skipped(c, sources)) is not None}
     open_ = [condition for condition in conditions if condition not in skipped]
-    asked = [*measures, *(condition.measure for condition in open_)] if measures else None
+    asked = [*measures, *(condition.gate.measure for condition in open_)] if measures else None
     met = meet(sources[0], sources[1:], measures=asked, intersect=intersect)
     method = Method(confidence, resamples, seed, family=family, cluster=cluster)
     clusters = None if cluster is None else common_clusters(cluster, met)
     found = compare_met(met, method, clusters)
-    named = [(condition, find_measure(condition.measure, met.measures)) for condition in open_]
+    named = [(condition, find_measure(condition.gate.measure, met.measures)) for condition in open_]
     gates = [
         *(undecided(condition, why) for condition, why in skipped.items()),
         *decide_all(named, found, met, method, clusters),

@@ -12,7 +12,7 @@ import numpy as np
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.schema import BudgetLimits
-from ragbench.data.run_folder import COST_COLUMNS, to_csv
+from ragbench.data.runs.run_folder import COST_COLUMNS, to_csv
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.records import Plan, Results
 from ragbench.llm import Budget

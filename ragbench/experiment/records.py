@@ -19,8 +19,8 @@ from ragbench.config.schema import (
     JudgeBlock,
 )
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.gate_files import GateFiles
-from ragbench.generate.base import App
+from ragbench.gates.base import GateFiles
+from ragbench.generate.base import App, Generator
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference
 from ragbench.records.manifest import JudgePayment
@@ -33,6 +33,7 @@ from ragbench.records.summary import (
     Spending,
     Tokens,
 )
+from ragbench.retrieve.base import Retriever
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.score.judge.base import Judge
 from ragbench.score.judge.rubric import Rubric
@@ -141,11 +142,11 @@ class Plan:
     """The queries that are asked, after `limit`, in the order of the file."""
     qrels: Qrels | None
     """The judgements of those queries."""
-    retrievers: dict[str, Any]
+    retrievers: dict[str, Retriever]
     """Name -> retriever, ready but without an index; also those that others only read."""
     systems: list[str]
     """The retrievers that are scored, in the order of the config."""
-    generators: dict[str, Any]
+    generators: dict[str, Generator]
     """Name -> generator, ready."""
     pairs: list[tuple[str, str]]
     """(retriever, generator) in the order of the config."""

@@ -13,7 +13,7 @@ import yaml
 
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
-from ragbench.data.run_folder import (
+from ragbench.data.runs.run_folder import (
     read_manifest,
     read_per_query,
     read_summary,

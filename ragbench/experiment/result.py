@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.run_folder import (
+from ragbench.data.runs.run_folder import (
     read_comparisons,
     read_per_query,
     read_summary,

@@ -14,7 +14,7 @@ from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.load import load_config
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
-from ragbench.data.run_folder import check_output
+from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import spending_of
 from ragbench.experiment.output.files import write_run
@@ -56,10 +56,10 @@ from ragbench.files import cache_folder
 from ragbench.llm import Budget
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Kind
-from ragbench.retrieve.base import Combining
+from ragbench.retrieve.base import Retriever
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.verdicts import Judged
-from ragbench.store.items import Shelves
+from ragbench.store.items import StageStore
 from ragbench.types import Retrieved
 
 
@@ -135,10 +135,10 @@ def run_experiment(
             )
         )
         session = stack.enter_context(run_in(Path(config.output) / config.name))
-        shelves = stack.enter_context(closing(_shelves(stage_folder, cache, also)))
+        store = stack.enter_context(closing(_store(stage_folder, cache, also)))
         stages = Stages(
             plan=plan,
-            shelves=shelves,
+            store=store,
             run_token=session.token,
             progress=progress,
             budget=budget,
@@ -151,8 +151,8 @@ def run_experiment(
     return experiment
 
 
-def _shelves(own: Path | None, cache: Path, also: Sequence[Path]) -> Shelves:
-    return Shelves(cache, also) if own is None else Shelves(own)
+def _store(own: Path | None, cache: Path, also: Sequence[Path]) -> StageStore:
+    return StageStore(cache, also) if own is None else StageStore(own)
 
 
 class _Runner:
@@ -216,10 +216,10 @@ class _Runner:
         plan, rules = self.plan, self.plan.config.metrics.retrieval
         # other chunks of the same texts have ids of their own
         known = None if rules.match.level == "text" else plan.collection.documents
-        retriever = plan.retrievers.get(name, plan.apps.get(name))
+        retriever = plan.retrievers.get(name, Retriever())
         said = [] if name in plan.apps else self.stages.notes_on(name, rules.top_k)
         # one over others looks at `depth` hits of each, an app at as many as it likes
-        limited = name in plan.apps or isinstance(retriever, Combining)
+        limited = name in plan.apps or bool(retriever.sources)
         full = None if limited else rules.top_k
         found = ranked(name, retriever, plan.queries, outcomes, known, full, said)
         ranking = match_hits(found, rules, plan.measures, plan.qrels, plan.corpus)

@@ -246,7 +246,7 @@ def describe_deltas(
     by_name = {system.name: system for system in systems if system.generator is None}
     rows = []
     for name in plan.systems:
-        sources = tuple(getattr(plan.retrievers[name], "sources", ()))
+        sources = plan.retrievers[name].sources
         if len(sources) != 1 or sources[0] not in by_name or name not in by_name:
             continue
         first = by_name[sources[0]]

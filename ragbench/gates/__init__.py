@@ -1,1 +1,20 @@
-"""Gates: conditions that a run has to meet, each of them passed, failed or undecided."""
+"""Gates: conditions that a run has to meet; a file per kind, each passed, failed or undecided."""
+
+from ragbench.registry import Family
+
+GATES = Family(
+    noun="gate",
+    group="ragbench.gates",
+    table={
+        "limit": "ragbench.gates.limit:Limit",
+        "drop": "ragbench.gates.drop:Drop",
+        "queries_worse": "ragbench.gates.queries_worse:QueriesWorse",
+        "cost": "ragbench.gates.cost:Cost",
+        "increase": "ragbench.gates.increase:Increase",
+        "failed": "ragbench.gates.failed:Failed",
+        "certificate": "ragbench.gates.certificate:Certificate",
+    },
+)
+"""Kind of gate -> its class. Which kind an entry of `gates` is, its keys say: see `kinds.py`."""
+
+__all__ = ["GATES"]

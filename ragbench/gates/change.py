@@ -1,10 +1,169 @@
-"""How many queries an undecided gate would take."""
+"""Gates on a change: what a system is compared with, and how many queries would decide."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores, pair_scores
+from ragbench.comparison.sources import ScoredSystems, needs_qrels, read_scored
+from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.errors import DataError
+from ragbench.gates.base import (
+    Decision,
+    Entry,
+    GatedRun,
+    GateFiles,
+    KnownNames,
+    MeasureGate,
+    Systems,
+    out_of_range,
+)
+from ragbench.gates.scores import KnownScore, find_score
+from ragbench.registry import Option, nearest
 from ragbench.stats import queries_needed
+
+ENOUGH_CLUSTERS = 10
+"""Fewer say too little of how clusters differ."""
+TOO_FEW_CLUSTERS = f"clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(MeasureGate):
+    """A gate on how a score or cost of a system differs from that of its counterpart."""
+
+    file_key = "against"
+    margin_key: ClassVar[str] = ""
+    """The key of a margin in the unit of the score."""
+
+    against: Annotated[
+        str | None,
+        Option(
+            "A baseline file, a run folder, or another system of the run; default: the system's "
+            "baseline in the run.",
+            refers_to="path_or_system",
+        ),
+    ] = None
+
+    @property
+    def margin(self) -> float:
+        """The margin in the unit of the score."""
+        return 0.0
+
+    @property
+    def shown_against(self) -> str:
+        """The end of its text."""
+        return f" against {self.against}" if self.against is not None else ""
+
+    @property
+    def names(self) -> list[str]:
+        """The systems that it names, that which they are compared with included."""
+        is_system = self.against is not None and self.file is None
+        return [*self.systems, *([str(self.against)] if is_system else [])]
+
+    def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
+        """Note also a system that is compared with itself."""
+        super().check(entry, known, complete=complete)
+        if self.systems == (self.against,) and self.against in known.systems:
+            entry.wrong("against", f"{entry.shown('against')} against itself", "another system")
+
+    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
+        """The score has a mean, and the margin lies within its range."""
+        if score is None:
+            return
+        if score.aggregate == "sum":
+            found = f"{score.name} is a sum over the queries, which is not compared"
+            entry.wrong(self.conditions[0], found, "min or max")
+        elif self.margin > score.high - score.low:
+            out_of_range(entry, self.margin_key, 0, score.high - score.low)
+
+    def read(self, files: GateFiles) -> None:
+        """Read the baseline file or run folder, which has to have what it names."""
+        if self.file is None:
+            return
+        if self.file not in files.references:
+            if needs_qrels(self.file):  # it has no place for the judgements of a TREC run
+                allowed = "a file of ragbench baseline, or a run folder"
+                raise DataError("no baseline file", file=self.file, allowed=allowed)
+            files.references[self.file] = read_scored(self.file, name=self.against)
+        self.check_reference(files.references[self.file])
+
+    def check_base(self, base: ScoredSystems) -> None:
+        """Check what it is compared with, unless it names something else."""
+        if self.against is None:
+            self.check_reference(base)
+
+    def check_reference(self, base: ScoredSystems) -> None:
+        """What a gate names must be there; what it does not name may be new."""
+        for name in self.systems:
+            if name not in base.systems:
+                raise _lacks(f"no system '{name}'", base, name, list(base.systems))
+            scores = list(base.systems[name].columns)
+            if self.score is not None and find_score(self.score, scores) is None:
+                found = f"system '{name}' has no '{self.score}'"
+                raise _lacks(found, base, self.score, scores)
+
+    def held(self, having: Systems, run: GatedRun) -> list[str]:
+        """Return every system that has a counterpart; where none has, all there is to hold."""
+        if run.base is not None and self.against is None:
+            return [name for name in having if name in run.base.systems] or list(having)
+        return super().held(having, run)
+
+    def decide_system(
+        self, system: SystemScores, score: str, having: Systems, run: GatedRun
+    ) -> Decision:
+        """Pair the system with its counterpart, query by query, and decide."""
+        base, other = self._counterpart(system, having, run)
+        system = self.columns_of(system, score)
+        other = None if other is None else self.columns_of(other, score)
+        theirs = None if other is None else find_score(score, list(other.columns))
+        if base is None or other is None or theirs is None:
+            lacks = f"{self.against or 'the baseline'} has no {score} of {system.name}"
+            itself = f"{system.name} is the baseline; against: names something else"
+            is_itself = self.file is None and run.base is None
+            return Decision("undecided", itself if is_itself else lacks)
+        try:
+            pairs = pair_scores((run.scored, system, score), (base, other, theirs), run.clusters)
+        except DataError as error:
+            if run.is_sample:
+                n, total = len(run.scored.query_ids), run.n_queries
+                return Decision("undecided", f"a sample of {n} of {total} queries was asked")
+            return Decision("undecided", f"refused: {error}", {"refused": True})
+        return self.decide_pairs(pairs, run.method)
+
+    def columns_of(self, system: SystemScores, score: str) -> SystemScores:
+        """Return a system with what is compared as one of its columns."""
+        return system
+
+    @abstractmethod
+    def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
+        """Decide it for a system and its counterpart.
+
+        Args:
+            pairs: Both columns over the same queries.
+            method: Confidence and resampling.
+        """
+
+    def _counterpart(
+        self, system: SystemScores, having: Systems, run: GatedRun
+    ) -> tuple[ScoredSystems | None, SystemScores | None]:
+        """What a system is compared with, and where that comes from."""
+        if self.file is not None:
+            base = run.files.references[self.file]
+            return base, base.systems.get(system.name)
+        if self.against is not None:
+            return run.scored, having.get(self.against)
+        if run.base is not None:
+            return run.base, run.base.systems.get(system.name)
+        return run.scored, baseline_of(system, having, run.scored.baseline)
+
+
+def _lacks(found: str, base: ScoredSystems, name: str, known: list[str]) -> DataError:
+    close = nearest(name, known)
+    return DataError(found, file=base.source, allowed=", ".join(known), nearest=close)
 
 
 def queries_to_decide(

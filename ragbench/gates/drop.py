@@ -1,14 +1,10 @@
-"""Rule G: whether a system has become worse by more than a margin, and what few queries cannot say.
-
-`decide_drop` is `max_drop`, `decide_queries_worse` is `max_queries_worse`.
-"""
+"""`max_drop`: whether a system became worse by more than a margin, and what cannot be said."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -16,17 +12,18 @@ from ragbench.comparison.interim import look_confidence, look_of, paired_interva
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
-from ragbench.gates.change import queries_to_decide, shown_needed
+from ragbench.gates.base import Decide, DecideBy, Decision, Verdict
+from ragbench.gates.change import (
+    ENOUGH_CLUSTERS,
+    TOO_FEW_CLUSTERS,
+    Change,
+    queries_to_decide,
+    shown_needed,
+)
+from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval
 from ragbench.types import FloatArray
 
-Verdict = Literal["pass", "fail", "undecided"]
-"""What a gate says."""
-Decide = Literal["interval", "mean"]
-"""`interval`: of all such queries; `mean`: of exactly these."""
-
-ENOUGH_CLUSTERS = 10
-"""Fewer say too little of how clusters differ."""
 ENOUGH_QUERIES = 12
 """Fewer decide no small margin, unless the systems are identical on them: ten total losses would,
 and ten queries that a release is stopped for should be looked at by a person."""
@@ -34,21 +31,47 @@ SMALL_MARGIN = 0.05
 """Up to this share of the score's range a margin is small."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateVerdict:
-    """What became of one gate, and the numbers behind it."""
+@dataclass(frozen=True, kw_only=True)
+class Drop(Change):
+    """The mean of a score did not drop by more than `max_drop`."""
 
-    verdict: Verdict
-    """`undecided` is neither: the data cannot tell."""
-    why: str
-    """The numbers in words."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """The numbers in full, JSON-ready, for `summary.json`."""
+    conditions = ("max_drop",)
+    margin_key = "max_drop"
+    asks_difference = True
+
+    max_drop: Annotated[
+        float, Option("Largest drop of the mean paired difference that may be.", ge=0)
+    ]
+    decide: DecideBy = None
+
+    @property
+    def text(self) -> str:
+        """The condition.
+
+        Example:
+            >>> Drop(measure="ndcg@10", max_drop=0.05, against="main.json").text
+            'ndcg@10 drop <= 0.05 against main.json'
+        """
+        how = f" ({self.decide})" if self.decide else ""
+        return f"{self.measure} drop <= {self.max_drop:g}{self.shown_against}{how}"
+
+    @property
+    def margin(self) -> float:
+        """The drop that is allowed."""
+        return self.max_drop
+
+    def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
+        """Apply rule G."""
+        return decide_drop(pairs, self.max_drop, method, decide=self.decide or "interval")
+
+    def is_settled(self, found: Decision) -> bool:
+        """Whether it is decided; the mean of exactly these queries needs all of them."""
+        return self.decide != "mean" and found.verdict != "undecided"
 
 
 def decide_drop(
     pairs: PairedScores, max_drop: float, method: Method, *, decide: Decide = "interval"
-) -> GateVerdict:
+) -> Decision:
     """Decide whether the mean paired difference is a drop by more than `max_drop`.
 
     Up is better: where lower scores are better, differences are turned round. With [L, U] the
@@ -86,57 +109,18 @@ def decide_drop(
     n_failed = int(pairs.failed.sum())
     if np.isnan(d).all():
         open_pairs = f"; {n_failed} failed" if n_failed else ""
-        return GateVerdict("undecided", f"no query has a score in both{open_pairs}", {"n": 0})
+        return Decision("undecided", f"no query has a score in both{open_pairs}", {"n": 0})
     rule = _by_mean if decide == "mean" else _by_interval
     found = rule(d, pairs, max_drop, method)
     facts = {**found.facts, "n_failed": n_failed, "worst_queries": worst_queries(pairs)}
     if n_failed and found.verdict != "undecided":
         turned = _turned_by_failures(found.verdict, pairs, max_drop, method, decide)
         if turned:
-            return GateVerdict("undecided", f"{turned}; of the others: {found.why}", facts)
+            return Decision("undecided", f"{turned}; of the others: {found.why}", facts)
     return replace(found, facts=facts)
 
 
-def decide_queries_worse(pairs: PairedScores, max_queries: int, by: float = 0.0) -> GateVerdict:
-    """Decide whether more than `max_queries` queries became worse, each by at least `by`.
-
-    A mean can hide that some questions broke; this looks at each. It is a count over these
-    queries, not a guess at others. `by: 0` counts every query that became worse at all. A query
-    that failed may have become worse: a verdict that such queries could turn is undecided.
-
-    Args:
-        pairs: The two columns.
-        max_queries: So many may.
-        by: Smallest drop that counts.
-
-    Returns:
-        The verdict; its facts hold the count and the queries that became worst.
-    """
-    d = pairs.differences()
-    is_worse = at_least(-d, by) & (d < 0)
-    count, n = int(is_worse.sum()), int((~np.isnan(d)).sum())
-    could = pairs.with_failed("worst")
-    n_open = int((pairs.failed & at_least(-could, by) & (could < 0)).sum())
-    least = f"by {by:g} or more" if by else "at all"
-    why = f"{count} of {n} queries became worse {least}; allowed: {max_queries}"
-    facts = {
-        "n": n,
-        "n_worse": count,
-        "n_failed": int(pairs.failed.sum()),
-        "worst_queries": worst_queries(pairs),
-    }
-    if count > max_queries:
-        return GateVerdict("fail", why, facts)
-    if not n and not n_open:
-        return GateVerdict("undecided", "no query has a score in both", facts)
-    if count + n_open > max_queries:
-        return GateVerdict("undecided", f"{why}; {n_open} that failed could turn it", facts)
-    return GateVerdict("pass", why, facts)
-
-
-def _by_interval(
-    d: FloatArray, pairs: PairedScores, max_drop: float, method: Method
-) -> GateVerdict:
+def _by_interval(d: FloatArray, pairs: PairedScores, max_drop: float, method: Method) -> Decision:
     """Rule G on differences of which up is better, NaN where there is none."""
     look = look_of(pairs.system, pairs.baseline)
     clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
@@ -144,13 +128,12 @@ def _by_interval(
     facts = _facts(found, pairs.sign)
     # what did not change on the first queries may change on those that nobody judged
     if found.n_changed == 0 and not (look is not None and look.stopped):
-        return GateVerdict("pass", _identical(found, max_drop, pairs.range, method), facts)
+        return Decision("pass", _identical(found, max_drop, pairs.range, method), facts)
     if found.n_clusters is not None and found.n_clusters < ENOUGH_CLUSTERS:
-        few = f"{found.n_clusters} clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
-        return GateVerdict("undecided", few, facts)
+        return Decision("undecided", f"{found.n_clusters} {TOO_FEW_CLUSTERS}", facts)
     if math.isnan(found.lower):
         few = f"only {found.n_changed} of {found.n} queries changed, and the score has no bound"
-        return GateVerdict("undecided", few, facts)
+        return Decision("undecided", few, facts)
     interval = _shown_interval(found, pairs.sign)
     unit = "queries" if found.n_clusters is None else "clusters"
     confidence = look_confidence(look, method.confidence)
@@ -158,24 +141,24 @@ def _by_interval(
     if found.n_units < ENOUGH_QUERIES and max_drop <= SMALL_MARGIN * _width(pairs.range):
         few = f"fewer than {ENOUGH_QUERIES} {unit} decide no margin as small as {max_drop:g}"
         why = f"{interval}: {few}; {shown_needed(needed, unit)}"
-        return GateVerdict("undecided", why, {**facts, "queries_needed": needed})
+        return Decision("undecided", why, {**facts, "queries_needed": needed})
     if found.lower > -max_drop:
-        return GateVerdict("pass", f"{interval}: no drop by {max_drop:g} or more", facts)
+        return Decision("pass", f"{interval}: no drop by {max_drop:g} or more", facts)
     if found.upper < -max_drop:
-        return GateVerdict("fail", f"{interval}: a drop by more than {max_drop:g}", facts)
+        return Decision("fail", f"{interval}: a drop by more than {max_drop:g}", facts)
     why = f"{interval} holds a drop by {max_drop:g}; {shown_needed(needed, unit)}"
-    return GateVerdict("undecided", why, {**facts, "queries_needed": needed})
+    return Decision("undecided", why, {**facts, "queries_needed": needed})
 
 
-def _by_mean(d: FloatArray, pairs: PairedScores, max_drop: float, method: Method) -> GateVerdict:
+def _by_mean(d: FloatArray, pairs: PairedScores, max_drop: float, method: Method) -> Decision:
     """The mean of exactly these queries, which needs no interval."""
     d = d[~np.isnan(d)]
     mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
     facts = {"difference": pairs.sign * mean + 0.0, "n": len(d), "n_changed": n_changed}
     why = f"{pairs.sign * mean + 0.0:+.4g} over these {len(d)} queries"
     if bool(at_least(np.array([mean]), -max_drop)[0]):
-        return GateVerdict("pass", f"{why}: no drop by more than {max_drop:g}", facts)
-    return GateVerdict("fail", f"{why}: a drop by more than {max_drop:g}", facts)
+        return Decision("pass", f"{why}: no drop by more than {max_drop:g}", facts)
+    return Decision("fail", f"{why}: a drop by more than {max_drop:g}", facts)
 
 
 def _turned_by_failures(

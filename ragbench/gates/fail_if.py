@@ -12,7 +12,8 @@ from ragbench.comparison.compare_runs import pairs_of
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.errors import OptionError
-from ragbench.gates.drop import decide_drop
+from ragbench.gates.base import Decision
+from ragbench.gates.drop import Drop
 from ragbench.records.comparison import ComparedGate, Comparisons
 
 _FORM = re.compile(r"\s*(?P<measure>\S.*?)\s+drop\s*>\s*(?P<margin>\S+)\s*")
@@ -25,10 +26,8 @@ class FailIf:
 
     text: str
     """As the user wrote it."""
-    measure: str
-    """The measure, as the user wrote it."""
-    max_drop: float
-    """The margin, in the unit of the measure."""
+    gate: Drop
+    """The gate that it means."""
 
     @classmethod
     def parse(cls, text: str) -> FailIf:
@@ -38,8 +37,8 @@ class FailIf:
             OptionError: It is none, or its margin is not a number from 0 on.
 
         Example:
-            >>> FailIf.parse("ndcg@10 drop > 0.01").max_drop
-            0.01
+            >>> FailIf.parse("ndcg@10 drop > 0.01").gate.text
+            'ndcg@10 drop <= 0.01'
         """
         match = _FORM.fullmatch(text)
         if match is None:
@@ -51,12 +50,12 @@ class FailIf:
         if not 0 <= margin < math.inf:
             allowed = "a number from 0 on: a share of 1, not percent"
             raise OptionError("fail_if", "drop >", match["margin"], allowed)
-        return cls(text, match["measure"], margin)
+        return cls(text, Drop(measure=match["measure"], max_drop=margin))
 
 
 def why_skipped(condition: FailIf, sources: Sequence[ScoredSystems]) -> str | None:
     """Say which run skipped the judge that a condition is about; None where none did."""
-    name = condition.measure
+    name = condition.gate.measure
     judged = any(
         system.kinds.get(name) == "judge"
         for source in sources
@@ -73,16 +72,7 @@ def why_skipped(condition: FailIf, sources: Sequence[ScoredSystems]) -> str | No
 
 def undecided(condition: FailIf, why: str) -> ComparedGate:
     """Return the verdict on a condition whose measure was not computed."""
-    return ComparedGate(
-        gate=condition.text,
-        system=None,
-        baseline=None,
-        measure=condition.measure,
-        max_drop=condition.max_drop,
-        verdict="undecided",
-        why=why,
-        facts={},
-    )
+    return _entry(condition, condition.gate.measure, Decision("undecided", why))
 
 
 def decide_all(
@@ -103,18 +93,28 @@ def decide_all(
         clusters: The cluster of each common query, where queries belong together.
     """
     for condition, measure in conditions:
-        pairs_found = list(pairs_of(comparison, met, measure, clusters))
-        if not pairs_found:
+        compared = list(pairs_of(comparison, met, measure, clusters))
+        if not compared:
             yield undecided(condition, f"no two systems are compared by {measure}")
-        for system, base, pairs in pairs_found:
-            found = decide_drop(pairs, condition.max_drop, method)
-            yield ComparedGate(
-                gate=condition.text,
-                system=system.label,
-                baseline=base.label,
-                measure=measure,
-                max_drop=condition.max_drop,
-                verdict=found.verdict,
-                why=found.why,
-                facts=dict(found.facts),
-            )
+        for system, base, pairs in compared:
+            found = condition.gate.decide_pairs(pairs, method)
+            yield _entry(condition, measure, found, system.label, base.label)
+
+
+def _entry(
+    condition: FailIf,
+    measure: str,
+    found: Decision,
+    system: str | None = None,
+    baseline: str | None = None,
+) -> ComparedGate:
+    return ComparedGate(
+        gate=condition.text,
+        system=system,
+        baseline=baseline,
+        measure=measure,
+        max_drop=condition.gate.max_drop,
+        verdict=found.verdict,
+        why=found.why,
+        facts=dict(found.facts),
+    )

@@ -3,24 +3,72 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
+from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.summary import finite
-from ragbench.gates.change import queries_to_decide, shown_needed
-from ragbench.gates.drop import ENOUGH_CLUSTERS, GateVerdict, Verdict
-from ragbench.stats import Increase, increase_interval, queries_for, t_quantile
+from ragbench.comparison.systems import SystemScores, with_cost_column
+from ragbench.errors import DataError
+from ragbench.gates.base import Decision, Verdict
+from ragbench.gates.change import (
+    ENOUGH_CLUSTERS,
+    TOO_FEW_CLUSTERS,
+    Change,
+    queries_to_decide,
+    shown_needed,
+)
+from ragbench.registry import Option
+from ragbench.stats import Increase as IncreaseInterval
+from ragbench.stats import increase_interval, queries_for, t_quantile
 from ragbench.types import FloatArray
 
+_QUANTILES = {"latency_ms.p50": 0.5, "latency_ms.p95": 0.95}
+"""Costs of which a quantile over the queries counts; the others are totals."""
 _SHARE = "of the baseline's"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Increase(Change):
+    """A latency, a price or a number of tokens did not rise by more than `max_increase`."""
+
+    conditions = ("max_increase",)
+    of_costs = True
+
+    max_increase: Annotated[
+        float,
+        Option("Cost: largest increase that may be, as a share of the baseline's.", ge=0),
+    ]
+
+    @property
+    def text(self) -> str:
+        """The condition."""
+        return f"{self.measure} increase <= {self.max_increase:g}{self.shown_against}"
+
+    def check_reference(self, base: ScoredSystems) -> None:
+        """The costs of queries are there, and the systems that it names."""
+        if not any(each.costs for each in base.systems.values()):
+            allowed = "a file of ragbench baseline --costs, or a run folder of this version"
+            raise DataError(f"no {self.measure}", file=base.source, allowed=allowed)
+        super().check_reference(base)
+
+    def columns_of(self, system: SystemScores, score: str) -> SystemScores:
+        """Return the system with the cost as its column."""
+        return with_cost_column(system, score)
+
+    def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
+        """Hold the relative increase against the share."""
+        quantile = _QUANTILES.get(self.measure)
+        return decide_increase(pairs, self.max_increase, method, quantile=quantile)
 
 
 def decide_increase(
     pairs: PairedScores, max_increase: float, method: Method, *, quantile: float | None = None
-) -> GateVerdict:
+) -> Decision:
     """Decide whether a cost rose by more than a share of the baseline's.
 
     With [L, U] the interval of the relative increase: pass where U < max_increase, fail where
@@ -54,7 +102,7 @@ def decide_increase(
     now, before = pairs.system.values[known], pairs.baseline.values[known]
     clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[known]
     if not len(now):
-        return GateVerdict("undecided", "not known of any query in both", {"n": 0})
+        return Decision("undecided", "not known of any query in both", {"n": 0})
     found = increase_interval(
         now, before, quantile=quantile, confidence=method.confidence, clusters=clusters,
         resamples=method.resamples, seed=method.seed,
@@ -63,10 +111,10 @@ def decide_increase(
     facts = _facts(found, now, before, quantile, n_clusters)
     facts["worst_queries"] = worst_queries(pairs)
     if found.rule == "same_factor":
-        return GateVerdict(_beyond(found, max_increase) or "pass", _same(found, facts), facts)
+        return Decision(_beyond(found, max_increase) or "pass", _same(found, facts), facts)
     few = _too_few(found, now, before, quantile, n_clusters)
     if few:
-        return GateVerdict("undecided", f"{_amounts(found, facts)}; {few}", facts)
+        return Decision("undecided", f"{_amounts(found, facts)}; {few}", facts)
     why = (
         f"{_amounts(found, facts)} [{found.lower:+.4g}, {found.upper:+.4g}] {_SHARE} over "
         f"{found.n} queries"
@@ -75,7 +123,7 @@ def decide_increase(
     if verdict is not None:
         least = "or more" if verdict == "pass" else ""
         by = f"no increase by {max_increase:g}" if least else f"more than {max_increase:g}"
-        return GateVerdict(verdict, f"{why}: {by} {least}".rstrip(), facts)
+        return Decision(verdict, f"{why}: {by} {least}".rstrip(), facts)
     n_units = found.n if n_clusters is None else n_clusters
     # the spread that a mean of so many would have with this interval
     half, tail = (found.upper - found.lower) / 2, (1 - method.confidence) / 2
@@ -84,10 +132,10 @@ def decide_increase(
     needed = queries_to_decide(distance, max_increase, sd, n_units, method.confidence)
     unit = "queries" if n_clusters is None else "clusters"
     why = f"{why} holds {max_increase:g}; {shown_needed(needed, unit)}"
-    return GateVerdict("undecided", why, {**facts, "queries_needed": needed})
+    return Decision("undecided", why, {**facts, "queries_needed": needed})
 
 
-def _beyond(found: Increase, max_increase: float) -> Verdict | None:
+def _beyond(found: IncreaseInterval, max_increase: float) -> Verdict | None:
     """On which side of the margin the whole interval lies."""
     if found.rule == "same_factor":  # a number, not an interval
         within = at_least(np.array([-found.increase]), -max_increase).all()
@@ -98,7 +146,7 @@ def _beyond(found: Increase, max_increase: float) -> Verdict | None:
 
 
 def _too_few(
-    found: Increase,
+    found: IncreaseInterval,
     now: FloatArray,
     before: FloatArray,
     quantile: float | None,
@@ -107,7 +155,7 @@ def _too_few(
     """Why nothing can be said of other queries; nothing where it can."""
     least = queries_for(quantile)
     if n_clusters is not None and n_clusters < ENOUGH_CLUSTERS:
-        return f"{n_clusters} clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
+        return f"{n_clusters} {TOO_FEW_CLUSTERS}"
     if found.n < least:
         return f"{found.n} queries are too few; from {least} on they can decide"
     n_times = min(len(np.unique(now)), len(np.unique(before)))
@@ -122,7 +170,7 @@ def _too_few(
 
 
 def _facts(
-    found: Increase,
+    found: IncreaseInterval,
     now: FloatArray,
     before: FloatArray,
     quantile: float | None,
@@ -143,12 +191,12 @@ def _facts(
     }
 
 
-def _amounts(found: Increase, facts: dict[str, Any]) -> str:
+def _amounts(found: IncreaseInterval, facts: dict[str, Any]) -> str:
     shown = f"{facts['value']:.4g} against {facts['baseline']:.4g}"
     return shown if math.isnan(found.increase) else f"{shown}: {found.increase:+.4g}"
 
 
-def _same(found: Increase, facts: dict[str, Any]) -> str:
+def _same(found: IncreaseInterval, facts: dict[str, Any]) -> str:
     if abs(found.increase) < 1e-9:
         return f"the same on all {found.n} queries: nothing changed, or nothing was called again"
     return f"{_amounts(found, facts)} {_SHARE} on every one of {found.n} queries"

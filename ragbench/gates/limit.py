@@ -1,19 +1,87 @@
-"""Gates on one number: a score, a share of failed items, a cost, a judge's certificate."""
+"""`min` and `max`: the mean of a score is at least, or at most, a limit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
-from ragbench.comparison.pairs import at_least
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
-from ragbench.gates.drop import Decide, GateVerdict, Verdict
+from ragbench.comparison.systems import SystemScores
+from ragbench.gates.base import (
+    Decide,
+    DecideBy,
+    Decision,
+    Entry,
+    GatedRun,
+    MeasureGate,
+    Most,
+    Systems,
+    out_of_range,
+    within,
+)
+from ragbench.gates.scores import KnownScore
+from ragbench.registry import Option
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit(MeasureGate):
+    """The mean of a score reaches `min`, or where lower is better, is at most `max`."""
+
+    conditions = ("min", "max")
+
+    min: Annotated[float | None, Option("The mean is at least this.")] = None
+    max: Most | None = None
+    decide: DecideBy = None
+
+    @property
+    def text(self) -> str:
+        """The condition.
+
+        Example:
+            >>> Limit(measure="recall@10", min=0.8, decide="interval").text
+            'recall@10 >= 0.8 (interval)'
+        """
+        how = f" ({self.decide})" if self.decide else ""
+        sign = "<=" if self.min is None else ">="
+        return f"{self.measure} {sign} {self.limit:g}{how}"
+
+    @property
+    def limit(self) -> float:
+        """The one of `min` and `max` that is given."""
+        return float(self.max or 0) if self.min is None else self.min
+
+    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
+        """The limit is on the side that is better, and in the range of the score."""
+        if score is None:
+            return
+        key = "max" if self.min is None else "min"
+        wanted = "min" if score.direction == "higher" else "max"
+        if key != wanted:
+            entry.wrong(key, f"{score.direction} {score.name} is better", f"{wanted}: a number")
+        elif score.aggregate != "sum" and not score.low <= self.limit <= score.high:
+            out_of_range(entry, key, score.low, score.high)
+
+    def decide_system(
+        self, system: SystemScores, score: str, having: Systems, run: GatedRun
+    ) -> Decision:
+        """Compare the mean, or the worse end of its interval."""
+        return decide_score(
+            system.columns[score],
+            least=self.min,
+            most=self.max,
+            decide=self.decide or "mean",
+            confidence=run.method.confidence,
+        )
+
+    def is_settled(self, found: Decision) -> bool:
+        """Whether the interval does not hold the limit."""
+        low, high = found.facts.get("interval") or (None, None)
+        return low is not None and high is not None and not low <= self.limit <= high
 
 
 def decide_score(
@@ -23,7 +91,7 @@ def decide_score(
     most: float | None = None,
     decide: Decide = "mean",
     confidence: float = 0.95,
-) -> GateVerdict:
+) -> Decision:
     """Decide whether the mean of a score is at least, or at most, a limit.
 
     Queries that failed count at their worst and at their best: a verdict that they could turn is
@@ -61,8 +129,8 @@ def decide_score(
     if math.isnan(value):
         failed = f"; {n_failed} failed" if n_failed else ""
         nothing = "the score has no interval" if found.n else f"nothing was scored{failed}"
-        return GateVerdict("undecided", nothing, facts)
-    verdict = _within(value, least, most)
+        return Decision("undecided", nothing, facts)
+    verdict = within(value, least, most)
     why = f"mean {found.mean:.4g} over {found.n} queries"
     if decide == "interval":
         low, high = found.interval
@@ -70,67 +138,10 @@ def decide_score(
         why += f"its {'lower' if is_least else 'upper'} end is compared"
     if n_failed:
         ends = _at_worst_and_best(column, found, is_least, decide, confidence)
-        if any(math.isnan(end) or _within(end, least, most) != verdict for end in ends):
+        if any(math.isnan(end) or within(end, least, most) != verdict for end in ends):
             turned = f"{n_failed} queries failed, which could turn {verdict}; of the others: {why}"
-            return GateVerdict("undecided", turned, facts)
-    return GateVerdict(verdict, why, facts)
-
-
-def decide_failed(column: ScoreColumn, most: float) -> GateVerdict:
-    """Decide whether at most a share of the items of a score failed.
-
-    What does not apply is no failure, and not among the items.
-    """
-    found = summarize(column)
-    n_failed = sum(found.failed.values())
-    n = found.n + n_failed
-    facts = {"n": found.n, "n_failed": n_failed}
-    if not n:
-        return GateVerdict("undecided", "the score applies to no query", facts)
-    causes = ", ".join(f"{count} {cause}" for cause, count in found.failed.items())
-    why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
-    return GateVerdict(_within(n_failed / n, None, most), why, facts)
-
-
-def decide_cost(value: float | None, most: float) -> GateVerdict:
-    """Decide whether a latency, a price or a number of tokens is at most a limit."""
-    if value is None:
-        return GateVerdict("undecided", "not known", {"value": None})
-    return GateVerdict(_within(value, None, most), f"it is {value:.4g}", {"value": value})
-
-
-def decide_kappa(
-    certificate: Mapping[str, Any], rubric: str, least: float, *, decide: Decide = "mean"
-) -> GateVerdict:
-    """Decide whether people agree with a judge, by the certificate of `ragbench calibrate`.
-
-    Args:
-        certificate: The content of a `ragbench.certificate/1`.
-        rubric: The rubric, or the name of the score, that it certifies.
-        least: Smallest Cohen's kappa that passes.
-        decide: `interval` compares the lower end of its interval.
-
-    Returns:
-        The verdict. Undecided where kappa is not defined: labels that are all the same say nothing
-        of the judge.
-    """
-    kappa = certificate["rubrics"][rubric]["agreement"]["kappa"]
-    value, (low, high) = kappa["value"], kappa["interval"]
-    compared = low if decide == "interval" else value
-    facts = {"kappa": value, "interval": [low, high], "n": kappa["n"]}
-    if value is None or compared is None:
-        reason = f": {kappa['reason']}" if kappa.get("reason") else ""
-        return GateVerdict("undecided", f"kappa is not defined{reason}", facts)
-    shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
-    why = f"kappa {value:.4g}{shown} over {kappa['n']} labelled answers"
-    return GateVerdict(_within(compared, least, None), why, facts)
-
-
-def _within(value: float, least: float | None, most: float | None) -> Verdict:
-    """Whether a number reaches its limit, rounding errors aside."""
-    if least is not None:
-        return "pass" if at_least(np.array([value]), least).all() else "fail"
-    return "pass" if most is None or at_least(np.array([-value]), -most).all() else "fail"
+            return Decision("undecided", turned, facts)
+    return Decision(verdict, why, facts)
 
 
 def _compared(found: ScoreSummary, is_least: bool, decide: Decide) -> float:

@@ -2,50 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ragbench.llm import Budget, Replies, Totals
 from ragbench.types import Document, Prediction, Query
 
 
-class Generator(Protocol):
-    """Answers questions from retrieved passages.
+class Generator:
+    """Answers questions from retrieved passages: all that a run asks of a generator.
 
-    A generator may also have `is_opaque = True`: its code cannot be seen from here, so that a call
-    gets a time limit, and a new run asks it again unless its entry has a `version`.
+    Built-in generators inherit it. One of the user's own need not: it is any object with `generate`
+    or `generate_for` and what it has of the rest, and `ragbench.generate.python.declared` wraps it.
     """
+
+    is_opaque: bool = False
+    """Whether its code cannot be seen from here, so that a call gets a time limit, and a new run
+    asks it again unless its entry has a `version`."""
+    definition: int = 1
+    """Moves where its output does for a reason outside its module."""
+    packages: tuple[str, ...] = ()
+    """Names of distributions whose version may move its output."""
+    is_stored: bool = False
+    """Whether its answers were made before, whatever passages it gets."""
+    query_ids: Collection[str] | None = None
+    """The only queries that it has an answer to, by id or by text; None answers any."""
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature that it samples with; None where it has none, or it is not known."""
+        return None
+
+    @property
+    def missing_key(self) -> str | None:
+        """The environment variable that must hold a key and does not."""
+        return None
+
+    @property
+    def asks(self) -> AskingGenerator | None:
+        """What asks models for replies, where it does."""
+        return None
+
+    def check(self) -> None:
+        """See that nothing is missing, before anything is asked."""
+
+    def check_samples(self, samples: int) -> None:
+        """Raise an `OptionError` where it has not as many answers to a query to give."""
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction | str:
         """Return the answer to a question, given the passages, best first."""
-        ...
+        raise NotImplementedError
 
-
-class QueryGenerator(Protocol):
-    """A generator that must know which query it answers, not only its text."""
-
-    def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction:
-        """Return the answer to a query, given the passages, best first.
+    def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction | str:
+        """Return the answer to a query, for those that must know which one it is.
 
         Raises:
             MissingPrediction: There is no answer to this query.
         """
-        ...
-
-
-@runtime_checkable
-class SamplingGenerator(Protocol):
-    """A generator that must know which of several answers to a query it gives (`samples: n`).
-
-    One without `generate_sample` is called again with the same arguments. Any generator may have
-    `check_samples(samples)`, which raises an `OptionError` where it has not as many to give.
-    """
+        return self.generate(query.text, contexts)
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
-    ) -> Prediction:
-        """Return one of the answers to a query; `sample` counts them from 0."""
-        ...
+    ) -> Prediction | str:
+        """Return one of the answers to a query (`samples: n`); `sample` counts them from 0."""
+        return self.generate_for(query, contexts)
 
 
 @runtime_checkable
@@ -53,8 +73,7 @@ class AskingGenerator(Protocol):
     """A generator that asks models for replies, which can be kept; the names of `AskingJudge`.
 
     Who runs it calls `keep_replies` and `check` before the first question and `close` after the
-    last one. `generate` may be called from many threads at once. `missing_key`, where it has one,
-    is the environment variable that must hold a key and does not.
+    last one. `generate` may be called from many threads at once.
     """
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from ragbench.generate.base import AskingGenerator, Generator
 from ragbench.generate.prompt import Prompt
 from ragbench.llm import (
     CallFailure,
@@ -89,26 +90,36 @@ def _cut(passage: Document, left: int, count: Callable[[str], int]) -> Document 
     return replace(passage, text=passage.text[: ends[low - 1]]) if low else None
 
 
-PromptOption = Annotated[
-    str,
-    Option(
-        "A built-in prompt, a YAML file with system and user, or a .j2 template.",
-        refers_to="path_or_name",
-    ),
-]
-System = Annotated[str | None, Option("System text; default: the prompt's.")]
-ContextTokens = Annotated[
-    int | None,
-    Option(
-        "Tokens of all passages: the first that does not fit is cut after a word, "
-        "the rest is left out; null: no limit.",
-        ge=1,
-    ),
-]
-Stop = Annotated[list[str] | None, Option("Texts at which an answer ends.")]
+@dataclass(frozen=True, kw_only=True)
+class PromptOptions:
+    """What a model is told."""
+
+    prompt: Annotated[
+        str,
+        Option(
+            "A built-in prompt, a YAML file with system and user, or a .j2 template.",
+            refers_to="path_or_name",
+        ),
+    ] = "qa"
+    system: Annotated[str | None, Option("System text; default: the prompt's.")] = None
 
 
-class ChatGenerator(Connected):
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """Where an answer ends, and how much of the passages it is made from."""
+
+    stop: Annotated[list[str] | None, Option("Texts at which an answer ends.")] = None
+    context_tokens: Annotated[
+        int | None,
+        Option(
+            "Tokens of all passages: the first that does not fit is cut after a word, "
+            "the rest is left out; null: no limit.",
+            ge=1,
+        ),
+    ] = None
+
+
+class ChatGenerator(Connected, Generator):
     """Answers questions by one chat model; see `AskingGenerator` for who keeps its replies.
 
     Args:
@@ -137,6 +148,11 @@ class ChatGenerator(Connected):
     def temperature(self) -> float | None:
         """The randomness that is asked for; None leaves it to the server."""
         return self._request.temperature
+
+    @property
+    def asks(self) -> AskingGenerator:
+        """Itself: its replies are kept."""
+        return self
 
     @property
     def prompt_hash(self) -> str | None:

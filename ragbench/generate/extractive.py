@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from ragbench.errors import OptionError
+from ragbench.generate.base import Generator
 from ragbench.registry import Option
 from ragbench.text.analyze import Analyzer
 from ragbench.text.sentences import sentences
@@ -28,7 +29,7 @@ class _Sentence(NamedTuple):
     terms: frozenset[str]
 
 
-class Extractive:
+class Extractive(Generator):
     """Answer with the sentences of the passages that cover the question best.
 
     A sentence is worth the content words of the question that it has, each by its rarity among

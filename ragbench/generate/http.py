@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.adapters.hits import HitReader
-from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
+from ragbench.adapters.http import Endpoint, EndpointOptions, Url
 from ragbench.adapters.templates import (
     PASSAGE_PLACES,
     JsonPath,
@@ -16,13 +17,11 @@ from ragbench.adapters.templates import (
     passage_values,
 )
 from ragbench.errors import AdapterError, OptionError
+from ragbench.generate.base import Generator
 from ragbench.registry import Option, shown
 from ragbench.types import Document, Prediction, Usage
 
 AnswerPath = Annotated[str, Option("Path to the answer.")]
-InputTokens = Annotated[str | None, Option("Path to the number of tokens that were sent.")]
-OutputTokens = Annotated[str | None, Option("Path to the number of tokens of the answer.")]
-Usd = Annotated[str | None, Option("Path to the cost in US dollars.")]
 
 _MANY = ("texts", "ids", "titles")
 
@@ -138,42 +137,78 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number and 0 <= value < float("inf") else None
 
 
-class HttpGenerator(HttpService):
+@dataclass(frozen=True, kw_only=True)
+class UsageOptions:
+    """Where a reply says what it took."""
+
+    input_tokens: Annotated[str | None, Option("Path to the number of tokens that were sent.")] = (
+        None
+    )
+    output_tokens: Annotated[str | None, Option("Path to the number of tokens of the answer.")] = (
+        None
+    )
+    usd: Annotated[str | None, Option("Path to the cost in US dollars.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpGeneratorOptions(UsageOptions, EndpointOptions):
+    """What a generator behind a URL is made with."""
+
+    url: Url
+    body: Annotated[
+        dict[str, Any] | None,
+        Option(
+            "What is sent, with {question}, {context}, {texts} or {contexts}; default: "
+            '`{question: "{question}", contexts: "{contexts}"}`.'
+        ),
+    ] = None
+    answer: AnswerPath = "$.answer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpAppOptions(UsageOptions, EndpointOptions):
+    """What an app behind a URL is made with."""
+
+    url: Url
+    body: Annotated[
+        dict[str, Any] | None, Option('What is sent; default: `{question: "{question}"}`.')
+    ] = None
+    answer: AnswerPath = "$.answer"
+    texts: Annotated[str | None, Option("Path to the texts of the passages.")] = None
+    ids: Annotated[str | None, Option("Path to the ids of the passages.")] = None
+    titles: Annotated[str | None, Option("Path to the titles of the passages.")] = None
+    queries: Annotated[str | None, Option("Path to queries that it formulated.")] = None
+
+
+class HttpGenerator(HttpService, Generator):
     """Post each question with its passages to a URL and read the answer off the JSON.
 
     A server that is overloaded or breaks off is asked again within `timeout`; what is then still
     wrong fails that question alone.
     """
 
-    def __init__(
-        self,
-        *,
-        url: Url,
-        body: Annotated[
-            dict[str, Any] | None,
-            Option(
-                "What is sent, with {question}, {context}, {texts} or {contexts}; default: "
-                '`{question: "{question}", contexts: "{contexts}"}`.'
-            ),
-        ] = None,
-        answer: AnswerPath = "$.answer",
-        input_tokens: InputTokens = None,
-        output_tokens: OutputTokens = None,
-        usd: Usd = None,
-        headers: Headers = None,
-        timeout: Timeout = 60.0,
-        retries: Retries = 2,
-    ) -> None:
+    declares = HttpGeneratorOptions
+
+    def __init__(self, **options: Any) -> None:
         """Check the options; nothing is sent before the first question.
+
+        Args:
+            **options: Those of `HttpGeneratorOptions`.
 
         Raises:
             OptionError: The URL, the body or a path cannot be one.
         """
+        chosen = HttpGeneratorOptions(**options)
         super().__init__(
-            Endpoint("http", url, headers, timeout=timeout, retries=retries),
-            body or {"question": "{question}", "contexts": "{contexts}"},
+            chosen.endpoint(chosen.url),
+            chosen.body or {"question": "{question}", "contexts": "{contexts}"},
             ("question", *PASSAGE_PLACES),
-            AnswerPaths(answer, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd),
+            AnswerPaths(
+                chosen.answer,
+                input_tokens=chosen.input_tokens,
+                output_tokens=chosen.output_tokens,
+                usd=chosen.usd,
+            ),
         )
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
@@ -193,44 +228,31 @@ class HttpApp(HttpService):
     text.
     """
 
-    def __init__(
-        self,
-        *,
-        url: Url,
-        body: Annotated[
-            dict[str, Any] | None,
-            Option('What is sent; default: `{question: "{question}"}`.'),
-        ] = None,
-        answer: AnswerPath = "$.answer",
-        texts: Annotated[str | None, Option("Path to the texts of the passages.")] = None,
-        ids: Annotated[str | None, Option("Path to the ids of the passages.")] = None,
-        titles: Annotated[str | None, Option("Path to the titles of the passages.")] = None,
-        queries: Annotated[str | None, Option("Path to queries that it formulated.")] = None,
-        input_tokens: InputTokens = None,
-        output_tokens: OutputTokens = None,
-        usd: Usd = None,
-        headers: Headers = None,
-        timeout: Timeout = 60.0,
-        retries: Retries = 2,
-    ) -> None:
+    declares = HttpAppOptions
+
+    def __init__(self, **options: Any) -> None:
         """Check the options; nothing is sent before the first question.
+
+        Args:
+            **options: Those of `HttpAppOptions`.
 
         Raises:
             OptionError: The URL, the body or a path cannot be one.
         """
+        chosen = HttpAppOptions(**options)
         super().__init__(
-            Endpoint("http", url, headers, timeout=timeout, retries=retries),
-            body or {"question": "{question}"},
+            chosen.endpoint(chosen.url),
+            chosen.body or {"question": "{question}"},
             ("question",),
             AnswerPaths(
-                answer,
-                texts=texts,
-                ids=ids,
-                titles=titles,
-                queries=queries,
-                input_tokens=input_tokens,
-                output_tokens=output_tokens,
-                usd=usd,
+                chosen.answer,
+                texts=chosen.texts,
+                ids=chosen.ids,
+                titles=chosen.titles,
+                queries=chosen.queries,
+                input_tokens=chosen.input_tokens,
+                output_tokens=chosen.output_tokens,
+                usd=chosen.usd,
             ),
         )
 

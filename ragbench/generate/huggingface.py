@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.embed.base import Device
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
 from ragbench.errors import OptionError
-from ragbench.generate.chat import ContextTokens, PromptOption, Stop, System, fit
+from ragbench.generate.base import Generator
+from ragbench.generate.chat import AnswerOptions, PromptOptions, fit
 from ragbench.generate.prompt import load_prompt
 from ragbench.llm import CallFailure, Message
 from ragbench.registry import Option
@@ -117,39 +119,48 @@ class LocalModel:
         return text.strip(), len(new)
 
 
-class HuggingfaceGenerator:
+@dataclass(frozen=True, kw_only=True)
+class HuggingfaceOptions(PromptOptions, AnswerOptions):
+    """What a generator on this machine is made with."""
+
+    model: Annotated[str, Option("A folder, or a name on the Hugging Face hub.")]
+    temperature: Annotated[
+        float, Option("Randomness of answers; 0 takes the likeliest token.", ge=0, le=2)
+    ] = 0.0
+    max_tokens: Annotated[int, Option("Longest answer.", ge=1)] = 128
+    seed: Annotated[int, Option("Seed of the sampling, for each question anew.", ge=0)] = 13
+    device: Annotated[Device, Option("Where to compute.")] = "auto"
+
+
+class HuggingfaceGenerator(Generator):
     """Answer by a causal language model of transformers, one question after the other.
 
     The prompt takes the model's own chat template where it has one. Passages are cut to
     `context_tokens`, and to what the model can read, counted by its own tokeniser.
     """
 
-    def __init__(
-        self,
-        *,
-        model: Annotated[str, Option("A folder, or a name on the Hugging Face hub.")],
-        prompt: PromptOption = "qa",
-        system: System = None,
-        temperature: Annotated[
-            float, Option("Randomness of answers; 0 takes the likeliest token.", ge=0, le=2)
-        ] = 0.0,
-        max_tokens: Annotated[int, Option("Longest answer.", ge=1)] = 128,
-        seed: Annotated[int, Option("Seed of the sampling, for each question anew.", ge=0)] = 13,
-        stop: Stop = None,
-        context_tokens: ContextTokens = None,
-        device: Annotated[Device, Option("Where to compute.")] = "auto",
-    ) -> None:
+    declares = HuggingfaceOptions
+
+    def __init__(self, **options: Any) -> None:
         """Find the model; it is loaded by `check` or the first question.
+
+        Args:
+            **options: Those of `HuggingfaceOptions`.
 
         Raises:
             OptionError: There is no such folder or prompt.
             DataError: The file of the prompt is none.
         """
-        self._checkpoint = find_checkpoint("huggingface", model)
-        self.prompt = load_prompt(prompt, system, "huggingface")
-        self._options = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
-        self._stop, self._context_tokens = tuple(stop or ()), context_tokens
-        self._model = LocalModel(self._checkpoint, device)
+        chosen = HuggingfaceOptions(**options)
+        self._checkpoint = find_checkpoint("huggingface", chosen.model)
+        self.prompt = load_prompt(chosen.prompt, chosen.system, "huggingface")
+        self._options = {
+            "temperature": chosen.temperature,
+            "max_tokens": chosen.max_tokens,
+            "seed": chosen.seed,
+        }
+        self._stop, self._context_tokens = tuple(chosen.stop or ()), chosen.context_tokens
+        self._model = LocalModel(self._checkpoint, chosen.device)
 
     @property
     def prompt_hash(self) -> str:

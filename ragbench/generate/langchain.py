@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from ragbench.adapters.factory import Factory, FactoryArgs, live_object
@@ -10,15 +12,46 @@ from ragbench.adapters.hits import IdField
 from ragbench.adapters.templates import PASSAGE_PLACES, check_template, passage_values
 from ragbench.errors import OptionError
 from ragbench.generate.chain import Chain
-from ragbench.generate.chat import ChatGenerator, ContextTokens, PromptOption, Stop, System
+from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions
 from ragbench.generate.prompt import load_prompt
-from ragbench.llm import ChatRequest, LangchainChat, Limits, Totals
-from ragbench.llm.options import Concurrency, Timeout
+from ragbench.llm import ChatRequest, LangchainChat, Totals
+from ragbench.llm.options import CallOptions
 from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
 from ragbench.types import Document, Prediction
 
 _DEFAULT_INPUT = {"question": "{question}", "context": "{context}"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainOptions:
+    """What a chain gets, and where it has its answer."""
+
+    input: Annotated[
+        str | dict[str, Any] | None,
+        Option(
+            "What a chain gets, with {question}, {context}, {texts} or {contexts}; default: "
+            '`{question: "{question}", context: "{context}"}`.'
+        ),
+    ] = None
+    answer: Annotated[
+        str | None, Option("Path to the answer in what a chain returns; default: the usual.")
+    ] = None
+    id_field: Annotated[
+        str | None, Option("Key of the metadata of a chain's passages that holds their ids.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, CallOptions):
+    """What a generator of langchain is made with."""
+
+    factory: Factory = None
+    args: FactoryArgs = None
+    version: Annotated[str | None, Option("A word that changes when its answers do.")] = None
+    retries: Annotated[
+        int, Option("Further tries of a chat model, where one can succeed.", ge=0)
+    ] = 6
 
 
 class LangchainGenerator(ChatGenerator):
@@ -29,64 +62,42 @@ class LangchainGenerator(ChatGenerator):
     answers are judged by. Temperature and the like are those that the model was made with.
     """
 
+    declares = LangchainGeneratorOptions
     is_opaque = True
 
-    def __init__(
-        self,
-        *,
-        factory: Factory = None,
-        args: FactoryArgs = None,
-        prompt: PromptOption = "qa",
-        system: System = None,
-        stop: Stop = None,
-        context_tokens: ContextTokens = None,
-        input: Annotated[
-            str | dict[str, Any] | None,
-            Option(
-                "What a chain gets, with {question}, {context}, {texts} or {contexts}; default: "
-                '`{question: "{question}", context: "{context}"}`.'
-            ),
-        ] = None,
-        answer: Annotated[
-            str | None, Option("Path to the answer in what a chain returns; default: the usual.")
-        ] = None,
-        id_field: Annotated[
-            str | None, Option("Key of the metadata of a chain's passages that holds their ids.")
-        ] = None,
-        concurrency: Concurrency = 16,
-        timeout: Timeout = 60.0,
-        retries: Annotated[
-            int, Option("Further tries of a chat model, where one can succeed.", ge=0)
-        ] = 6,
-        version: Annotated[str | None, Option("A word that changes when its answers do.")] = None,
-        client: Any = None,
-    ) -> None:
-        """Make or take the object; from Python, `client` is one that exists.
+    def __init__(self, *, client: Any = None, **options: Any) -> None:
+        """Make or take the object.
+
+        Args:
+            client: One that exists, in place of a factory.
+            **options: Those of `LangchainGeneratorOptions`.
 
         Raises:
             AdapterError: The factory fails, or what it makes cannot be asked.
             OptionError: An option that a chain, or a chat model, does not have.
         """
+        chosen = LangchainGeneratorOptions(**options)
         owner = "generator 'langchain'"
-        made = live_object(client, factory, args, owner)
-        identity = fingerprint_json([factory, args, version])
+        made = live_object(client, chosen.factory, chosen.args, owner)
+        identity = fingerprint_json([chosen.factory, chosen.args, chosen.version])
         super().__init__(
             lambda replies: LangchainChat(made, version=identity),
-            load_prompt(prompt, system, "langchain"),
-            ChatRequest(_name_of(made, factory), (), stop=tuple(stop or ())),
-            context_tokens=context_tokens,
-            limits=Limits(concurrency=concurrency, timeout=timeout, retries=retries),
+            load_prompt(chosen.prompt, chosen.system, "langchain"),
+            ChatRequest(_name_of(made, chosen.factory), (), stop=tuple(chosen.stop or ())),
+            context_tokens=chosen.context_tokens,
+            limits=chosen.limits,
         )
         self._identity = identity
         self._chain: Chain | None = None
         if is_chat_model(made):
-            _refuse("a chat model", input=input, answer=answer, id_field=id_field)
+            _refuse("a chat model", chosen, ChainOptions)
             return
-        defaults = {"prompt": None if prompt == "qa" else prompt}
-        _refuse("a chain", system=system, stop=stop, context_tokens=context_tokens, **defaults)
-        template = _DEFAULT_INPUT if input is None else input
+        _refuse("a chain", chosen, PromptOptions, AnswerOptions)
+        template = _DEFAULT_INPUT if chosen.input is None else chosen.input
         check_template(template, ("question", *PASSAGE_PLACES), "langchain", "input")
-        self._chain = Chain(made, template, answer=answer, id_field=id_field, owner=owner)
+        self._chain = Chain(
+            made, template, answer=chosen.answer, id_field=chosen.id_field, owner=owner
+        )
 
     @property
     def prompt_hash(self) -> str | None:
@@ -135,11 +146,12 @@ def _name_of(made: Any, factory: str | None) -> str:
     return name if isinstance(name, str) else factory or type(made).__name__
 
 
-def _refuse(kind: str, **options: Any) -> None:
+def _refuse(kind: str, chosen: LangchainGeneratorOptions, *groups: type) -> None:
     """Refuse options that would do nothing."""
-    for option, value in options.items():
-        if value is not None:
-            raise OptionError("langchain", option, value, f"nothing: the object is {kind}")
+    for field in itertools.chain.from_iterable(map(fields, groups)):
+        value = getattr(chosen, field.name)
+        if value != field.default:
+            raise OptionError("langchain", field.name, value, f"nothing: the object is {kind}")
 
 
 class LangchainApp:

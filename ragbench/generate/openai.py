@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ragbench.generate.chat import (
-    ChatGenerator,
-    ContextTokens,
-    PromptOption,
-    Stop,
-    System,
-)
+from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions
 from ragbench.generate.prompt import load_prompt
-from ragbench.llm import ChatRequest, Limits, Prices, Server
+from ragbench.llm import ChatRequest, Server
 from ragbench.llm.options import (
-    ApiKeyEnv,
-    BaseUrl,
-    Concurrency,
-    Extra,
-    MaxTokens,
-    PriceFile,
-    Retries,
-    Seed,
-    Stream,
-    Temperature,
-    Timeout,
+    CallOptions,
+    PriceOptions,
+    ReplyOptions,
+    SamplingOptions,
+    ServerOptions,
 )
 from ragbench.registry import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenAIGeneratorOptions(
+    ServerOptions,
+    PromptOptions,
+    SamplingOptions,
+    AnswerOptions,
+    CallOptions,
+    ReplyOptions,
+    PriceOptions,
+):
+    """What a generator on a server is made with."""
+
+    model: Annotated[str, Option("The model, as the server calls it.")]
 
 
 class OpenAIGenerator(ChatGenerator):
@@ -37,49 +41,36 @@ class OpenAIGenerator(ChatGenerator):
     are estimated: four ASCII characters, or one other character, each.
     """
 
-    def __init__(
-        self,
-        *,
-        model: Annotated[str, Option("The model, as the server calls it.")],
-        base_url: BaseUrl = None,
-        api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
-        prompt: PromptOption = "qa",
-        system: System = None,
-        temperature: Temperature = 0.0,
-        max_tokens: MaxTokens = None,
-        seed: Seed = None,
-        stop: Stop = None,
-        context_tokens: ContextTokens = None,
-        concurrency: Concurrency = 16,
-        timeout: Timeout = 60.0,
-        retries: Retries = 6,
-        stream: Stream = False,
-        extra: Extra = None,
-        prices: PriceFile = None,
-        client: Any = None,
-    ) -> None:
+    declares = OpenAIGeneratorOptions
+
+    def __init__(self, *, client: Any = None, **options: Any) -> None:
         """Make a generator; nothing is sent, and no key is needed, before the first question.
+
+        Args:
+            client: A client of the `openai` package in place of a server.
+            **options: Those of `OpenAIGeneratorOptions`.
 
         Raises:
             OptionError: There is no such prompt.
             DataError: The file of the prompt is none.
         """
-        self._server = Server(base_url, api_key_env, stream, client)
+        chosen = OpenAIGeneratorOptions(**options)
+        self._server = Server(chosen.base_url, chosen.api_key_env, chosen.stream, client)
         super().__init__(
             self._server.connect,
-            load_prompt(prompt, system, "openai"),
+            load_prompt(chosen.prompt, chosen.system, "openai"),
             ChatRequest(
-                model,
+                chosen.model,
                 (),
-                temperature=temperature,
-                max_tokens=max_tokens,
-                seed=seed,
-                stop=tuple(stop or ()),
-                extra=extra or {},
+                temperature=chosen.temperature,
+                max_tokens=chosen.max_tokens,
+                seed=chosen.seed,
+                stop=tuple(chosen.stop or ()),
+                extra=chosen.extra or {},
             ),
-            context_tokens=context_tokens,
-            limits=Limits(concurrency=concurrency, timeout=timeout, retries=retries),
-            prices=lambda: Prices.load(prices),
+            context_tokens=chosen.context_tokens,
+            limits=chosen.limits,
+            prices=chosen.load_prices,
         )
 
     @property

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from ragbench.data.predictions import read_samples
+from ragbench.data.files.predictions import read_samples
 from ragbench.errors import OptionError
-from ragbench.generate.base import MissingPrediction
+from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.registry import Option
 from ragbench.types import Document, Prediction, Query
 
 
-class Predictions:
+class Predictions(Generator):
     """Take the answers from a file: JSONL or CSV with `query_id` (or `question`) and `answer`.
 
     Where the file has `contexts`, those are what the answers are judged against; otherwise the
@@ -21,6 +21,8 @@ class Predictions:
     which is counted apart from failures. A file with several answers to a query numbers them from 0
     in the column `sample`, and `samples` says how many there are.
     """
+
+    is_stored = True
 
     def __init__(
         self,

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragbench.generate.answer import read_answer
-from ragbench.generate.base import App, Generator, QueryGenerator
+from ragbench.generate.base import App, AskingGenerator, Generator
 from ragbench.generate.langchain import LangchainApp
 from ragbench.registry import adapt
-from ragbench.types import Document, Prediction
+from ragbench.types import Document, Prediction, Query
 
 
-class CallableGenerator:
+class CallableGenerator(Generator):
     """A plain function `(question, contexts) -> answer` as a generator."""
 
     def __init__(self, function: Any) -> None:
@@ -28,9 +28,62 @@ class CallableGenerator:
         return answer
 
 
-def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Generator | QueryGenerator:
+class OwnGenerator(Generator):
+    """An object of the user's own with what it lacks of a generator: it is looked at here alone."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+        self.is_stored = not hasattr(made, "generate")
+        self.query_ids = getattr(made, "query_ids", None)
+
+    @property
+    def temperature(self) -> float | None:
+        """That of the object, where it says."""
+        found: float | None = getattr(self.made, "temperature", None)
+        return found
+
+    @property
+    def missing_key(self) -> str | None:
+        """What the object lacks, where it says."""
+        found: str | None = getattr(self.made, "missing_key", None)
+        return found
+
+    @property
+    def asks(self) -> AskingGenerator | None:
+        """The object, where it asks models for replies."""
+        return self.made if isinstance(self.made, AskingGenerator) else None
+
+    def check(self) -> None:
+        """Let the object look, where it can."""
+        if callable(check := getattr(self.made, "check", None)):
+            check()
+
+    def check_samples(self, samples: int) -> None:
+        """Let the object refuse, where it can."""
+        if callable(check := getattr(self.made, "check_samples", None)):
+            check(samples)
+
+    def generate_for(self, query: Query, contexts: Sequence[Document]) -> Any:
+        """Ask the object."""
+        if hasattr(self.made, "generate_for"):
+            return self.made.generate_for(query, contexts)
+        return self.made.generate(query.text, contexts)
+
+    def generate_sample(self, query: Query, contexts: Sequence[Document], sample: int) -> Any:
+        """Ask the object; of its first answer, as if there were no others."""
+        if sample and hasattr(self.made, "generate_sample"):
+            return self.made.generate_sample(query, contexts, sample)
+        return self.generate_for(query, contexts)
+
+
+def declared(made: Any) -> Generator:
+    """Return a generator of which all is known that a run asks."""
+    return made if isinstance(made, Generator) else OwnGenerator(made)
+
+
+def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
     """Make a generator of a class, an object or a function; see `ragbench.registry.adapt`."""
-    made: Generator | QueryGenerator = adapt(
+    made = adapt(
         target,
         options,
         owner,

@@ -43,7 +43,6 @@ from ragbench.llm.base import (
     TokenLogprob,
     Usage,
 )
-from ragbench.llm.budget import Budget
 from ragbench.llm.connected import Connected, Server
 from ragbench.llm.engine import ChatEngine
 from ragbench.llm.json_reply import Unreadable
@@ -52,7 +51,7 @@ from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import Replies
 from ragbench.llm.structured import StructuredReply, ask_structured
-from ragbench.llm.usage import Estimate, Price, Prices, Totals, estimate
+from ragbench.llm.usage import Budget, Estimate, Price, Prices, Totals, estimate
 from ragbench.store.replies import DamagedReply
 
 __all__ = [

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.llm.base import ChatModel
-from ragbench.llm.budget import Budget
 from ragbench.llm.engine import ChatEngine
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import Replies
-from ragbench.llm.usage import Prices, Totals
+from ragbench.llm.usage import Budget, Prices, Totals
 
 _OWN_SERVER = "https://api.openai.com/v1"
 

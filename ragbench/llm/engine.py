@@ -17,12 +17,11 @@ from typing import Any, TypeVar
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
-from ragbench.llm.budget import Budget, Reservation
 from ragbench.llm.calls import Sender, as_completed, in_order
 from ragbench.llm.limits import Limits
 from ragbench.llm.replies import Replies, request_key
 from ragbench.llm.threads import LoopThread
-from ragbench.llm.usage import Prices, Totals, upper_bound
+from ragbench.llm.usage import Budget, Prices, Reservation, Totals, upper_bound
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")

@@ -1,25 +1,76 @@
-"""Options that whatever asks a language model has, declared once for generators and judges."""
+"""Options that whatever asks a language model has, declared once for generators and judges.
+
+A component inherits the dataclasses that it needs. Their order as bases is the order in which
+lists, docs and resolved configs have the options.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
+from ragbench.llm.limits import Limits
+from ragbench.llm.usage import Prices
 from ragbench.registry import Option
 
-BaseUrl = Annotated[str | None, Option("The server, up to and with `/v1`; default: OpenAI's own.")]
-ApiKeyEnv = Annotated[
-    str, Option("Environment variable with the key; a server of your own needs none.")
-]
-Temperature = Annotated[
-    float | None, Option("Randomness of replies; null leaves it to the server.", ge=0, le=2)
-]
-MaxTokens = Annotated[int | None, Option("Longest reply, in tokens.", ge=1)]
-Seed = Annotated[int | None, Option("Seed of the server's sampling.", ge=0)]
-Stream = Annotated[bool, Option("Take replies in pieces.")]
-Extra = Annotated[dict[str, Any] | None, Option("Further parameters of the server's own.")]
-Concurrency = Annotated[
-    int, Option("Most calls at the same time; fewer while the server complains.", ge=1)
-]
-Timeout = Annotated[float | None, Option("Seconds for one reply, all tries.", gt=0)]
-Retries = Annotated[int, Option("Further tries, where one can succeed.", ge=0)]
-PriceFile = Annotated[str | None, Option("YAML file with prices of models.", refers_to="path")]
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """Where a server that speaks the OpenAI protocol is."""
+
+    base_url: Annotated[
+        str | None, Option("The server, up to and with `/v1`; default: OpenAI's own.")
+    ] = None
+    api_key_env: Annotated[
+        str, Option("Environment variable with the key; a server of your own needs none.")
+    ] = "OPENAI_API_KEY"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions:
+    """How a server makes a reply."""
+
+    temperature: Annotated[
+        float | None, Option("Randomness of replies; null leaves it to the server.", ge=0, le=2)
+    ] = 0.0
+    max_tokens: Annotated[int | None, Option("Longest reply, in tokens.", ge=1)] = None
+    seed: Annotated[int | None, Option("Seed of the server's sampling.", ge=0)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallOptions:
+    """How many calls there are, how long they may take, and how often they are tried again."""
+
+    concurrency: Annotated[
+        int, Option("Most calls at the same time; fewer while the server complains.", ge=1)
+    ] = 16
+    timeout: Annotated[float | None, Option("Seconds for one reply, all tries.", gt=0)] = 60.0
+    retries: Annotated[int, Option("Further tries, where one can succeed.", ge=0)] = 6
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the calls."""
+        return Limits(concurrency=self.concurrency, timeout=self.timeout, retries=self.retries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyOptions:
+    """How replies come, and what else a server is told."""
+
+    stream: Annotated[bool, Option("Take replies in pieces.")] = False
+    extra: Annotated[dict[str, Any] | None, Option("Further parameters of the server's own.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceOptions:
+    """What calls cost."""
+
+    prices: Annotated[str | None, Option("YAML file with prices of models.", refers_to="path")] = (
+        None
+    )
+
+    def load_prices(self) -> Prices:
+        """Read the file, or the built-in table."""
+        return Prices.load(self.prices)

@@ -62,16 +62,12 @@ async def ask_structured(ask: Ask, request: ChatRequest, *, reasks: int = 1) -> 
         try:
             return StructuredReply(read_json(reply.text, request.schema), tuple(replies))
         except Unreadable as error:
-            problem = _problem(error, reply)
+            problem = str(error)
+            if reply.finish_reason == "length":
+                problem += "; the reply ended at the longest that was allowed"
         if len(replies) > reasks:
             raise CallFailure(Cause.UNREADABLE, problem, replies=tuple(replies))
         asked = request.followed_by(
             Message("assistant", reply.text),
             Message("user", f"This could not be read: {problem}. Answer again, with JSON alone."),
         )
-
-
-def _problem(error: Unreadable, reply: ChatReply) -> str:
-    if reply.finish_reason == "length":
-        return f"{error}; the reply ended at the longest that was allowed"
-    return str(error)

@@ -53,12 +53,13 @@ class Option:
     """Largest allowed value."""
     lt: float | None = None
     """Allowed values lie below this one."""
-    refers_to: Literal["path", "path_or_name", "folder_or_name", "retriever", "object"] | None = (
-        None
-    )
+    refers_to: (
+        Literal["path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object"]
+        | None
+    ) = None
     """`path`: a file or folder relative to the YAML file; `path_or_name`: a file, or a built-in
-    name; `folder_or_name`: a folder, or a name on a hub; `retriever`: the name of another one;
-    `object`: `module:name` of Python code."""
+    name; `path_or_system`: a file, or a system of the run; `folder_or_name`: a folder, or a name on
+    a hub; `retriever`: the name of another one; `object`: `module:name` of Python code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +204,15 @@ def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
     if inspect.isclass(component) and dataclasses.is_dataclass(component):
         hints = typing.get_type_hints(component, include_extras=True)
         by_name = {field.name: field for field in dataclasses.fields(component) if field.init}
-        # its own before those that it shares: what makes it different comes first
-        names = [name for cls in component.__mro__ for name in vars(cls).get("__annotations__", ())]
-        for name in dict.fromkeys(names):
-            if name in by_name:
-                default = by_name[name].default
-                yield name, hints[name], REQUIRED if default is dataclasses.MISSING else default
+        # its own before those that it shares, in the order of its bases; what it declares anew of
+        # theirs, such as another default, keeps their place
+        names: dict[str, None] = {}
+        for cls in reversed(component.__mro__):
+            new = [name for name in vars(cls).get("__annotations__", ()) if name not in names]
+            names = dict.fromkeys([*new, *names])
+        for field in (by_name[name] for name in names if name in by_name):
+            default = REQUIRED if field.default is dataclasses.MISSING else field.default
+            yield field.name, hints[field.name], default
         return
     target = inspect.unwrap(component.__init__ if inspect.isclass(component) else component)
     hints = typing.get_type_hints(target, include_extras=True)

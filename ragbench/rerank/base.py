@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from pathlib import Path
 
 from ragbench.errors import AdapterError
 from ragbench.types import Document, Query, ScoredDocument
 
 
-class Reranker(Protocol):
-    """Orders the first hits of another retriever anew.
+class Reranker:
+    """Orders the first hits of another retriever anew: all that a run asks of one.
 
-    The ORDER of what it returns is the ranking; scores are optional. It may have
-    `asks_one_by_one = True` and `notes`, as retrievers have them.
+    The ORDER of what it returns is the ranking; scores are optional. Built-in rerankers inherit
+    it; `ragbench.rerank.python.as_reranker` wraps those of the user's own.
     """
+
+    is_opaque: bool = False
+    """Whether its code or data cannot be seen from here, so that a new run asks it again."""
+    definition: int = 1
+    """Moves where its output does for a reason outside its module."""
+    packages: tuple[str, ...] = ()
+    """Names of distributions whose version may move its output."""
+    asks_one_by_one: bool = False
+    """Whether a batch saves it nothing, so that queries are timed one by one."""
+    cache_folder: Path | None = None
+    """Where it may keep what it computes; set before `load`."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was odd about the hits that it ordered."""
+        return ()
+
+    def load(self) -> None:
+        """Get ready; what is in the way ends the run here, instead of failing each query."""
 
     def rerank(
         self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
@@ -27,49 +46,7 @@ class Reranker(Protocol):
                 the first retriever has them.
             top_k: How many are wanted.
         """
-        ...
-
-
-@runtime_checkable
-class Loading(Protocol):
-    """A reranker that needs a model: what is in the way should end the run, not fail a query."""
-
-    def load(self) -> None:
-        """Get ready; called once, before any `rerank`, which loads by itself where it was not."""
-        ...
-
-
-class Reranked:
-    """A reranker as a retriever over the one whose hits it orders: `ragbench.retrieve.Combining`.
-
-    Args:
-        reranker: What orders.
-        retriever: Name of the retriever that finds.
-        depth: How many of its hits are ordered.
-    """
-
-    def __init__(self, reranker: Reranker, retriever: str, depth: int | None) -> None:
-        self.reranker, self.sources, self.depth = reranker, (retriever,), depth
-        self.asks_one_by_one = bool(getattr(reranker, "asks_one_by_one", False))
-
-    @property
-    def notes(self) -> list[str]:
-        """What the reranker says of the hits that it ordered."""
-        return list(getattr(self.reranker, "notes", ()))
-
-    def combine(
-        self,
-        queries: Sequence[Query],
-        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
-        top_k: int,
-    ) -> Sequence[Sequence[ScoredDocument]]:
-        """Order the hits of the one source."""
-        return self.reranker.rerank(queries, rankings[0], top_k)
-
-    def load(self) -> None:
-        """Let the reranker get ready, where it has to."""
-        if isinstance(self.reranker, Loading):
-            self.reranker.load()
+        raise NotImplementedError
 
 
 def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[str]:

@@ -10,13 +10,13 @@ from ragbench.embed.base import BatchTokens, ComputeDevice, Model
 from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.cross_encoder import PairScorer, shared_pair_scorer
 from ragbench.embed.encoders import truncation_notes
-from ragbench.rerank.base import hit_texts
+from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
 
 DEFAULT_MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
 
 
-class CrossEncoder:
+class CrossEncoder(Reranker):
     """Order hits by the score that a cross-encoder gives the query with each of them.
 
     The score is the model's own number, on no scale; hits with equal scores stay as they were.

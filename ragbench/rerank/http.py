@@ -5,16 +5,30 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from ragbench.adapters.http import Endpoint, Retries, Timeout, Url
+from ragbench.adapters.http import Endpoint, RequestOptions, Url
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
+from ragbench.rerank.base import Reranker
 from ragbench.types import Query, ScoredDocument
 
 
-class HttpReranker:
+@dataclass(frozen=True, kw_only=True)
+class HttpRerankerOptions(RequestOptions):
+    """What a service that scores passages is asked with."""
+
+    url: Url
+    model: Annotated[
+        str | None, Option("The model, where the server has several; left out if null.")
+    ] = None
+    api_key_env: Annotated[
+        str | None, Option("The environment variable that holds the key; null sends none.")
+    ] = None
+
+
+class HttpReranker(Reranker):
     """Post a question with its passages to a URL, which scores each passage.
 
     What is sent is `{query, documents, top_n, model}`, what comes back `{results: [{index,
@@ -24,31 +38,27 @@ class HttpReranker:
     query alone. A query without hits is not sent.
     """
 
+    is_opaque = True
     asks_one_by_one = True
-    unseen = True  # what answers there may change without notice
 
-    def __init__(
-        self,
-        *,
-        url: Url,
-        model: Annotated[
-            str | None, Option("The model, where the server has several; left out if null.")
-        ] = None,
-        api_key_env: Annotated[
-            str | None,
-            Option("The environment variable that holds the key; null sends none."),
-        ] = None,
-        timeout: Timeout = 60.0,
-        retries: Retries = 2,
-    ) -> None:
+    declares = HttpRerankerOptions
+
+    def __init__(self, **options: Any) -> None:
         """Check the options; nothing is sent before the first question.
+
+        Args:
+            **options: Those of `HttpRerankerOptions`.
 
         Raises:
             OptionError: The URL cannot be one, or the variable of the key is not set.
         """
-        headers = {} if api_key_env is None else {"Authorization": f"Bearer {_key(api_key_env)}"}
-        self._endpoint = Endpoint("http", url, headers, timeout=timeout, retries=retries)
-        self._model = {} if model is None else {"model": model}
+        chosen = HttpRerankerOptions(**options)
+        key = chosen.api_key_env
+        headers = {} if key is None else {"Authorization": f"Bearer {_key(key)}"}
+        self._endpoint = Endpoint(
+            "http", chosen.url, headers, timeout=chosen.timeout, retries=chosen.retries
+        )
+        self._model = {} if chosen.model is None else {"model": chosen.model}
 
     def rerank(
         self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -23,7 +22,7 @@ from ragbench.embed.sentence_transformers import DEFAULT_MODEL
 from ragbench.embed.similarity import dot_products
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option
-from ragbench.rerank.base import hit_texts
+from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
 
 if TYPE_CHECKING:
@@ -32,15 +31,14 @@ if TYPE_CHECKING:
 DEFAULT_LAMBDA = 0.5
 
 
-class MMR:
+class MMR(Reranker):
     """Take hits one by one: the most relevant that is least like those already taken.
 
     Similarities are cosines of the model's vectors, read from the cache where the model has
     encoded a text before. The score of a hit is its marginal relevance when it was taken; the
     order is the ranking.
 
-    Attributes:
-        cache_folder: Where vectors are kept; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
+    Vectors are kept in `cache_folder`; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
 
     References:
         Carbonell and Goldstein (1998), The Use of MMR, Diversity-Based Reranking for Reordering
@@ -81,7 +79,6 @@ class MMR:
         find_checkpoint("mmr", model)
         given = lambda_mult if mmr_threshold is None else mmr_threshold
         self.lambda_mult = DEFAULT_LAMBDA if given is None else given
-        self.cache_folder: Path | None = None
         self._by_scores = relevance == "scores"
         self._open: Callable[[], CachedEmbedder] = lambda: open_embedder(
             "reranker 'mmr'",

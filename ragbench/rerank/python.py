@@ -14,7 +14,7 @@ from ragbench.rerank.base import Reranker
 from ragbench.types import Query, ScoredDocument
 
 
-class CallableReranker:
+class CallableReranker(Reranker):
     """A plain function `(question, hits) -> hits` as a reranker."""
 
     asks_one_by_one = True
@@ -32,9 +32,40 @@ class CallableReranker:
         ]
 
 
+class OwnReranker(Reranker):
+    """An object of the user's own with what it lacks of a reranker: it is looked at here alone."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+        self.asks_one_by_one = bool(getattr(made, "asks_one_by_one", False))
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the object notes, where it does."""
+        return list(getattr(self.made, "notes", ()))
+
+    def load(self) -> None:
+        """Tell the object where to keep things, and let it get ready, where it wants to."""
+        if hasattr(self.made, "cache_folder"):
+            self.made.cache_folder = self.cache_folder
+        if callable(getattr(self.made, "load", None)):
+            self.made.load()
+
+    def rerank(
+        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
+    ) -> Any:
+        """Let the object order the hits."""
+        return self.made.rerank(queries, hits, top_k)
+
+
+def declared(made: Any) -> Reranker:
+    """Return a reranker of which all is known that a run asks."""
+    return made if isinstance(made, Reranker) else OwnReranker(made)
+
+
 def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker:
     """Make a reranker of a class, an object or a function; see `ragbench.registry.adapt`."""
-    made: Reranker = adapt(
+    made = adapt(
         target,
         options,
         owner,
@@ -43,4 +74,4 @@ def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker
         arguments="(question, hits)",
         of_method="(queries, hits, top_k)",
     )
-    return made
+    return declared(made)

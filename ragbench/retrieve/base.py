@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Literal
 
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
@@ -11,47 +12,63 @@ Hits = list[ScoredDocument] | Retrieved
 """One query's answer, best first."""
 
 
-class Retriever(Protocol):
-    """Ranks documents for queries.
+class Retriever:
+    """Ranks documents for queries: all that a run asks of a retriever, with what is usual.
 
-    Scores are optional: the ORDER of the returned list is the ranking. A retriever may also have
+    Built-in retrievers inherit it. One of the user's own need not: it is any object with `retrieve`
+    and what it has of the rest, and `ragbench.retrieve.python.declared` wraps it once.
 
-    - `index(corpus)`, called once before the first query;
-    - `query_ids`, a set: the only queries it has an answer to, as a run file;
-    - `ranks_by_score = True`: its order is that of its scores, ties by document id descending, so
-      that its scores stand in the run as they are;
-    - `asks_one_by_one = True`: a batch saves it nothing, so that queries are timed one by one;
-    - `is_opaque = True`: its code or data cannot be seen from here, so that a call gets a time
-      limit, and a new run asks it again unless its entry has a `version`;
-    - `notes`, sentences on what was odd about its documents, its queries or its hits, read after
-      the last query.
+    Scores are optional: the ORDER of the returned list is the ranking. A retriever over others
+    (`sources`) has `combine` in the place of `retrieve`.
     """
+
+    is_opaque: bool = False
+    """Whether its code or data cannot be seen from here, so that a call gets a time limit, and a
+    new run asks it again unless its entry has a `version`."""
+    definition: int = 1
+    """Moves where its output does for a reason outside its module."""
+    packages: tuple[str, ...] = ()
+    """Names of distributions whose version may move its output."""
+    ranks_by_score: bool = False
+    """Whether its order is that of its scores, ties by document id descending, so that its scores
+    stand in the run as they are."""
+    asks_one_by_one: bool = False
+    """Whether a batch saves it nothing, so that queries are timed one by one."""
+    indexes: bool = False
+    """Whether it reads the corpus: `index` is called once before the first query."""
+    borrows: bool = False
+    """Whether it searches with its sources itself: `borrow` is called once, when they are ready."""
+    sources: Sequence[str] = ()
+    """Names of the retrievers whose rankings it combines, in order; each is asked once, whoever
+    uses it."""
+    depth: int | None = None
+    """Hits that it takes from each source; None takes `top_k`."""
+    query_ids: Collection[str] | None = None
+    """The only queries that it has an answer to, as a run file; None answers any."""
+    unit: Literal["documents", "chunks"] = "documents"
+    """What its notes call what is indexed."""
+    cache_folder: Path | None = None
+    """Where it may keep what it computes; set before `load`."""
+    advance: Callable[[int], None] = staticmethod(lambda n: None)  # or it would be a method
+    """Told while `index` runs how many further documents are done."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was odd about its documents, its queries or its hits; read after the last query."""
+        return ()
+
+    def load(self) -> None:
+        """Get ready; called once, before `index`."""
+
+    def index(self, corpus: Sequence[Document]) -> None:
+        """Read the documents; called once where it `indexes`, before any `retrieve`."""
+
+    def borrow(self, retrievers: Sequence[Retriever]) -> None:
+        """Take the retrievers that `sources` names, indexed; called once where it `borrows`."""
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Sequence[Hits]:
         """Return for each query, in order, at most `top_k` hits, best first."""
-        ...
-
-
-@runtime_checkable
-class Indexing(Protocol):
-    """A retriever that wants to see the corpus before it answers."""
-
-    def index(self, corpus: Sequence[Document]) -> None:
-        """Read the documents; called once, before any `retrieve`."""
-        ...
-
-
-@runtime_checkable
-class Combining(Protocol):
-    """A retriever that makes its ranking of the rankings of others: fusion, feedback, reranking.
-
-    Its sources are retrievers of the same experiment; each is asked once, whoever uses it.
-    """
-
-    sources: Sequence[str]
-    """Names of the retrievers that it reads, in order."""
-    depth: int | None
-    """Hits that it takes from each; None takes `top_k`."""
+        raise NotImplementedError
 
     def combine(
         self,
@@ -67,13 +84,4 @@ class Combining(Protocol):
                 corpus or the source has them.
             top_k: How many are wanted.
         """
-        ...
-
-
-@runtime_checkable
-class Borrowing(Protocol):
-    """A retriever over others that searches with them itself: it gets them when they are ready."""
-
-    def borrow(self, retrievers: Sequence[Retriever]) -> None:
-        """Take the retrievers that `sources` names, indexed; called once, before `combine`."""
-        ...
+        raise NotImplementedError

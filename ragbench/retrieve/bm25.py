@@ -10,6 +10,7 @@ import numpy as np
 
 from ragbench.errors import DataError
 from ragbench.registry import Option
+from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.nearest import best_rows, id_ranks
 from ragbench.text.analyze import Analyzer
 from ragbench.types import Document, FloatArray, IntArray, Query, ScoredDocument
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
 
 
-class BM25:
+class BM25(Retriever):
     """Rank documents by BM25 over their title and text.
 
     Scores are sums of doubles, ties go to the larger document id, and a document that shares no
@@ -34,6 +35,7 @@ class BM25:
 
     ranks_by_score = True
     asks_one_by_one = True
+    indexes = True
 
     def __init__(
         self,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ragbench.errors import OptionError
-from ragbench.retrieve.base import Indexing
-from ragbench.retrieve.python import first_documents, read_hits
+from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.python import declared, first_documents, read_hits
 from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
@@ -22,13 +21,14 @@ def with_chunks(retriever: Any, chunking: Chunking) -> Chunked:
         MissingExtra: A tokenizer without transformers.
         AdapterError: The factory returns something else than a text splitter.
     """
-    if not isinstance(retriever, Indexing):
+    known = declared(retriever)
+    if not known.indexes:
         found = type(retriever).__name__
         raise OptionError("chunk", "", found, "a retriever that indexes the corpus")
-    return Chunked(retriever, Chunker(chunking))
+    return Chunked(known, Chunker(chunking))
 
 
-class Chunked:
+class Chunked(Retriever):
     """Ranks chunks; each hit has its text and says of which `document` it is a chunk.
 
     `top_k` counts documents, so that small chunks are looked at as deep as large ones: the hits
@@ -38,29 +38,25 @@ class Chunked:
         retriever: What ranks the chunks.
     """
 
-    def __init__(self, retriever: Any, chunker: Chunker) -> None:
+    indexes = True
+
+    def __init__(self, retriever: Retriever, chunker: Chunker) -> None:
         self.retriever, self._chunker = retriever, chunker
-        self.ranks_by_score = bool(getattr(retriever, "ranks_by_score", False))
-        self.asks_one_by_one = bool(getattr(retriever, "asks_one_by_one", False))
-        if hasattr(retriever, "unit"):
-            retriever.unit = "chunks"
+        self.ranks_by_score = retriever.ranks_by_score
+        self.asks_one_by_one = retriever.asks_one_by_one
+        retriever.unit = "chunks"
         self._chunks: dict[str, tuple[Document, str]] = {}
         self._lost_text: list[str] = []
 
     @property
     def notes(self) -> list[str]:
         """How much text a splitter left out, where it did, and what the retriever itself notes."""
-        return [*self._lost_text, *getattr(self.retriever, "notes", ())]
+        return [*self._lost_text, *self.retriever.notes]
 
-    @property
-    def cache_folder(self) -> Path | None:
-        """Where the retriever keeps what it computes, if it has a place for that."""
-        folder: Path | None = self.retriever.cache_folder
-        return folder
-
-    @cache_folder.setter
-    def cache_folder(self, folder: Path | None) -> None:
-        self.retriever.cache_folder = folder
+    def load(self) -> None:
+        """Let the retriever get ready, and keep what it computes where this one would."""
+        self.retriever.cache_folder = self.cache_folder
+        self.retriever.load()
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Cut the documents, and let the retriever index the chunks."""

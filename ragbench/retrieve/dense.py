@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ragbench.embed.base import (
@@ -22,6 +21,7 @@ from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option
+from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.nearest import (
     DEFAULT_PROBES,
     Exact,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _OWNER = "retriever 'dense'"
 
 
-class Dense:
+class Dense(Retriever):
     """Rank documents by the similarity of their vectors to the query's.
 
     A document is its title and its text, cut where the model can read no further. Every document
@@ -48,10 +48,7 @@ class Dense:
     What was encoded once, with whatever retriever, is read from the cache: how long a query takes
     then says nothing about the model. Search looks at every vector; `faiss` looks at some of them.
 
-    Attributes:
-        advance: Is told while `index` runs how many further documents are done.
-        cache_folder: Where vectors are kept; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
-        unit: What `notes` call what is indexed: documents, or chunks of them.
+    Vectors are kept in `cache_folder`; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
@@ -59,6 +56,7 @@ class Dense:
     """
 
     ranks_by_score = True
+    indexes = True
     packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
 
     def __init__(
@@ -96,9 +94,6 @@ class Dense:
             raise OptionError("dense", "normalize", normalize, allowed)
         if index == "exact" and probes is not None:
             raise OptionError("dense", "probes", probes, "null with index exact, or index: faiss")
-        self.advance: Advance = tell_nobody
-        self.cache_folder: Path | None = None
-        self.unit: Literal["documents", "chunks"] = "documents"
         self._truncated = 0
         self._asked: dict[str, str] = {}
         self._normalize = similarity == "cosine" if normalize is None else normalize

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 from ragbench.adapters.hits import HitReader
 from ragbench.errors import AdapterError
 from ragbench.registry import shown
+from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, ScoredDocument
 
 
-class ForeignRetriever(ABC):
+class ForeignRetriever(Retriever, ABC):
     """Asks each question of an object of another library and reads the list that comes back.
 
     The order of the list is the ranking. An adapter says how the object is asked, and what one of

@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option
+from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, ScoredDocument
 
 Method = Literal["rrf", "weighted", "combsum", "combmnz"]
 
 
-class Fusion:
+class Fusion(Retriever):
     """Join the rankings of other retrievers into one.
 
     `rrf` adds 1 / (k + rank); `weighted` and `combsum` add scores, `combmnz` multiplies the sum by

@@ -3,62 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ragbench.adapters.http import Endpoint, Headers, Retries, Timeout, Url
+from ragbench.adapters.http import EndpointOptions, Url
 from ragbench.adapters.templates import JsonPath, Place, check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
+from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Retrieved, ScoredDocument
 
 _PLACES = ("question", "top_k", "query_id")
 
 
-class HttpRetriever:
+@dataclass(frozen=True, kw_only=True)
+class HttpRetrieverOptions(EndpointOptions):
+    """What a search service is asked with, and where its reply has the hits."""
+
+    url: Url
+    body: Annotated[
+        dict[str, Any] | None,
+        Option('What is sent; default: `{query: "{question}", top_k: "{top_k}"}`.'),
+    ] = None
+    ids: Annotated[str, Option("Path to the ids.")] = "$.hits[*].id"
+    scores: Annotated[str | None, Option("Path to the scores.")] = None
+    texts: Annotated[str | None, Option("Path to the texts; default: those of the corpus.")] = None
+    titles: Annotated[str | None, Option("Path to the titles.")] = None
+    queries: Annotated[str | None, Option("Path to queries that the server formulated itself.")] = (
+        None
+    )
+
+
+class HttpRetriever(Retriever):
     """Post each question to a URL and read the hits off the JSON that comes back.
 
     The order of the hits is the ranking. A server that is overloaded or breaks off is asked again
     within `timeout`; what is then still wrong fails that query alone.
     """
 
+    declares = HttpRetrieverOptions
     is_opaque = True
     asks_one_by_one = True
 
-    def __init__(
-        self,
-        *,
-        url: Url,
-        body: Annotated[
-            dict[str, Any] | None,
-            Option('What is sent; default: `{query: "{question}", top_k: "{top_k}"}`.'),
-        ] = None,
-        ids: Annotated[str, Option("Path to the ids.")] = "$.hits[*].id",
-        scores: Annotated[str | None, Option("Path to the scores.")] = None,
-        texts: Annotated[
-            str | None, Option("Path to the texts; default: those of the corpus.")
-        ] = None,
-        titles: Annotated[str | None, Option("Path to the titles.")] = None,
-        queries: Annotated[
-            str | None, Option("Path to queries that the server formulated itself.")
-        ] = None,
-        headers: Headers = None,
-        timeout: Timeout = 60.0,
-        retries: Retries = 2,
-    ) -> None:
+    def __init__(self, **options: Any) -> None:
         """Check the options; nothing is sent before the first question.
+
+        Args:
+            **options: Those of `HttpRetrieverOptions`.
 
         Raises:
             OptionError: The URL, the body or a path cannot be one.
         """
-        self._endpoint = Endpoint("http", url, headers, timeout=timeout, retries=retries)
-        self._body: Mapping[str, Any] = body or {"query": "{question}", "top_k": "{top_k}"}
+        chosen = HttpRetrieverOptions(**options)
+        self._endpoint = chosen.endpoint(chosen.url)
+        self._body: Mapping[str, Any] = chosen.body or {"query": "{question}", "top_k": "{top_k}"}
         check_template(self._body, _PLACES, "http", "body")
-        self._ids = _hits_path(ids, "ids")
+        self._ids = _hits_path(chosen.ids, "ids")
+        parts = {"scores": chosen.scores, "texts": chosen.texts, "titles": chosen.titles}
         self._parts = {
-            option: _hits_path(path, option)
-            for option, path in (("scores", scores), ("texts", texts), ("titles", titles))
-            if path is not None
+            option: _hits_path(path, option) for option, path in parts.items() if path is not None
         }
+        queries = chosen.queries
         self._queries = None if queries is None else JsonPath(queries, "http", "queries")
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:

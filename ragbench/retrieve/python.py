@@ -20,15 +20,10 @@ from ragbench.retrieve.base import Retriever
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
 
-class CallableRetriever:
-    """A plain function `(question, top_k) -> hits` as a retriever.
+class CallableRetriever(Retriever):
+    """A plain function `(question, top_k) -> hits` as a retriever."""
 
-    Attributes:
-        asks_one_by_one: Tells the caller that a batch saves nothing, so that one question that
-            fails does not make it ask the others again.
-    """
-
-    asks_one_by_one = True
+    asks_one_by_one = True  # one question that fails does not make a run ask the others again
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -38,13 +33,65 @@ class CallableRetriever:
         return [self._function(query.text, top_k) for query in queries]
 
 
-def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Retriever:
+class OwnRetriever(Retriever):
+    """An object of the user's own with what it lacks of a retriever: it is looked at here alone."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+        self.ranks_by_score = bool(getattr(made, "ranks_by_score", False))
+        self.asks_one_by_one = bool(getattr(made, "asks_one_by_one", False))
+        self.query_ids = getattr(made, "query_ids", None)
+        self.sources = tuple(getattr(made, "sources", ()))
+        self.depth = getattr(made, "depth", None)
+        self.indexes = callable(getattr(made, "index", None))
+        self.borrows = callable(getattr(made, "borrow", None))
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the object notes, where it does."""
+        return list(getattr(self.made, "notes", ()))
+
+    def load(self) -> None:
+        """Tell the object where to keep things, and let it get ready, where it wants to."""
+        if hasattr(self.made, "cache_folder"):
+            self.made.cache_folder = self.cache_folder
+        if callable(getattr(self.made, "load", None)):
+            self.made.load()
+
+    def index(self, corpus: Sequence[Document]) -> None:
+        """Let the object read the documents."""
+        for name in ("advance", "unit"):
+            if hasattr(self.made, name):
+                setattr(self.made, name, getattr(self, name))
+        self.made.index(corpus)
+
+    def borrow(self, retrievers: Sequence[Retriever]) -> None:
+        """Give the object the retrievers that it searches with, each as it was made."""
+        self.made.borrow(
+            [each.made if isinstance(each, OwnRetriever) else each for each in retrievers]
+        )
+
+    def retrieve(self, queries: Sequence[Query], top_k: int) -> Any:
+        """Ask the object."""
+        return self.made.retrieve(queries, top_k)
+
+    def combine(self, queries: Sequence[Query], rankings: Any, top_k: int) -> Any:
+        """Let the object combine the rankings."""
+        return self.made.combine(queries, rankings, top_k)
+
+
+def declared(made: Any) -> Retriever:
+    """Return a retriever of which all is known that a run asks."""
+    return made if isinstance(made, Retriever) else OwnRetriever(made)
+
+
+def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
     """Make a retriever of a class, an object or a function; see `ragbench.registry.adapt`.
 
     An object of LangChain (`invoke`, `similarity_search`), LlamaIndex (`retrieve(question)`) or
     Haystack (`run(query=...)`) becomes one through the adapter of its library.
     """
-    made: Retriever = adapt(
+    made = adapt(
         target,
         options,
         owner,
@@ -55,7 +102,7 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Retriev
     )
     if callable(getattr(made, "retrieve", None)) and not _takes_one_question(made):
         return made
-    if callable(getattr(made, "combine", None)):  # over others: `ragbench.retrieve.Combining`
+    if callable(getattr(made, "combine", None)):  # one over others
         return made
     return _adapted(made)
 

@@ -15,7 +15,7 @@ from ragbench.types import Query, Retrieved, ScoredDocument
 _CLAUSE = "{}^{:.4f}"  # as Lucene writes a weighted term
 
 
-class RM3:
+class RM3(Retriever):
     """Search again with BM25, with the words of the documents that it found first.
 
     The first hits are taken as relevant. Each of them votes for its `terms` most frequent terms,
@@ -36,6 +36,7 @@ class RM3:
 
     ranks_by_score = True
     asks_one_by_one = True
+    borrows = True
 
     def __init__(
         self,

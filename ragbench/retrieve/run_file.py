@@ -8,10 +8,11 @@ from typing import Annotated
 
 from ragbench.data.trec.trec_files import read_run
 from ragbench.registry import Option
+from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Run, ScoredDocument
 
 
-class RunFile:
+class RunFile(Retriever):
     """Take the rankings from a TREC run file, plain or gzip.
 
     The order is that of the scores, ties by document id descending, as trec_eval reads it; the
@@ -27,8 +28,7 @@ class RunFile:
         path: Annotated[Path, Option("The run file.", refers_to="path")],
     ) -> None:
         self._run: Run = read_run(path)
-        self.query_ids = frozenset(self._run.query_ids)
-        """The queries that the file has."""
+        self.query_ids = self._known = frozenset(self._run.query_ids)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the stored rankings, cut at `top_k`; an empty one for a query it lacks."""
@@ -38,4 +38,4 @@ class RunFile:
         ]
 
     def _ranking(self, query_id: str) -> list[tuple[str, float]]:
-        return self._run.ranking(query_id) if query_id in self.query_ids else []
+        return self._run.ranking(query_id) if query_id in self._known else []

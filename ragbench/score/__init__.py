@@ -1,1 +1,1 @@
-"""placeholder."""
+"""Scores: measures of rankings, metrics of answers, and judges, each a column of values."""

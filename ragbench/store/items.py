@@ -38,14 +38,14 @@ class DamagedItems(UserWarning):
     """Stored items whose checksum does not fit; they are made again."""
 
 
-class Shelf:
+class StageFile:
     """The items of one stage under one key.
 
     Example:
         >>> import tempfile
-        >>> with Shelf(Path(tempfile.mkdtemp()) / "k.jsonl", {"stage": "retrieve"}) as shelf:
-        ...     shelf.put("q1", ["d1", "d2"])
-        ...     shelf.get("q1"), "q2" in shelf, len(shelf)
+        >>> with StageFile(Path(tempfile.mkdtemp()) / "k.jsonl", {"stage": "retrieve"}) as file:
+        ...     file.put("q1", ["d1", "d2"])
+        ...     file.get("q1"), "q2" in file, len(file)
         (['d1', 'd2'], False, 1)
     """
 
@@ -112,8 +112,8 @@ class Shelf:
             except OSError as error:
                 raise _not_written(self.path, error) from None
 
-    def __enter__(self) -> Shelf:
-        """Return the shelf itself."""
+    def __enter__(self) -> StageFile:
+        """Return the file itself."""
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -127,7 +127,7 @@ class Shelf:
             whole = [_line(*item) for item in read_lines(self.path) if item is not None]
             write_atomically(self.path, head + b"".join(whole))
             self._damaged = 0
-        # unbuffered, in append mode: whole lines, also where two runs fill the same shelf
+        # unbuffered, in append mode: whole lines, also where two runs fill the same file
         stream = self.path.open("ab", buffering=0)
         try:
             stream.write(_before_the_next(self.path, head))
@@ -138,36 +138,36 @@ class Shelf:
         return stream
 
 
-class Shelves:
-    """All shelves of a cache folder.
+class StageStore:
+    """The files of all stages in a cache folder.
 
     Args:
-        folder: The cache folder; None keeps everything in memory.
+        folder: The cache folder.
         also: Cache folders of others, which are only read.
     """
 
     def __init__(self, folder: Path, also: Sequence[Path] = ()) -> None:
         self.folder, self._also = folder, also
-        self._open: dict[Path, Shelf] = {}
+        self._open: dict[Path, StageFile] = {}
 
-    def shelf(self, stage: str, of: str, key: str) -> Shelf:
-        """Return the shelf of a stage's key; `of` says in its first line what it is about."""
-        path = shelf_path(self.folder, stage, key)
+    def file(self, stage: str, of: str, key: str) -> StageFile:
+        """Return the file of a stage's key; `of` says in its first line what it is about."""
+        path = stage_path(self.folder, stage, key)
         found = self._open.get(path)
         if found is None:
-            others = [shelf_path(other, stage, key) for other in self._also]
-            found = self._open[path] = Shelf(path, {"stage": stage, "of": of}, others)
+            others = [stage_path(other, stage, key) for other in self._also]
+            found = self._open[path] = StageFile(path, {"stage": stage, "of": of}, others)
         return found
 
     def close(self) -> None:
         """Put everything on disk and close."""
-        for shelf in self._open.values():
-            shelf.close()
+        for file in self._open.values():
+            file.close()
         self._open.clear()
 
 
-def shelf_path(folder: Path, stage: str, key: str) -> Path:
-    """Return where a cache folder has the shelf of a stage's key."""
+def stage_path(folder: Path, stage: str, key: str) -> Path:
+    """Return where a cache folder has the file of a stage's key."""
     return folder / "stages" / stage / f"{key}{SUFFIX}"
 
 
@@ -237,7 +237,7 @@ def _checksum(data: bytes) -> str:
 
 
 def _touch(path: Path) -> None:
-    """Note that a shelf was of use, for pruning by age; a folder that is only read stays so."""
+    """Note that a file was of use, for pruning by age; a folder that is only read stays so."""
     try:
         os.utime(path)
     except OSError as error:

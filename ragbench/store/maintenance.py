@@ -47,7 +47,7 @@ def stored_in(folder: Path) -> list[Stored]:
         DataError: The folder cannot be read.
     """
     try:
-        found = [*_shelves(folder), *_databases(folder)]
+        found = [*_stage_files(folder), *_databases(folder)]
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
     return sorted(found, key=lambda each: (KINDS.index(each.kind), -each.used_at, each.path))
@@ -111,7 +111,7 @@ def remove(stored: list[Stored]) -> int:
     return freed
 
 
-def _shelves(folder: Path) -> Iterator[Stored]:
+def _stage_files(folder: Path) -> Iterator[Stored]:
     for path in (folder / "stages").glob(f"*/*{SUFFIX}"):
         kind = path.parent.name
         if kind not in KINDS:
@@ -137,7 +137,7 @@ def _with_its_own(path: Path) -> list[Path]:
 
 
 def _about(path: Path) -> str:
-    """What the first line of a shelf says that it is of; `?` where it cannot be read."""
+    """What the first line of a file of a stage says that it is of; `?` where it cannot be read."""
     with path.open("rb") as stream:
         head = stream.readline(10_000).decode("utf-8", "replace")
     if not head.startswith(f"{FORMAT} "):

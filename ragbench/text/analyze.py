@@ -42,8 +42,9 @@ class Analyzer:
         A language without a stemmer or without stop words goes without them.
         """
         name = language_name(language)
+        known = name in NAMES.values()
         return cls(
-            stemmer="porter" if name == "english" else _snowball_or_none(name),
+            stemmer="porter" if name == "english" else "snowball" if known else "none",
             stopwords=name if name in built_in() else "none",
             language=language,
         )
@@ -53,10 +54,6 @@ class Analyzer:
         dropped, stem = self._stopwords, self._stem
         kept = [word for word in words(text, self._language) if word not in dropped]
         return kept if stem is None else [stem(word) for word in kept]
-
-
-def _snowball_or_none(name: str) -> str:
-    return "snowball" if name in NAMES.values() else "none"
 
 
 def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
@@ -78,14 +75,6 @@ def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
     if builder is None:
         raise OptionError("stemmer", "name", name, ", ".join(_BUILDERS), nearest(name, _BUILDERS))
     return builder(language_name(language) if name == "snowball" else "")
-
-
-def _unchanged(word: str) -> str:
-    return word
-
-
-def _no_stemmer(_: str) -> Callable[[str], str]:
-    return _unchanged
 
 
 @functools.cache
@@ -120,5 +109,5 @@ def _snowball(language: str) -> Callable[[str], str]:
 _BUILDERS: dict[str, Callable[[str], Callable[[str], str]]] = {
     "porter": _porter,
     "snowball": _snowball,
-    "none": _no_stemmer,
+    "none": lambda _: str,
 }

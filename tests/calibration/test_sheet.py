@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.calibration.sheet import COLUMNS, Question, draw, inert, scale_text, sheet_rows
-from ragbench.data.run_folder import to_csv
+from ragbench.data.runs.run_folder import to_csv
 from ragbench.score.judge.rubric import load_rubric
 from tests.calibration.runs import RUBRIC, planted, score_of
 

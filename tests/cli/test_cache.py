@@ -65,10 +65,10 @@ def test_prune_by_size_takes_the_longest_unused_first(cache, quickstart):
 
 def test_verify_finds_damage_of_each_kind(cache, quickstart):
     assert quickstart("cache", "verify")[0] == 0
-    shelf = next(iter((cache / "stages" / "generate").glob("*.jsonl")))
-    data = bytearray(shelf.read_bytes())
+    stored = next(iter((cache / "stages" / "generate").glob("*.jsonl")))
+    data = bytearray(stored.read_bytes())
     data[-5] ^= 1
-    shelf.write_bytes(data)
+    stored.write_bytes(data)
     for name, change in (
         (VECTORS_FILE, "UPDATE vectors SET vector = zeroblob(16)"),
         (REPLIES_FILE, "UPDATE replies SET reply = zeroblob(16)"),
@@ -81,7 +81,7 @@ def test_verify_finds_damage_of_each_kind(cache, quickstart):
     code, text, _ = quickstart("cache", "verify")
 
     assert code == 2
-    assert f"{shelf}: 1 damaged items (generate of extractive)" in text
+    assert f"{stored}: 1 damaged items (generate of extractive)" in text
     assert f"{cache / VECTORS_FILE}: 1 damaged items (embed of vectors of texts)" in text
     assert f"{cache / REPLIES_FILE}: 1 damaged items (replies of replies of models)" in text
     assert text.endswith("3 damaged items\n")
@@ -93,7 +93,7 @@ def test_clear_removes_nothing_where_nobody_can_be_asked(cache, quickstart):
     code, _, said = quickstart("cache", "clear")
 
     assert code == 2
-    assert f"nobody is there to ask about {len(before) - 1} files; use --yes" in said
+    assert f"cannot ask about {len(before) - 1} files without a terminal; use --yes" in said
     assert files(cache) == before
 
 
@@ -108,7 +108,7 @@ def test_clear_keeps_replies_unless_asked(cache, quickstart):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "say what goes"),
+        ((), "say what to remove"),
         (("--older-than", "30"), "found '30', allowed: 12h, 30d, 8w"),
         (("--max-size", "big"), "found 'big', allowed: 500M, 2G"),
     ],

@@ -206,7 +206,7 @@ def test_junit_has_a_case_for_each_condition_and_system(runs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["runs/new", "--format", "junit"], "--format junit shows --fail-if"),
+        (["runs/new", "--format", "junit"], "--format junit needs at least one --fail-if"),
         (["no.json"], "no.json: no such file or folder"),
         (["runs/old/latest/rankings/bm25.trec"], "a run file has no scores of its own"),
         (["runs/old/latest/summary.json"], "allowed: ragbench.baseline/1"),

@@ -4,12 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner
 
 from ragbench.cli.list import command
-from ragbench.score.retrieval import GROUPS, MEASURES
+from ragbench.errors import OptionError
+from ragbench.score.retrieval import MEASURES
+from ragbench.score.retrieval.base import Group, measure
 
 
 def invoke(*arguments):
@@ -54,14 +57,22 @@ def test_a_cutoff_that_must_be_named_is_required():
 
 
 def test_measures_stand_in_groups_and_each_in_one():
-    members = [name for names in GROUPS.values() for name in names]
+    groups = [group for group in get_args(Group) if group != "others"]
     text = invoke("measures")
-
-    assert sorted(members) == sorted(MEASURES.table)
-    heads = [line.strip() for line in text.splitlines() if line.startswith(" ") and line[1] != " "]
-    assert heads == list(GROUPS)
     listed = json.loads(invoke("measures", "--json"))["measures"]
-    assert [entry["name"] for entry in listed if entry["group"] == "counts"] == [*GROUPS["counts"]]
+
+    assert sorted(entry["name"] for entry in listed) == sorted(MEASURES.table)
+    assert {entry["group"] for entry in listed} == {*groups}
+    heads = [line.strip() for line in text.splitlines() if line.startswith(" ") and line[1] != " "]
+    assert heads == groups
+    assert [entry["name"] for entry in listed if entry["group"] == "counts"] == [
+        *("num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret", "num_q")
+    ]
+
+
+def test_a_group_that_is_none_is_refused():
+    with pytest.raises(OptionError, match="dummy: group: found 'odds', allowed: first hits, "):
+        measure("dummy", range=(0.0, 1.0), group="odds")
 
 
 @pytest.mark.parametrize("kind", ["retrievers", "measures", "metrics", "rubrics"])

@@ -112,7 +112,7 @@ def test_the_same_run_twice_is_told_apart(runs):
     [
         ([], "Missing argument 'RUN...'"),
         (["runs/odl"], "runs/odl: no run here; did you mean 'old'?"),
-        (["runs/old", "runs/now"], "several runs are one page: say where with -o"),
+        (["runs/old", "runs/now"], "several runs give one page: name it with -o"),
         (["runs/old", "-o", "page.pdf"], "-o page.pdf: a page ends in .html or .md"),
         (["runs/old", "-o", "runs/x.md/y.md"], "runs/x.md/y.md: cannot be written"),
     ],

@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 
-from ragbench.data.files.pairs import read_pairs
+from ragbench.data.files.predictions import read_pairs
 from tests.text.wordnet_files import write_wordnet
 
 PREDICTIONS = """\

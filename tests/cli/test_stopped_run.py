@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from ragbench.data.baseline import read_baseline
+from ragbench.data.runs.baseline import read_baseline
 from ragbench.errors import DataError
 from ragbench.testing import Answer, ChatServer
 from tests.commands import run_command

@@ -150,7 +150,7 @@ def test_conditions_that_are_none(text, message):
 def test_a_measure_with_a_blank_in_its_options_is_read():
     found = FailIf.parse(" precision(rel=2, k=3) drop>0 ".replace("drop>0", "drop > 0"))
 
-    assert (found.measure, found.max_drop) == ("precision(rel=2, k=3)", 0.0)
+    assert (found.gate.measure, found.gate.max_drop) == ("precision(rel=2, k=3)", 0.0)
 
 
 def test_a_judge_that_was_skipped_decides_nothing():

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.data.files.collection import read_topics
+from ragbench.data.files.predictions import read_predictions
 from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.trec import read_trec_corpus
-from ragbench.data.predictions import read_predictions
 from ragbench.data.trec.trec_files import read_qrels, read_run
 from ragbench.errors import DataError
 

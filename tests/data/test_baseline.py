@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.baseline import SCHEMA, format_baseline, read_baseline, write_baseline
-from ragbench.data.run_scores import StoredScore, StoredScores, StoredSystem
+from ragbench.data.runs.baseline import SCHEMA, format_baseline, read_baseline, write_baseline
+from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
 from ragbench.types import Cause
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.data.loaders.base import fingerprint_collection
 from ragbench.types import Answered, Collection, Document, Qrels, Query
 
 WHOLE = Collection(

@@ -26,7 +26,7 @@ def test_names():
 
 def test_nothing_heavy_is_imported():
     code = (
-        "import sys, ragbench.data, ragbench.data.loaders.records, ragbench.data.predictions;"
+        "import sys, ragbench.data, ragbench.data.loaders.records, ragbench.data.files.predictions;"
         "print(*sorted({'pyarrow', 'pandas', 'yaml', 'pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

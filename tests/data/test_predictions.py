@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.data.predictions import StoredPrediction, read_predictions, read_samples
+from ragbench.data.files.predictions import StoredPrediction, read_predictions, read_samples
 from ragbench.errors import DataError
 from ragbench.types import Document
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.data.judgements import read_judgements
+from ragbench.data.files.judgements import read_judgements
 from ragbench.data.trec import qrels_text
 from ragbench.data.trec.qrels_text import read_regular_qrels
 from ragbench.data.trec.trec_files import read_qrels

@@ -5,8 +5,8 @@ import pytest
 from ragbench import evaluate_run
 from ragbench.comparison.comparable import meet
 from ragbench.comparison.sources import read_scored
-from ragbench.data.baseline import read_baseline, write_baseline
-from ragbench.data.run_scores import read_run_scores
+from ragbench.data.runs.baseline import read_baseline, write_baseline
+from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
 from ragbench.experiment.compare import Comparison, compare
 from ragbench.experiment.runner import run_experiment

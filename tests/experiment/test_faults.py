@@ -1,10 +1,11 @@
-"""Faults through the real command: disks, damage, signals, clocks, two runs at once."""
+"""Faults through the command: disks, damage, signals, clocks, two runs at once."""
 
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -16,6 +17,7 @@ from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.store.items import DamagedItems
 from ragbench.testing import ChatServer
+from tests.commands import run_command
 from tests.experiment.test_stages import contents, work
 from tests.score.judge.scripted import Script
 
@@ -24,72 +26,83 @@ SMALL = {
     "retrievers": {"exact": {"type": "bm25", "stemmer": "none"}},
     "statistics": {"resamples": 100},
 }
-BACKWARDS = """
-import time
-_real, _calls = time.time, []
 
-def _set_back():
-    _calls.append(1)
-    return _real() - (86_400 if len(_calls) > 3 else 0)
 
-time.time = _set_back
-"""
+class Held(Script):
+    """Answers all but the last that `hold_after` lets through; that one waits for `release`."""
+
+    def __init__(self):
+        super().__init__()
+        self.answered, self.hold_after = 0, None
+        self.release = threading.Event()
+
+    def __call__(self, body, times_asked):
+        self.answered += 1
+        if self.hold_after is not None and self.answered > self.hold_after:
+            assert self.release.wait(120), "the test releases what it holds"
+        return super().__call__(body, times_asked)
 
 
 class Command:
-    """`ragbench run` in a process of its own, with a judge on a server here."""
+    """`ragbench run` with a judge on a server here."""
 
-    def __init__(self, config, folder, server, repository):
+    def __init__(self, config, folder, server, script, repository):
         judge = {"type": "openai", "model": "m", "base_url": server.url}
         judge |= {"rubrics": ["answer_relevancy"], "concurrency": 1}
-        metrics = {"retrieval": {"measures": ["ndcg@10"]}, "generation": ["rouge1"]}
+        metrics = {"retrieval": {"measures": ["ndcg@10"]}, "generation": ["token_f1"]}
         self.folder, self.server, self.output = folder, server, folder / "runs"
-        self.cache, self._path = folder / "cache", [str(repository)]
+        self.script = script
+        self.cache, self._path = folder / "cache", str(repository)
         written = {**config, **SMALL, "metrics": {**metrics, "judge": judge}}
         (folder / "exp.yaml").write_text(yaml.safe_dump(written))
 
-    def start(self, *arguments, first=()):
-        """Start it; `first` are folders whose modules come first."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([*map(str, first), *self._path]),
-            "RAGBENCH_CACHE": str(self.cache),
-            "OPENAI_API_KEY": "",
-        }
-        command = [sys.executable, "-m", "ragbench", "run", "exp.yaml", "--quiet"]
+    def _call(self):
+        arguments = ["run", "exp.yaml", "--quiet", "--set", f"output={self.output}"]
+        own = {"PYTHONPATH": self._path, "RAGBENCH_CACHE": str(self.cache), "OPENAI_API_KEY": ""}
+        return arguments, {"cwd": self.folder, "env": {**os.environ, **own}}
+
+    def start(self):
+        """Start it in a process of its own."""
+        arguments, place = self._call()
         return subprocess.Popen(
-            [*command, "--set", f"output={self.output}", *arguments],
-            cwd=self.folder,
-            env=environment,
+            [sys.executable, "-m", "ragbench", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            **place,
         )
 
-    def run(self, *arguments, first=()):
-        """Run it to the end: exit code, what it said on stderr."""
-        process = self.start(*arguments, first=first)
-        _, problems = process.communicate(timeout=120)
-        return process.returncode, problems
+    def run(self):
+        """Run it to the end, in this process: exit code, what it said on stderr."""
+        arguments, place = self._call()
+        done = run_command(*arguments, **place)
+        return done.returncode, done.stderr
 
-    def until_asked(self, times):
-        """Wait until the server was asked so often."""
-        while self.server.counters.requests < times:
+    def start_and_hold(self, times):
+        """Start it; return when the server was asked so often, and has yet to answer the last."""
+        self.script.hold_after = self.script.answered + times - 1
+        wanted = self.server.counters.requests + times
+        process = self.start()
+        while self.server.counters.requests < wanted:
+            assert process.poll() is None, process.communicate()
             time.sleep(0.005)
+        return process
+
+    def release(self):
+        """Answer from now on."""
+        self.script.hold_after = None
+        self.script.release.set()
 
     def contents(self):
         return contents(load_experiment(self.output / "moons"))
 
 
 @pytest.fixture
-def server():
-    with ChatServer(Script(), model="m") as server:
-        yield server
-
-
-@pytest.fixture
-def command(config, tmp_path, server, repository):
-    return Command(config, tmp_path, server, repository)
+def command(config, tmp_path, repository):
+    script = Held()
+    with ChatServer(script, model="m") as server:
+        yield Command(config, tmp_path, server, script, repository)
+        script.release.set()
 
 
 @pytest.fixture
@@ -220,12 +233,19 @@ def test_damage_to_any_stage_is_made_again_once(config, tmp_path, monkeypatch, s
 
 def test_a_clock_that_is_set_back(command, undisturbed):
     expected, _ = undisturbed
-    (command.folder / "clock").mkdir()
-    (command.folder / "clock" / "sitecustomize.py").write_text(BACKWARDS)
+    now = time.time
+    calls = []
+
+    def set_back():
+        calls.append(1)
+        return now() - (86_400 if len(calls) > 1 else 0)
 
     for _ in range(2):
-        code, problems = command.run(first=[command.folder / "clock"])
-        assert (code, problems) == (0, "")
+        calls.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "time", set_back)
+            assert command.run() == (0, "")
+        assert len(calls) > 1, "the clock was read after it was set back"
         assert command.contents() == expected
     for path in command.cache.rglob("*.jsonl"):
         os.utime(path, (time.time() + 1e6,) * 2)
@@ -239,18 +259,17 @@ def test_a_clock_that_is_set_back(command, undisturbed):
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
 def test_a_signal_and_then_the_same_command(command, undisturbed, sent, code):
     expected, needed = undisturbed
-    command.server.latency_s = 0.2
     before = command.server.counters.requests
-    process = command.start()
-    command.until_asked(before + 3)
+    process = command.start_and_hold(3)
 
     process.send_signal(sent)
     _, problems = process.communicate(timeout=60)
+    command.release()
 
     assert process.returncode == code
     assert "Traceback" not in problems
     if sent == signal.SIGINT:
-        assert "the same command goes on from here" in problems
+        assert "the same command resumes the run" in problems
     assert command.run()[0] == 0
     assert command.contents() == expected
     assert command.server.counters.requests - before <= needed + 1, "what was under way"
@@ -258,14 +277,13 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent, code):
 
 def test_two_at_once(command, undisturbed):
     expected, _ = undisturbed
-    command.server.latency_s = 0.5
-    first = command.start()
-    command.until_asked(command.server.counters.requests + 1)
+    first = command.start_and_hold(1)
     first.send_signal(signal.SIGSTOP)  # however long the second one takes to start
 
     code, problems = command.run()
 
     first.send_signal(signal.SIGCONT)
+    command.release()
     assert code == 2
     assert f"another run (process {first.pid}) is at work here" in problems
     _, said = first.communicate(timeout=60)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ragbench.data.baseline import write_baseline
-from ragbench.data.run_scores import read_run_scores
+from ragbench.data.runs.baseline import write_baseline
+from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.records import Choices
 from ragbench.experiment.result import exit_code_of, load_experiment

@@ -2,7 +2,7 @@
 
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.stages.answers import generate, given_answers, passages_of
-from ragbench.generate.base import MissingPrediction
+from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.types import (
     Answered,
     Cause,
@@ -37,7 +37,7 @@ def test_passages_are_the_first_hits_with_text():
     assert none is None
 
 
-class Echo:
+class Echo(Generator):
     def generate(self, question, contexts):
         if question == "two?":
             raise RuntimeError("out of words")
@@ -59,7 +59,7 @@ def test_answers_carry_their_passages_and_failures_their_cause():
 
 
 def test_a_missing_stored_answer_fails_by_a_cause_of_its_own():
-    class Stored:
+    class Stored(Generator):
         def generate_for(self, query, contexts):
             if query.id == "q1":
                 return Prediction("stored", [Document("own")])
@@ -89,7 +89,7 @@ def test_given_answers_follow_the_order_of_the_queries():
 def test_a_generator_that_knows_its_latency_is_believed():
     """A stored reply takes no time to read, and took its time when it was paid for."""
 
-    class Stored:
+    class Stored(Generator):
         def generate(self, question, contexts):
             return Prediction("x", usage=Usage(1, 2, 0.5), latency_ms=1234.5)
 

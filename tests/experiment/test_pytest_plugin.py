@@ -1,4 +1,4 @@
-"""The pytest plug-in in sessions of its own, as users run it, and what it may not load."""
+"""The pytest plug-in in sessions of its own, and what it may not load."""
 
 import os
 import subprocess
@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from tests.commands import call
+
 MODULES = """
 import sys, pytest
 before = set(sys.modules)
@@ -16,23 +18,41 @@ print(*sorted({name for name in set(sys.modules) - before}))
 """
 
 
-@pytest.fixture
-def session(data, tmp_path, repository):
-    """Run pytest in the folder of the test with this plug-in alone: exit code and output."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+PLUGIN = "ragbench.pytest_plugin"
+OPTIONS = ["-p", "no:cacheprovider", "-p", PLUGIN]
 
-    def run(*arguments, plugins=()):
-        environment = {
-            **os.environ,
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the entry point may be installed, or not
-            "PYTHONPATH": str(repository),
-        }
-        names = ["ragbench.pytest_plugin", *plugins]
-        options = [option for name in names for option in ("-p", name)]
+
+@pytest.fixture
+def place(data, tmp_path, monkeypatch):
+    """The folder of the test, set up for pytest with this plug-in alone."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    # the entry point may be installed, or not
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def session(place, monkeypatch):
+    """Run pytest in this process: exit code and output."""
+
+    def run(*arguments):
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, PLUGIN, raising=False)  # pytest has yet to load it
+            code, out, err = call(lambda: pytest.main([*OPTIONS, *arguments]), cwd=place)
+        return code, out + err
+
+    return run
+
+
+@pytest.fixture
+def process(place, repository):
+    """Run pytest as users do, in a process of its own: exit code and output."""
+
+    def run(*arguments):
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, *arguments],
-            cwd=tmp_path,
-            env=environment,
+            [sys.executable, "-m", "pytest", *OPTIONS, *arguments],
+            cwd=place,
+            env={**os.environ, "PYTHONPATH": str(repository)},
             capture_output=True,
             text=True,
             check=False,
@@ -191,11 +211,11 @@ def test_fixture_and_assertions(session, experiment, tmp_path):
     assert len(runs(tmp_path)) == 1, "the fixture and the gate share a run"
 
 
-def test_workers_share_a_run(session, experiment, tmp_path):
+def test_workers_share_a_run(process, experiment, tmp_path):
     gates = [{"measure": "recall@10", "system": "bm25", "min": i / 100} for i in range(6)]
     experiment(*gates)
 
-    code, output = session("-n", "2", plugins=["xdist"])
+    code, output = process("-p", "xdist", "-n", "2")
 
     assert code == 0, output
     assert "6 passed" in output
@@ -214,11 +234,11 @@ def test_loads_pytest_alone():
     assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"ragbench"}
 
 
-def test_is_silent_unless_used(session, tmp_path):
+def test_is_silent_unless_used(process, tmp_path):
     (tmp_path / "test_other.py").write_text("def test_one():\n    pass\n")
     (tmp_path / "other.yaml").write_text("gates: [nothing of ours]\n")
 
-    code, output = session("-q")
+    code, output = process("-q")
 
     assert code == 0
     assert output.splitlines()[0].startswith(".")

@@ -4,13 +4,14 @@ import time
 
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.stages.retrieval import ranked, retrieve
+from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import CallableRetriever
 from ragbench.types import Cause, Document, Query
 
 QUERIES = [Query(f"q{i}", f"question {i}") for i in range(70)]
 
 
-class Batch:
+class Batch(Retriever):
     """Answers in batches, and remembers them."""
 
     def __init__(self, refuses=(), wrong_length=False):
@@ -44,7 +45,7 @@ def test_a_block_that_raises_is_asked_one_by_one():
 
 
 def test_a_batch_that_hangs_costs_one_timeout_a_block_and_one_a_query():
-    class Hangs:
+    class Hangs(Retriever):
         def retrieve(self, queries, top_k):
             time.sleep(5)
 

@@ -308,9 +308,9 @@ def test_a_budget_takes_all_answers_to_a_query_in_the_same_round(config, server)
 
 def test_a_run_that_lost_half_of_its_answers_makes_these_again(config, server, tmp_path):
     run_experiment(asking(config, server), choices=Choices(judge=False))
-    (shelf,) = (tmp_path / "cache" / "stages" / "generate").glob("*.jsonl")
-    lines = shelf.read_text().splitlines(keepends=True)
-    shelf.write_text("".join(lines[: 1 + 7]))
+    (stored,) = (tmp_path / "cache" / "stages" / "generate").glob("*.jsonl")
+    lines = stored.read_text().splitlines(keepends=True)
+    stored.write_text("".join(lines[: 1 + 7]))
     (tmp_path / "cache" / "replies.sqlite").unlink()
     sent = server.counters.requests
     run_experiment(asking(config, server), choices=Choices(judge=False))

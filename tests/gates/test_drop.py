@@ -11,7 +11,8 @@ from scipy import stats as scipy_stats
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
-from ragbench.gates.drop import decide_drop, decide_queries_worse
+from ragbench.gates.drop import decide_drop
+from ragbench.gates.queries_worse import decide_queries_worse
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause

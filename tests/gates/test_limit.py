@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.gates.limit import decide_cost, decide_failed, decide_kappa, decide_score
+from ragbench.gates.certificate import decide_kappa
+from ragbench.gates.cost import decide_cost
+from ragbench.gates.failed import decide_failed
+from ragbench.gates.limit import decide_score
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import cohen_kappa

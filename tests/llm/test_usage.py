@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
 from ragbench.llm import Budget, CallFailure, ChatReply, Limits, Price, Prices, Totals, Usage
-from ragbench.llm.budget import Reservation
-from ragbench.llm.usage import upper_bound
+from ragbench.llm.usage import Reservation, upper_bound
 from ragbench.testing import Answer
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, asking

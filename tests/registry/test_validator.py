@@ -7,12 +7,12 @@ import pytest
 
 import ragbench
 from ragbench.config import components, schema
-from ragbench.config.gate_block import Gate
 from ragbench.config.options import INVALID, check_value
 from ragbench.config.problems import Report
 from ragbench.config.tree import PythonReader
 from ragbench.data import LOADERS
 from ragbench.errors import OptionError
+from ragbench.gates.kinds import gate_options
 from ragbench.generate import APPS, GENERATORS
 from ragbench.registry import declared_options
 from ragbench.rerank import RERANKERS
@@ -25,7 +25,7 @@ FAMILIES = (LOADERS, RETRIEVERS, RERANKERS, GENERATORS, APPS, JUDGES, MEASURES, 
 BLOCKS = (
     *(components.Common, components.RerankerCommon, components.GeneratorCommon),
     *(components.JudgeCommon, schema.Top, schema.BudgetLimits, schema.Executor, schema.Match),
-    *(schema.Fill, schema.RetrievalMetrics, schema.Statistics, Gate),
+    *(schema.Fill, schema.RetrievalMetrics, schema.Statistics),
 )
 ODD = [
     *(None, True, False, 0, 1, -1, 10**20, 0.0, 0.5, 2.5, -0.5, 10.0, math.inf, math.nan),
@@ -39,6 +39,7 @@ def options():
         for name in family.names():
             yield from declared_options(family.load(name)).values()
     yield from itertools.chain.from_iterable(declared_options(b).values() for b in BLOCKS)
+    yield from gate_options().values()
 
 
 def python_takes(option, value):

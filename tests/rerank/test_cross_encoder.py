@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.cross_encoder import PairScorer
 from ragbench.errors import AdapterError, OptionError
-from ragbench.rerank.base import Reranked
+from ragbench.experiment.plan.components import Reranked
 from ragbench.rerank.cross_encoder import CrossEncoder
 from ragbench.types import Query, ScoredDocument
 from tests.models import build_tiny_cross_encoder

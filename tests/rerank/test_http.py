@@ -8,8 +8,8 @@ import pytest
 import ragbench as rb
 from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls
+from ragbench.experiment.plan.components import Reranked
 from ragbench.experiment.stages.retrieval import retrieve
-from ragbench.rerank.base import Reranked
 from ragbench.rerank.http import HttpReranker
 from ragbench.types import Cause, Query, ScoredDocument
 from tests.retrieve.search_server import Reply, SearchServer
@@ -164,3 +164,7 @@ def test_in_an_experiment(example_data, tmp_path, monkeypatch):
         assert [document for document, _ in again.ranking(query)] == expected[::-1]
     assert not any(KEY in path.read_text() for path in experiment.path.rglob("*") if path.is_file())
     assert json.loads((experiment.path / "summary.json").read_text())["complete"]
+
+
+def test_a_service_may_change_and_so_is_asked_again_in_each_run():
+    assert HttpReranker.is_opaque

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
-from ragbench.retrieve.base import Borrowing, Combining
 from ragbench.retrieve.bm25 import BM25
 from ragbench.retrieve.rm3 import RM3, relevance_model
 from ragbench.retrieve.run_file import RunFile
@@ -123,8 +122,7 @@ def test_it_borrows_a_bm25_and_nothing_else(tmp_path):
     path = tmp_path / "old.trec"
     path.write_text("q1 Q0 a 1 0.5 x\n")
     rm3 = RM3(retriever="saved", documents=7)
-    assert isinstance(rm3, Combining)
-    assert isinstance(rm3, Borrowing)
+    assert rm3.borrows
     assert (rm3.sources, rm3.depth) == (["saved"], 7)
 
     with pytest.raises(OptionError, match=r"rm3: retriever: found 'saved \(RunFile\)', .*bm25"):

@@ -1,4 +1,4 @@
-"""Shelves: whole lines count, damage is made again, a full or read-only disk is said."""
+"""StageStore: whole lines count, damage is made again, a full or read-only disk is said."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.store.items import DamagedItems, Shelf, Shelves, shelf_path
+from ragbench.store.items import DamagedItems, StageFile, StageStore, stage_path
 
 values = st.recursive(
     st.none()
@@ -27,46 +27,46 @@ values = st.recursive(
 
 @pytest.fixture
 def path(tmp_path):
-    return shelf_path(tmp_path, "retrieve", "k")
+    return stage_path(tmp_path, "retrieve", "k")
 
 
-def shelf(path, also=()):
-    return Shelf(path, {"stage": "retrieve", "of": "bm25"}, also)
+def stage_file(path, also=()):
+    return StageFile(path, {"stage": "retrieve", "of": "bm25"}, also)
 
 
 @given(items=st.dictionaries(st.text(), values, max_size=5))
 def test_what_is_put_is_there_again(items, tmp_path_factory):
-    path = tmp_path_factory.mktemp("shelf") / "k.jsonl"
-    with shelf(path) as first:
+    path = tmp_path_factory.mktemp("stage") / "k.jsonl"
+    with stage_file(path) as first:
         for item, value in items.items():
             first.put(item, value)
             assert first.get(item) == value
 
-    second = shelf(path)
+    second = stage_file(path)
     assert {item: second.get(item) for item in items} == items
     assert len(second) == len(items)
 
 
 def test_the_last_value_of_an_item_counts(path):
     for value in (1, 2, 3):
-        with shelf(path) as each:
+        with stage_file(path) as each:
             each.put("q", value)
 
-    assert shelf(path).get("q") == 3
+    assert stage_file(path).get("q") == 3
 
 
 @pytest.mark.parametrize("cut", range(2, 30))
 def test_a_line_that_was_cut_off_is_left_out_and_the_next_one_is_whole(path, cut):
-    with shelf(path) as first:
+    with stage_file(path) as first:
         first.put("q1", ["d1"])
         first.put("q2", ["d2"])
     path.write_bytes(path.read_bytes()[:-cut])
 
     with pytest.warns(DamagedItems, match="stored items are damaged"):
-        second = shelf(path)
+        second = stage_file(path)
     with second:
         second.put("q3", ["d3"])
-    third = shelf(path)  # which warns of nothing: the file is whole again
+    third = stage_file(path)  # which warns of nothing: the file is whole again
 
     assert (third.get("q1") or ["d1"], third.get("q3")) == (["d1"], ["d3"])
     assert "q2" not in third
@@ -74,7 +74,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_the_next_one_is_whole(path, cut
 
 @pytest.mark.parametrize("bit", range(8))
 def test_each_flipped_bit_is_found(path, bit):
-    with shelf(path) as first:
+    with stage_file(path) as first:
         first.put("q1", ["d1", 0.5])
     whole = path.read_bytes()
     start = whole.index(b"\n") + 1
@@ -84,43 +84,43 @@ def test_each_flipped_bit_is_found(path, bit):
         damaged[position] ^= 1 << bit
         path.write_bytes(damaged)
         with pytest.warns(DamagedItems, match=str(path)):
-            assert "q1" not in shelf(path)
+            assert "q1" not in stage_file(path)
 
 
 def test_a_file_of_another_format_is_left_alone(path):
     path.parent.mkdir(parents=True)
     path.write_text('ragbench.stage/9 {"stage": "retrieve"}\nsomething new\n')
 
-    assert len(shelf(path)) == 0
+    assert len(stage_file(path)) == 0
 
 
 def test_folders_of_others_are_only_read(tmp_path):
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
-    with shelf(shelf_path(theirs, "retrieve", "k")) as first:
+    with stage_file(stage_path(theirs, "retrieve", "k")) as first:
         first.put("q1", "stored")
     before = {p: p.read_bytes() for p in theirs.rglob("*") if p.is_file()}
-    shelves = Shelves(ours, [theirs])
-    found = shelves.shelf("retrieve", "bm25", "k")
+    store = StageStore(ours, [theirs])
+    found = store.file("retrieve", "bm25", "k")
 
     assert found.get("q1") == "stored"
     found.put("q2", "new")
-    shelves.close()
+    store.close()
     assert {p: p.read_bytes() for p in theirs.rglob("*") if p.is_file()} == before
-    assert "q2" in shelf(shelf_path(ours, "retrieve", "k"))
+    assert "q2" in stage_file(stage_path(ours, "retrieve", "k"))
 
 
 def test_a_damaged_first_line_costs_no_item(path):
-    with shelf(path) as first:
+    with stage_file(path) as first:
         first.put("q1", 1)
     path.write_bytes(b"R" + path.read_bytes()[1:])
 
     with pytest.warns(DamagedItems, match="1 stored items are damaged"):
-        second = shelf(path)
+        second = stage_file(path)
     with second:
         assert second.get("q1") == 1
         second.put("q2", 2)
 
-    third = shelf(path)
+    third = stage_file(path)
     assert (third.get("q1"), third.get("q2")) == (1, 2)
 
 
@@ -129,17 +129,17 @@ def test_lines_of_another_format_are_left_alone(path):
     theirs = b"ragbench.stage/2 {}\nsomething of theirs\n"
     path.write_bytes(theirs)
 
-    with shelf(path) as first:
+    with stage_file(path) as first:
         assert len(first) == 0
         first.put("q1", 1)
 
     assert path.read_bytes().startswith(theirs)
-    assert len(shelf(path)) == 1
+    assert len(stage_file(path)) == 1
 
 
-def test_several_threads_and_shelves_fill_one_file(path):
+def test_several_threads_and_files_fill_one_file(path):
     def fill(name):
-        with shelf(path) as own:
+        with stage_file(path) as own:
             for i in range(100):
                 own.put(f"{name}{i}", "x" * i)
 
@@ -149,7 +149,7 @@ def test_several_threads_and_shelves_fill_one_file(path):
     for thread in threads:
         thread.join()
 
-    assert len(shelf(path)) == 400
+    assert len(stage_file(path)) == 400
 
 
 def test_a_disk_that_cannot_be_written_is_said_and_loses_nothing(path):
@@ -160,11 +160,11 @@ def test_a_disk_that_cannot_be_written_is_said_and_loses_nothing(path):
     path.symlink_to(full)
 
     with pytest.raises(DataError, match=r"k\.jsonl: cannot be written: No space left on device"):
-        Shelf.put(_empty(path), "q", 1)
+        StageFile.put(_empty(path), "q", 1)
 
 
 def _empty(path):
-    made = Shelf.__new__(Shelf)
+    made = StageFile.__new__(StageFile)
     made.path, made._about, made._lock = path, {}, threading.Lock()
     made._stream, made._synced, made._items, made._damaged = None, 0.0, {}, 0
     return made
@@ -173,10 +173,10 @@ def _empty(path):
 KILLED = """
 import sys
 from pathlib import Path
-from ragbench.store.items import Shelf
-shelf = Shelf(Path(sys.argv[1]), {"stage": "retrieve"})
+from ragbench.store.items import StageFile
+file = StageFile(Path(sys.argv[1]), {"stage": "retrieve"})
 for i in range(10**9):
-    shelf.put(str(i), "x" * (i % 5000))
+    file.put(str(i), "x" * (i % 5000))
     print(i, flush=True)
 """
 
@@ -198,22 +198,22 @@ def test_kill_9_loses_nothing_that_was_put(path, repository, items):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedItems)  # a line under way may have been cut off
-        found = shelf(path)
+        found = stage_file(path)
     assert all(str(i) in found for i in told)
 
 
 def test_use_is_noted_for_pruning(path):
-    with shelf(path) as first:
+    with stage_file(path) as first:
         first.put("q", 1)
     os.utime(path, (1, 1))
 
-    shelf(path)
+    stage_file(path)
 
     assert time.time() - path.stat().st_mtime < 600
 
 
 def test_lines_can_be_read_without_us(path):
-    with shelf(path) as first:
+    with stage_file(path) as first:
         first.put("é", {"b": 1})
 
     head, line = path.read_text(encoding="ascii").splitlines()

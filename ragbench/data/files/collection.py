@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from ragbench.data.files.jsonl import Entry, kind, read_jsonl
+from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.errors import DataError
+from ragbench.records.codec import kind
 from ragbench.types import Document, Query
 
 TopicField = Literal["title", "description", "narrative"]

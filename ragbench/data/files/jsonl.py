@@ -10,24 +10,10 @@ from typing import Any, NoReturn
 
 from ragbench.data.files.lines import Source, source_name, text_lines
 from ragbench.errors import DataError
+from ragbench.records.codec import kind
 from ragbench.registry import nearest
 
-_KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-def kind(value: Any) -> str:
-    """Name the type of a JSON value for people.
-
-    Example:
-        >>> kind([1]), kind(True), kind(1.5), kind(None)
-        ('a list', 'a truth value', 'a number', 'null')
-    """
-    if value is None:
-        return "null"
-    if isinstance(value, float):
-        return "a number"
-    return _KINDS.get(type(value), type(value).__name__)
 
 
 def parse_json(text: str) -> Any:

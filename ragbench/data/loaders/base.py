@@ -1,17 +1,26 @@
-"""What a loader is: anything that returns a data set; and a random test set where it has none."""
+"""What a loader is, and what all loaders share: a random test set, fingerprints of the content.
+
+Two files with the same documents in another order, or in another format, have the same
+fingerprint; one changed character gives another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from ragbench.errors import OptionError
-from ragbench.registry import nearest
-from ragbench.signature import fingerprint
-from ragbench.types import Collection
+from ragbench.registry import Option, nearest
+from ragbench.signature import fingerprint, fingerprint_json
+from ragbench.types import Answered, Collection, Document, Query
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
+
+
+SplitOption = Annotated[
+    Mapping[str, Any] | None, Option("Draw a random test set: {test: 0.2, seed: 13}.")
+]
 
 
 class Loader(Protocol):
@@ -36,8 +45,8 @@ class RandomSplit:
     """Another seed draws another test set."""
 
 
-def parse_split(value: Mapping[str, Any], owner: str) -> RandomSplit:
-    """Read `{test: 0.2, seed: 13}`.
+def parse_split(value: Mapping[str, Any] | None, owner: str) -> RandomSplit | None:
+    """Read `{test: 0.2, seed: 13}`; None is none.
 
     Raises:
         OptionError: An unknown key, no `test`, or a value outside what is allowed.
@@ -46,6 +55,8 @@ def parse_split(value: Mapping[str, Any], owner: str) -> RandomSplit:
         >>> parse_split({"test": 0.2}, "beir")
         RandomSplit(test=0.2, seed=13)
     """
+    if value is None:
+        return None
     for key in value:
         if key not in _KEYS:
             close = nearest(str(key), _KEYS)
@@ -92,6 +103,13 @@ def keep_queries(collection: Collection, wanted: frozenset[str], note: str) -> C
     )
 
 
+def finished(collection: Collection, split: RandomSplit | None) -> Collection:
+    """Return a data set as loaders do: cut to its test set, with the fingerprints of its parts."""
+    if split is not None:
+        collection = split_at_random(collection, split)
+    return replace(collection, fingerprints=fingerprint_collection(collection))
+
+
 def split_at_random(collection: Collection, split: RandomSplit) -> Collection:
     """Return a data set with the drawn test queries only."""
     wanted = draw_test_set((query.id for query in collection.queries), split)
@@ -100,3 +118,64 @@ def split_at_random(collection: Collection, split: RandomSplit) -> Collection:
         f"(test: {split.test:g}, seed: {split.seed})"
     )
     return keep_queries(collection, wanted, note)
+
+
+_WHOLE = 64  # hexadecimal digits of a whole SHA-256, for the pieces
+
+
+def fingerprint_documents(documents: Iterable[Document]) -> str:
+    """Fingerprint a corpus: ids, titles, texts and metadata."""
+    return fingerprint(sorted(map(_document, documents)))
+
+
+def fingerprint_queries(queries: Iterable[Query]) -> str:
+    """Fingerprint queries: ids and texts.
+
+    Metadata are left out: a CSV file has them as text where JSON has numbers.
+    """
+    return fingerprint(sorted(fingerprint([q.id, q.text], _WHOLE) for q in queries))
+
+
+def fingerprint_answers(answers: Mapping[str, Sequence[str]]) -> str:
+    """Fingerprint gold answers; the order of a query's answers does not count."""
+    return fingerprint(
+        sorted(fingerprint([query, *sorted(gold)], _WHOLE) for query, gold in answers.items())
+    )
+
+
+def fingerprint_given(given: Mapping[str, Sequence[Answered]]) -> str:
+    """Fingerprint the systems that the records carry: names, passages in order, answers."""
+    return fingerprint(
+        sorted(
+            fingerprint([name, *sorted(_answered(answered) for answered in answers)], _WHOLE)
+            for name, answers in given.items()
+        )
+    )
+
+
+def fingerprint_collection(collection: Collection) -> dict[str, str]:
+    """Return the fingerprint of every part that a data set has."""
+    found = {"queries": fingerprint_queries(collection.queries)}
+    if collection.documents is not None:
+        found["corpus"] = fingerprint_documents(collection.documents)
+    if collection.qrels is not None:
+        found["qrels"] = collection.qrels.fingerprint()
+    if collection.answers:
+        found["answers"] = fingerprint_answers(collection.answers)
+    if collection.given:
+        found["given"] = fingerprint_given(collection.given)
+    return found
+
+
+def _document(document: Document) -> str:
+    extra = fingerprint_json(dict(document.metadata), _WHOLE) if document.metadata else ""
+    return fingerprint([document.id, document.title, document.text, extra], _WHOLE)
+
+
+def _answered(answered: Answered) -> str:
+    # a missing answer is not an empty one, nor are missing passages an empty list
+    answer = ["none"] if answered.answer is None else ["answer", answered.answer]
+    contexts = answered.contexts
+    passages = ["none"] if contexts is None else ["contexts", *map(_document, contexts)]
+    pieces = [fingerprint(part, _WHOLE) for part in (answer, passages, answered.queries)]
+    return fingerprint([answered.query_id, *pieces], _WHOLE)

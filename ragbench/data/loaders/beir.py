@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from ragbench.data.files.collection import check_unique, empty_note, read_documents, read_queries
-from ragbench.data.files.jsonl import Entry, kind, read_jsonl
+from ragbench.data.files.jsonl import Entry, read_jsonl
+from ragbench.data.files.judgements import Judgements, dangling, merge_judgements, read_judgements
 from ragbench.data.files.lines import find_file
-from ragbench.data.judgements import Judgements, dangling, merge_judgements, read_judgements
-from ragbench.data.loaders.base import parse_split, split_at_random
-from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.data.loaders.base import finished, parse_split
 from ragbench.errors import DataError
+from ragbench.records.codec import kind
 from ragbench.registry import Option, nearest
 from ragbench.types import Collection, Document, Query
 
@@ -52,7 +51,8 @@ class Beir:
             found = "a file, expected a folder" if self._path.exists() else "no such folder"
             raise DataError(found, file=self._path)
         queries = read_queries(self._required("queries.jsonl"))
-        documents = self._documents()
+        corpus = find_file(self._path, "corpus.jsonl")
+        documents = None if corpus is None else read_documents(corpus)
         judgements = self._judgements(queries)
         judged = queries
         if judgements is not None:
@@ -67,9 +67,7 @@ class Beir:
             answers={query: gold for query, gold in answers.items() if query in kept},
             notes=_notes(documents, judgements, len(queries) - len(judged)),
         )
-        if self._random is not None:
-            collection = split_at_random(collection, self._random)
-        return replace(collection, fingerprints=fingerprint_collection(collection))
+        return finished(collection, self._random)
 
     def _required(self, name: str) -> Path:
         found = find_file(self._path, name)
@@ -77,10 +75,6 @@ class Beir:
             present = ", ".join(sorted(entry.name for entry in self._path.iterdir())) or "nothing"
             raise DataError(f"no {name} (the folder has {present})", file=self._path)
         return found
-
-    def _documents(self) -> list[Document] | None:
-        found = find_file(self._path, "corpus.jsonl")
-        return None if found is None else read_documents(found)
 
     def _judgements(self, queries: list[Query]) -> Judgements | None:
         """The judgements of the split, every query of them known; None where there are none."""

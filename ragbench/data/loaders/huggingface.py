@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from ragbench.data.files.collection import read_corpus
 from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.jsonl import Entry
-from ragbench.data.loaders.base import parse_split, split_at_random
-from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.data.loaders.base import finished, parse_split
 from ragbench.data.loaders.record_table import RecordTable
 from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option
@@ -65,10 +63,7 @@ class HuggingFace:
             MissingExtra: The datasets package is not installed.
             DataError: There is no such data set, subset or split, or a row is wrong.
         """
-        collection = self._rows().collection()
-        if self._random is not None:
-            collection = split_at_random(collection, self._random)
-        return replace(collection, fingerprints=fingerprint_collection(collection))
+        return finished(self._rows().collection(), self._random)
 
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return how the first rows were read: part -> value, for `ragbench validate`."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Annotated, Any
 
-from ragbench.data.loaders.base import parse_split, split_at_random
-from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.data.loaders.base import SplitOption, finished, parse_split
 from ragbench.data.loaders.python import as_collection
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.registry import Option, nearest
@@ -28,13 +26,10 @@ class IrDatasets:
         self,
         *,
         name: Annotated[str, Option("The name with the split: beir/scifact/test.")],
-        split: Annotated[
-            Mapping[str, Any] | None,
-            Option("Draw a random test set: {test: 0.2, seed: 13}."),
-        ] = None,
+        split: SplitOption = None,
     ) -> None:
         self._name = name
-        self._split = None if split is None else parse_split(split, "ir_datasets")
+        self._split = parse_split(split, "ir_datasets")
 
     def load(self) -> Collection:
         """Read and check the collection.
@@ -67,10 +62,7 @@ class IrDatasets:
             notes=_notes(len(queries) - len(judged), len(qrels or ()) - len(known)),
         )
         collection = as_collection(collection, f"ir_datasets {self._name}")
-        if self._split is not None:
-            collection = split_at_random(collection, self._split)
-            collection = replace(collection, fingerprints=fingerprint_collection(collection))
-        return collection
+        return collection if self._split is None else finished(collection, self._split)
 
     def _source(self) -> Any:
         try:

@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from ragbench.data.files.collection import check_unique, empty_note
-from ragbench.data.files.jsonl import ID_ALLOWED, Entry, id_problem, kind
-from ragbench.data.loaders.base import Loader
-from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.data.files.jsonl import ID_ALLOWED, Entry, id_problem
+from ragbench.data.loaders.base import Loader, fingerprint_collection
 from ragbench.errors import AdapterError, DataError, RagbenchError
+from ragbench.records.codec import kind
 from ragbench.registry import adapt, nearest
 from ragbench.types import Collection, Document, Qrels, Query
 

@@ -219,12 +219,16 @@ class RowReader:
         Raises:
             DataError: A cell that is not what its part needs.
         """
-        question = self._question(entry)
+        question, contexts = self._question(entry), self.columns.get("contexts")
+        column = self.columns.get("id")
+        identifier = content_id(question) if column is None else entry.id(column)
         return Row(
             entry=entry,
-            query=Query(self._id(entry, question), question, self._metadata(entry)),
+            query=Query(identifier, question, self._metadata(entry)),
             system=self._system(entry),
-            contexts=self._contexts(entry),
+            contexts=None
+            if contexts is None
+            else self.passages.read(entry, contexts, cells=self.cells),
             answer=self._text(entry, "answer"),
             reference=[text for text in self._texts(entry, "reference") if text.strip()],
             queries=self._texts(entry, "queries"),
@@ -236,9 +240,6 @@ class RowReader:
             raise entry.error(f"no question in column '{self.columns['question']}'")
         return question
 
-    def _id(self, entry: Entry, question: str) -> str:
-        return entry.id(self.columns["id"]) if "id" in self.columns else content_id(question)
-
     def _system(self, entry: Entry) -> str | None:
         if "system" not in self.columns:
             return None
@@ -246,10 +247,6 @@ class RowReader:
         if system is None or not system.strip():
             raise entry.error(f"no system in column '{self.columns['system']}'")
         return system
-
-    def _contexts(self, entry: Entry) -> list[Document] | None:
-        column = self.columns.get("contexts")
-        return None if column is None else self.passages.read(entry, column, cells=self.cells)
 
     def _text(self, entry: Entry, part: str) -> str | None:
         column = self.columns.get(part)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from ragbench.data.files.collection import read_corpus
 from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.rows import is_csv, read_rows
-from ragbench.data.loaders.base import parse_split, split_at_random
-from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.data.loaders.base import SplitOption, finished, parse_split
 from ragbench.data.loaders.record_table import RecordTable
 from ragbench.registry import Option
 from ragbench.types import Collection
@@ -45,16 +43,13 @@ class Records:
                 refers_to="path",
             ),
         ] = None,
-        split: Annotated[
-            Mapping[str, Any] | None,
-            Option("Draw a random test set: {test: 0.2, seed: 13}."),
-        ] = None,
+        split: SplitOption = None,
     ) -> None:
         self._path = Path(path)
         self._corpus = None if corpus is None else Path(corpus)
         check_mapping(columns or {}, "records")
         self._columns = columns
-        self._split = None if split is None else parse_split(split, "records")
+        self._split = parse_split(split, "records")
 
     def load(self) -> Collection:
         """Read and check the records, and the corpus where there is one.
@@ -63,10 +58,7 @@ class Records:
             DataError: What is wrong, with file, line and record.
             MissingExtra: A Parquet file without pyarrow.
         """
-        collection = self._rows().collection()
-        if self._split is not None:
-            collection = split_at_random(collection, self._split)
-        return replace(collection, fingerprints=fingerprint_collection(collection))
+        return finished(self._rows().collection(), self._split)
 
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return how the first rows were read: part -> value, for `ragbench validate`."""

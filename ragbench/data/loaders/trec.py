@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from ragbench.data.files.collection import (
     TopicField,
@@ -17,10 +16,9 @@ from ragbench.data.files.collection import (
     read_topics,
 )
 from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.judgements import Judgements, read_judgements, trec_id
 from ragbench.data.files.lines import plain_suffix, read_lines
-from ragbench.data.judgements import Judgements, read_judgements, trec_id
-from ragbench.data.loaders.base import parse_split, split_at_random
-from ragbench.data.loaders.fingerprint import fingerprint_collection
+from ragbench.data.loaders.base import SplitOption, finished, parse_split
 from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.types import Collection, Document
@@ -58,15 +56,12 @@ class Trec:
         field: Annotated[
             TopicField, Option("The part of a TREC topic that is the query.")
         ] = "title",
-        split: Annotated[
-            Mapping[str, Any] | None,
-            Option("Draw a random test set: {test: 0.2, seed: 13}."),
-        ] = None,
+        split: SplitOption = None,
     ) -> None:
         self._qrels, self._topics = Path(qrels), Path(topics)
         self._corpus = None if corpus is None else Path(corpus)
         self._field: TopicField = field
-        self._split = None if split is None else parse_split(split, "trec")
+        self._split = parse_split(split, "trec")
 
     def load(self) -> Collection:
         """Read and check the files.
@@ -85,9 +80,7 @@ class Trec:
             qrels=judgements.qrels(),
             notes=_notes(documents, judgements, len(topics) - len(judged)),
         )
-        if self._split is not None:
-            collection = split_at_random(collection, self._split)
-        return replace(collection, fingerprints=fingerprint_collection(collection))
+        return finished(collection, self._split)
 
 
 def _notes(documents: list[Document] | None, judgements: Judgements, left_out: int) -> list[str]:

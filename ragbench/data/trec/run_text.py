@@ -8,8 +8,8 @@ from io import BytesIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.data.files.judgements import wrong_columns
 from ragbench.data.files.lines import nul_byte
-from ragbench.data.judgements import wrong_columns
 from ragbench.data.trec.decimals import read_decimals, read_number
 from ragbench.errors import DataError
 from ragbench.types.byte_ids import ByteArray, ByteIds, joined_bytes

@@ -15,8 +15,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import IO
 
+from ragbench.data.files.judgements import trec_id
 from ragbench.data.files.lines import Rewindable, Source, WholeLines, opened, source_name
-from ragbench.data.judgements import trec_id
 from ragbench.data.trec.run_text import (
     ParsedText,
     no_rankings,

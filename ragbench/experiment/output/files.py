@@ -13,8 +13,8 @@ import numpy as np
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.dump import dump_config
-from ragbench.data.query_metadata import QUERIES_FILE, format_query_metadata
-from ragbench.data.run_folder import (
+from ragbench.data.runs.query_metadata import QUERIES_FILE, format_query_metadata
+from ragbench.data.runs.run_folder import (
     file_name,
     to_csv,
     to_json,

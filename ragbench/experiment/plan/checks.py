@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from ragbench.config.schema import Match
 from ragbench.errors import DataError
@@ -14,20 +13,19 @@ from ragbench.types import Document, Qrels, Query
 
 
 def check_coverage(
-    owner: str, component: Any, every: Sequence[Query], asked: Sequence[Query]
+    owner: str, stored: Collection[str] | None, every: Sequence[Query], asked: Sequence[Query]
 ) -> list[str]:
     """Warn where a component has something stored for some of the queries only.
 
     Args:
         owner: How messages name it: `retriever 'old'`.
-        component: One that stores answers has `query_ids`: ids, or texts of questions.
+        stored: The ids, or texts of questions, that a component has answers to; None: any.
         every: All queries of the data set.
         asked: Those of this run.
 
     Raises:
         DataError: It has nothing for any query: the files do not belong together.
     """
-    stored = getattr(component, "query_ids", None)
     if stored is None:
         return []
     if not any(query.id in stored or query.text in stored for query in every):

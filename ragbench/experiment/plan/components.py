@@ -11,63 +11,97 @@ from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedM
 from ragbench.errors import AdapterError, ConfigError, OptionError, Problem
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.records import PlannedJudge
-from ragbench.generate.base import AskingGenerator
+from ragbench.generate.base import Generator
 from ragbench.generate.python import as_app, as_generator
+from ragbench.generate.python import declared as declared_generator
 from ragbench.llm import Budget, Replies
 from ragbench.registry import PYTHON
-from ragbench.rerank.base import Reranked
+from ragbench.rerank.base import Reranker
 from ragbench.rerank.python import as_reranker
+from ragbench.rerank.python import declared as declared_reranker
+from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.chunked import with_chunks
-from ragbench.retrieve.python import as_retriever
+from ragbench.retrieve.python import as_retriever, declared
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Judge
 from ragbench.score.judge.judge import load_rubrics, make_judge
 from ragbench.score.text.base import Metric
+from ragbench.types import Query, ScoredDocument
 
 DEFAULT_JUDGE = "lexical"
 """The judge of a config that names none."""
 
 
-def build_retriever(name: str, component: Component | None, live: Any) -> Any:
+class Reranked(Retriever):
+    """A reranker as a retriever over the one whose hits it orders.
+
+    Args:
+        reranker: What orders.
+        retriever: Name of the retriever that finds.
+        depth: How many of its hits are ordered.
+    """
+
+    def __init__(self, reranker: Reranker, retriever: str, depth: int | None) -> None:
+        self.reranker, self.sources, self.depth = reranker, (retriever,), depth
+        self.asks_one_by_one = reranker.asks_one_by_one
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the reranker says of the hits that it ordered."""
+        return self.reranker.notes
+
+    def load(self) -> None:
+        """Let the reranker get ready."""
+        self.reranker.cache_folder = self.cache_folder
+        self.reranker.load()
+
+    def combine(
+        self,
+        queries: Sequence[Query],
+        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
+        top_k: int,
+    ) -> Any:
+        """Order the hits of the one source."""
+        return self.reranker.rerank(queries, rankings[0], top_k)
+
+
+def build_retriever(name: str, component: Component | None, live: Any) -> Retriever:
     """Make a retriever from its entry, or adapt a live object."""
     owner = f"retriever '{name}'"
     if component is None:
-        return as_retriever(live, {}, owner)
+        return declared(as_retriever(live, {}, owner))
+    is_own = component.type.startswith(PYTHON)
     if component.retriever is not None:
-        return _build_reranker(name, component)
-    if component.type.startswith(PYTHON):
-        made: Any = as_retriever(component.cls, component.options, owner)
-    else:
-        made = _make(component, "retrievers")
+        made = (
+            as_reranker(component.cls, component.options, f"reranker '{name}'")
+            if is_own
+            else declared_reranker(_make(component, "retrievers"))
+        )
+        return Reranked(made, component.retriever, component.depth)
+    made = (
+        as_retriever(component.cls, component.options, owner)
+        if is_own
+        else _make(component, "retrievers")
+    )
     if component.chunk is None:
-        return made
+        return declared(made)
     try:
         return with_chunks(made, component.chunk)
     except OptionError as error:
         raise _at(error, component.place, f"retrievers.{name}") from error
 
 
-def _build_reranker(name: str, component: Component) -> Reranked:
-    """Make a reranker, as a retriever over the one whose hits it orders."""
-    if component.type.startswith(PYTHON):
-        made = as_reranker(component.cls, component.options, f"reranker '{name}'")
-    else:
-        made = _make(component, "retrievers")
-    return Reranked(made, component.retriever or "", component.depth)
-
-
-def build_generator(name: str, component: Component | None, live: Any) -> Any:
+def build_generator(name: str, component: Component | None, live: Any) -> Generator:
     """Make a generator from its entry, or adapt a live object."""
     owner = f"generator '{name}'"
     if component is None:
-        return as_generator(live, {}, owner)
+        return declared_generator(as_generator(live, {}, owner))
     if component.type.startswith(PYTHON):
-        return as_generator(component.cls, component.options, owner)
-    made = _make(component, "generators")
-    if (check := getattr(made, "check_samples", None)) is not None:
-        try:
-            check(component.samples)
-        except OptionError as error:
-            raise _at(error, component.place, f"generators.{name}") from error
+        return declared_generator(as_generator(component.cls, component.options, owner))
+    made = declared_generator(_make(component, "generators"))
+    try:
+        made.check_samples(component.samples)
+    except OptionError as error:
+        raise _at(error, component.place, f"generators.{name}") from error
     return made
 
 
@@ -166,19 +200,18 @@ def connect(planned: PlannedJudge, replies: Replies | None) -> None:
 def connect_generator(
     name: str,
     component: Component | None,
-    generator: Any,
+    generator: Generator,
     replies: Replies | None,
     budget: Budget | None,
 ) -> None:
     """Let a generator see that nothing is missing, as `connect` does for judges."""
-    if isinstance(generator, AskingGenerator):
-        generator.keep_replies(replies)
-        generator.spend_from(budget)
-    check = getattr(generator, "check", None)
-    if component is None or component.type.startswith(PYTHON) or not callable(check):
+    if generator.asks is not None:
+        generator.asks.keep_replies(replies)
+        generator.asks.spend_from(budget)
+    if component is None or component.type.startswith(PYTHON):
         return
     try:
-        check()
+        generator.check()
     except OptionError as error:
         raise _at(error, component.place, f"generators.{name}") from error
 

@@ -15,7 +15,7 @@ from ragbench.comparison.slices import Slicing
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig
-from ragbench.data.query_metadata import read_query_metadata
+from ragbench.data.runs.query_metadata import read_query_metadata
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.types import Qrels, Query

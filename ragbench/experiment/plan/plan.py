@@ -9,7 +9,6 @@ from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
-from ragbench.experiment.gate_files import check_gate_names, read_gate_files
 from ragbench.experiment.plan.checks import check_coverage, check_judgements
 from ragbench.experiment.plan.components import build_app, build_generator
 from ragbench.experiment.plan.groups import cluster_labels, slicings
@@ -32,6 +31,7 @@ from ragbench.experiment.plan.systems import (
 from ragbench.experiment.records import Choices, LiveComponents, Plan
 from ragbench.experiment.stages.controls import control_pairs, without_stored
 from ragbench.experiment.stages.scores import doubtful_samples
+from ragbench.gates.decide import check_gate_names, read_gate_files
 from ragbench.registry import PYTHON
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
@@ -113,9 +113,10 @@ def make_plan(
     }
     controls, uncontrolled = without_stored(controls, generators)
     warnings += uncontrolled
-    for noun, components in (("retriever", built), ("generator", generators)):
-        for name, component in components.items():
-            warnings += check_coverage(f"{noun} '{name}'", component, collection.queries, queries)
+    stored = {f"retriever '{name}'": made.query_ids for name, made in built.items()}
+    stored |= {f"generator '{name}'": made.query_ids for name, made in generators.items()}
+    for owner, ids in stored.items():
+        warnings += check_coverage(owner, ids, collection.queries, queries)
     for name, generator in generators.items():
         if name in config.generators:
             warnings += doubtful_samples(name, generator, config.generators[name].samples)

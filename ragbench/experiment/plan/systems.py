@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragbench.config.schema import ExperimentConfig
-from ragbench.data.run_folder import file_name
+from ragbench.data.runs.run_folder import file_name
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
 from ragbench.registry import nearest
-from ragbench.retrieve.base import Indexing
+from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Query
 
@@ -105,21 +105,21 @@ def build_retrievers(
     collection: Collection,
     names: Sequence[str],
     live: LiveComponents,
-) -> dict[str, Any]:
+) -> dict[str, Retriever]:
     """Make the retrievers, and those that they read; one that indexes needs documents.
 
     Raises:
         DataError: There are no documents to index.
         AdapterError: One cannot be made.
     """
-    built: dict[str, Any] = {}
+    built: dict[str, Retriever] = {}
     waiting = [*names]
     for name in waiting:  # grows while it is read
         if name in built:
             continue
         built[name] = build_retriever(name, config.retrievers.get(name), live.retrievers.get(name))
-        waiting += getattr(built[name], "sources", ())
-        if collection.documents is None and isinstance(built[name], Indexing):
+        waiting += built[name].sources
+        if collection.documents is None and built[name].indexes:
             raise DataError(
                 f"retriever '{name}' searches a corpus, and the data set has none",
                 file=config.path,

@@ -8,7 +8,17 @@ from typing import Any
 
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.experiment.calls import Calls, Outcome
-from ragbench.experiment.keys import (
+from ragbench.experiment.plan.components import calls_of
+from ragbench.experiment.records import Answers, Noun, Plan
+from ragbench.experiment.stages.answers import ask_app, document_of, generate
+from ragbench.experiment.stages.item_json import (
+    read_predicted,
+    read_retrieved,
+    write_predicted,
+    write_retrieved,
+)
+from ragbench.experiment.stages.items import Items, Keep
+from ragbench.experiment.stages.keys import (
     STAGE_VERSIONS,
     component_key,
     hits_key,
@@ -16,21 +26,11 @@ from ragbench.experiment.keys import (
     query_key,
     sample_key,
 )
-from ragbench.experiment.plan.components import calls_of
-from ragbench.experiment.records import Answers, Noun, Plan
-from ragbench.experiment.stages.answers import ask_app, document_of, generate
-from ragbench.experiment.stages.items import Items, Keep
 from ragbench.experiment.stages.retrieval import retrieve
-from ragbench.experiment.stored import (
-    read_predicted,
-    read_retrieved,
-    write_predicted,
-    write_retrieved,
-)
 from ragbench.files import cache_folder
 from ragbench.llm import Budget
-from ragbench.rerank.base import Loading
-from ragbench.retrieve.base import Borrowing, Indexing
+from ragbench.retrieve.base import Retriever
+from ragbench.score.base import Advance
 from ragbench.secrets import redact
 from ragbench.signature import order_key
 from ragbench.types import Document, Prediction, Retrieved, ScoredDocument
@@ -77,8 +77,8 @@ class Stages(Items):
 
     def _retrieve(self, name: str, top_k: int) -> list[Outcome[Retrieved]]:
         plan, retriever = self.plan, self.plan.retrievers[name]
-        sources = list(getattr(retriever, "sources", ()))
-        failed, rankings = self._hits_of(sources, getattr(retriever, "depth", None) or top_k, top_k)
+        sources = retriever.sources
+        failed, rankings = self._hits_of(sources, retriever.depth or top_k, top_k)
         keys: list[str | None] = [
             _key_of(failed.get(row))
             if row in failed
@@ -87,7 +87,7 @@ class Stages(Items):
             else query_key(query)
             for row, query in enumerate(plan.queries)
         ]
-        shelf = self.shelves.shelf("retrieve", name, self._retriever_key(name, top_k))
+        file = self.store.file("retrieve", name, self._retriever_key(name, top_k))
         title = f"retrieve {name}"
 
         def make(rows: Sequence[int], keep: Keep[Outcome[Retrieved]]) -> None:
@@ -106,17 +106,17 @@ class Stages(Items):
                     take,
                     [[source[row] for row in rows] for source in rankings] if sources else None,
                 )
-            if notes := list(getattr(retriever, "notes", ())):
-                kept = (shelf.get(_NOTES) or {}).get("notes", [])
-                shelf.put(_NOTES, {"notes": list(dict.fromkeys([*kept, *notes]))})
+            if notes := list(retriever.notes):
+                kept = (file.get(_NOTES) or {}).get("notes", [])
+                file.put(_NOTES, {"notes": list(dict.fromkeys([*kept, *notes]))})
 
-        found = self.fill(title, shelf, keys, read_retrieved, self._write_retrieved, make)
+        found = self.fill(title, file, keys, read_retrieved, self._write_retrieved, make)
         return [failed.get(row) or found[row] or PENDING for row in range(len(keys))]
 
     def notes_on(self, name: str, top_k: int) -> list[str]:
         """Return what a retriever noted about its hits, also when they are stored."""
-        shelf = self.shelves.shelf("retrieve", name, self._retriever_key(name, top_k))
-        return list((shelf.get(_NOTES) or {}).get("notes", []))
+        file = self.store.file("retrieve", name, self._retriever_key(name, top_k))
+        return list((file.get(_NOTES) or {}).get("notes", []))
 
     def _calls(self, noun: Noun, name: str) -> Calls:
         calls = calls_of(noun, name, self.plan.component(noun, name))
@@ -154,37 +154,28 @@ class Stages(Items):
             rankings.append(hits)
         return failed, rankings
 
-    def make_ready(self, name: str) -> Any:
+    def make_ready(self, name: str) -> Retriever:
         """Return a retriever that can be asked: indexed, and given those that it borrows."""
         retriever, corpus = self.plan.retrievers[name], self.plan.collection.documents
         if name in self._ready:
             return retriever
-        embeds = getattr(retriever, "reranker", retriever)
-        if hasattr(embeds, "cache_folder"):
-            embeds.cache_folder = cache_folder(self.plan.config.cache)
-        if isinstance(retriever, Loading):
-            retriever.load()
-        if isinstance(retriever, Indexing) and corpus is not None:
+        retriever.cache_folder = cache_folder(self.plan.config.cache)
+        retriever.load()
+        if retriever.indexes and corpus is not None:
             with self.timed(f"index {name}", len(corpus), "documents") as stage:
-                tells = hasattr(retriever, "advance")
-                if tells:
-                    retriever.advance = stage.advance  # type: ignore[attr-defined]
-                _index(name, retriever, corpus)
-                stage.advance(0 if tells else len(corpus))
-        if isinstance(retriever, Borrowing):
-            sources: Sequence[str] = getattr(retriever, "sources", ())
-            retriever.borrow([self.make_ready(source) for source in sources])
+                _index(name, retriever, corpus, stage.advance)
+        if retriever.borrows:
+            retriever.borrow([self.make_ready(source) for source in retriever.sources])
         self._ready.add(name)
         return retriever
 
     def _retriever_key(self, name: str, top_k: int) -> str:
         plan, retriever = self.plan, self.plan.retrievers[name]
         inputs: dict[str, Any] = {"stage": STAGE_VERSIONS["retrieve"], "top_k": top_k}
-        if isinstance(retriever, Indexing):
+        if retriever.indexes:
             inputs["corpus"] = plan.collection.fingerprints.get("corpus")
-        if isinstance(retriever, Borrowing):
-            sources: Sequence[str] = getattr(retriever, "sources", ())
-            inputs["borrows"] = [self._retriever_key(source, 0) for source in sources]
+        if retriever.borrows:
+            inputs["borrows"] = [self._retriever_key(each, 0) for each in retriever.sources]
         return self._component_key("retriever", name, **inputs)
 
     def _component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
@@ -242,9 +233,9 @@ class Stages(Items):
                     [row // n for row in order],
                 )
 
-        shelf = self.shelves.shelf("generate", generator, key)
+        file = self.store.file("generate", generator, key)
         chosen = None if rows is None else {r + s * n for r in rows for s in range(samples)}
-        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, chosen)
+        found = self.fill(title, file, keys, read_predicted, self._write_predicted, make, chosen)
         outcomes = [
             Outcome(None, asked.cause, asked.detail) if key is None else outcome or PENDING
             for key, asked, outcome in zip(keys, [*retrieved] * samples, found, strict=True)
@@ -273,9 +264,9 @@ class Stages(Items):
                 ask_app(plan.apps[name], asked, self._calls("app", name), take, plan.corpus)
 
         key = self._component_key("app", name, stage=STAGE_VERSIONS["generate"])
-        shelf = self.shelves.shelf("generate", name, key)
+        file = self.store.file("generate", name, key)
         keys = [query_key(query) for query in plan.queries]
-        found = self.fill(title, shelf, keys, read_predicted, self._write_predicted, make, rows)
+        found = self.fill(title, file, keys, read_predicted, self._write_predicted, make, rows)
         return [outcome or PENDING for outcome in found]
 
     def _write_retrieved(self, outcome: Outcome[Retrieved]) -> dict[str, Any]:
@@ -317,11 +308,20 @@ def _without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Scored
     return replace(hit, text=None, title=None)
 
 
-def _index(name: str, retriever: Indexing, corpus: Sequence[Document]) -> None:
+def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:
     """Index the corpus; without an index there is nothing to go on with."""
+    told = 0
+
+    def tell(n: int = 1) -> None:
+        nonlocal told
+        told += n
+        advance(n)
+
     try:
+        retriever.advance = tell
         retriever.index(corpus)
     except (KeyboardInterrupt, RagbenchError):
         raise
     except BaseException as error:  # code of the user's may raise anything
         raise AdapterError(f"retriever '{name}': index: {type(error).__name__}: {error}") from error
+    advance(len(corpus) - told)  # most retrievers tell nothing meanwhile

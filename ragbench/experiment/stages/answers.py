@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.experiment.calls import Calls, Outcome, call_each, naming
 from ragbench.experiment.records import Answers
 from ragbench.generate.answer import read_answer
-from ragbench.generate.base import App, MissingPrediction, SamplingGenerator
+from ragbench.generate.base import App, Generator, MissingPrediction
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 
 
@@ -47,7 +47,7 @@ def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document
 
 
 def generate(
-    generator: Any,
+    generator: Generator,
     queries: Sequence[Query],
     contexts: Sequence[list[Document] | None],
     retrieved: Sequence[Outcome[Retrieved]],
@@ -58,8 +58,7 @@ def generate(
     """Let a generator answer every query; a query whose retrieval failed is not asked.
 
     Args:
-        generator: Has `generate(question, contexts)` or `generate_for(query, contexts)`, and may
-            have `generate_sample(query, contexts, sample)`.
+        generator: What answers.
         queries: The n queries.
         contexts: n lists of passages; None where retrieval failed.
         retrieved: The n outcomes of retrieval, for the cause of a failure.
@@ -82,15 +81,13 @@ def generate(
     return outcomes
 
 
-def _ask(generator: Any, task: _Task) -> Prediction | None:
+def _ask(generator: Generator, task: _Task) -> Prediction | None:
     """One answer, with the passages that it was made from; None where a file has none."""
     try:
-        if task.sample and isinstance(generator, SamplingGenerator):
+        if task.sample:
             answer: Any = generator.generate_sample(task.query, task.contexts, task.sample)
-        elif hasattr(generator, "generate_for"):
-            answer = generator.generate_for(task.query, task.contexts)
         else:
-            answer = generator.generate(task.query.text, task.contexts)
+            answer = generator.generate_for(task.query, task.contexts)
     except MissingPrediction:
         return None
     prediction = read_answer(answer)

@@ -7,7 +7,6 @@ without any passage is what the generator knows by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
-from typing import Any
 
 from ragbench.comparison.differences import describe
 from ragbench.comparison.method import Method
@@ -17,6 +16,7 @@ from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
+from ragbench.generate.base import Generator
 from ragbench.records.comparison import ControlDifference
 from ragbench.types import Cause, Collection, Document, Qrels, Query, Retrieved
 
@@ -58,14 +58,14 @@ def control_pairs(
 
 
 def without_stored(
-    controls: Sequence[tuple[Control, str]], generators: Mapping[str, Any]
+    controls: Sequence[tuple[Control, str]], generators: Mapping[str, Generator]
 ) -> tuple[list[tuple[Control, str]], list[str]]:
     """Leave out generators that read answers which were made before, whatever they are given.
 
     Returns:
         The other controls, and a warning for each generator that is left out.
     """
-    stored = {name for name, made in generators.items() if not hasattr(made, "generate")}
+    stored = {name for name, made in generators.items() if made.is_stored}
     warned = dict.fromkeys(name for _, name in controls if name in stored)
     return [pair for pair in controls if pair[1] not in stored], [
         f"generator '{name}' has no controls: its answers are stored, whatever passages it gets"

@@ -10,17 +10,15 @@ import numpy as np
 
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.systems import SystemScores
-from ragbench.config.gate_block import Gate
 from ragbench.experiment.costs import scale_usage, total_cost
-from ragbench.experiment.gate_files import find_score
-from ragbench.experiment.gates import decide_gates, gated
+from ragbench.experiment.gates import gated
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.records import Answers, EarlyJudge, Plan, PlannedJudge
 from ragbench.experiment.stages.judging import paid_since, totals_of
 from ragbench.experiment.stages.scores import judged_items, mean_over_samples, split_samples
+from ragbench.gates.scores import find_score
 from ragbench.llm import Totals
 from ragbench.records.comparison import Difference
-from ragbench.records.gate import GateVerdict
 from ragbench.records.summary import Kind, Saved
 from ragbench.score.base import Look
 from ragbench.score.judge.base import AskingJudge, Item
@@ -197,31 +195,22 @@ def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
         return False
     names = list(dict.fromkeys(column.name for column in columns))
     answers, held = list[bool](), set[tuple[str, str]]()
+    run = gated(plan, systems, None)
     for gate in plan.config.gates:
-        score = find_score(str(gate.measure), names)
+        score = None if gate.score is None else find_score(gate.score, names)
         if score is None:
             continue
-        run = gated(plan, systems, None)
-        for entry in decide_gates([replace(gate, undecided="warn")], run):
-            answers.append(_gate_is_decided(gate, entry))
-            if gate.max_drop is not None:
-                held.add((str(entry.system), score))
+        for system, found in gate.verdicts(run):
+            settled = gate.is_settled(found)
+            answers += [] if settled is None else [settled]
+            if gate.asks_difference:
+                held.add((str(system), score))
     answers += [
         _differs(comparison)
         for measure, comparison in _comparisons(plan, systems)
         if (comparison.system, measure) not in held
     ]
     return bool(answers) and all(answers)
-
-
-def _gate_is_decided(gate: Gate, entry: GateVerdict) -> bool:
-    if gate.max_drop is not None:
-        return gate.decide != "mean" and entry.verdict != "undecided"
-    if gate.max_queries_worse is not None:
-        return entry.verdict == "fail"
-    limit = float(gate.min if gate.min is not None else gate.max or 0.0)
-    low, high = entry.facts.get("interval") or (None, None)
-    return low is not None and high is not None and not low <= limit <= high
 
 
 def _comparisons(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[tuple[str, Difference]]:

@@ -28,7 +28,7 @@ from ragbench.generate.chat import ChatGenerator
 from ragbench.llm import Estimate
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.store.items import Shelves
+from ragbench.store.items import StageStore
 from ragbench.types import Document
 
 
@@ -105,10 +105,10 @@ def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
     config = plan.config
     token = token_in(Path(config.output) / config.name) or "none"
     cache = cache_folder(config.cache)
-    with closing(Shelves(cache, config.cache_also)) as shelves:
+    with closing(StageStore(cache, config.cache_also)) as store:
         stages = Stages(
             plan=plan,
-            shelves=shelves,
+            store=store,
             run_token=token,
             progress=Silent(),
             retry_failed=retry_failed,
@@ -153,7 +153,7 @@ class _Walk:
         return found
 
     def _sources(self, name: str) -> list[str]:
-        return list(getattr(self.plan.retrievers[name], "sources", ()))
+        return list(self.plan.retrievers[name].sources)
 
     def _retriever(self, name: str) -> Node:
         plan, rules = self.plan, self.plan.config.metrics.retrieval

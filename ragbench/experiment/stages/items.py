@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ragbench.experiment.progress import Progress, Stage
 from ragbench.experiment.records import Work
 from ragbench.llm import Replies
-from ragbench.store.items import Shelf, Shelves
+from ragbench.store.items import StageFile, StageStore
 from ragbench.types import Cause
 
 Value = TypeVar("Value")
@@ -28,7 +28,7 @@ class Items:
     made again only with `retry_failed`, once in a run.
     """
 
-    shelves: Shelves
+    store: StageStore
     """Where items are stored."""
     progress: Progress
     """Shown what is being made."""
@@ -53,18 +53,18 @@ class Items:
     def fill(
         self,
         title: str,
-        shelf: Shelf,
+        file: StageFile,
         keys: Sequence[str | None],
         read: Callable[[Mapping[str, Any]], Value],
         write: Callable[[Value], dict[str, Any]],
         make: Callable[[Sequence[int], Keep[Value]], None],
         rows: Collection[int] | None = None,
     ) -> list[Any]:
-        """Read the items that a shelf has and make the others.
+        """Read the items that a file has and make the others.
 
         Args:
             title: The stage, for its counts.
-            shelf: Where its items are.
+            file: Where its items are.
             keys: Per row the item's key; None for a row that is not asked.
             read: From what is stored to a value.
             write: From a value to what is stored.
@@ -76,9 +76,9 @@ class Items:
         """
         found: list[Any] = [None] * len(keys)
         for row, key in enumerate(keys):
-            if key is not None and key in shelf:
-                kept = shelf.get(key)
-                if not (_failed(kept) and self.may_retry(shelf, key)):
+            if key is not None and key in file:
+                kept = file.get(key)
+                if not (_failed(kept) and self.may_retry(file, key)):
                     found[row] = read(kept)
         missing = [row for row, key in enumerate(keys) if key is not None and found[row] is None]
         asked = sum(key is not None for key in keys)
@@ -92,26 +92,26 @@ class Items:
                 stored = write(value)
                 key = keys[row]
                 if key is not None and stored.get("cause") != Cause.OVER_BUDGET.word:
-                    shelf.put(key, stored)
-                    self.retried(shelf, key)
+                    file.put(key, stored)
+                    self.retried(file, key)
                 # as it would be read: a run that was resumed differs in nothing
                 found[row] = read(stored)
 
             # what is stored of them has failed: its replies are of no use
-            again = [row for row in missing if (keys[row] or "") in shelf]
+            again = [row for row in missing if (keys[row] or "") in file]
             for asked_again, rows_of in ((False, set(missing) - set(again)), (True, set(again))):
                 if rows_of:
                     with self.asking(again=asked_again):
                         make([row for row in missing if row in rows_of], keep)
         return found
 
-    def may_retry(self, shelf: Shelf, key: str) -> bool:
+    def may_retry(self, file: StageFile, key: str) -> bool:
         """Tell whether an item that failed is to be made again: at most once in a run."""
-        return self.retry_failed and (shelf.path, key) not in self._retried
+        return self.retry_failed and (file.path, key) not in self._retried
 
-    def retried(self, shelf: Shelf, key: str) -> None:
+    def retried(self, file: StageFile, key: str) -> None:
         """Note that an item was made in this run."""
-        self._retried.add((shelf.path, key))
+        self._retried.add((file.path, key))
 
     def asking(self, *, again: bool) -> AbstractContextManager[None]:
         """Ask models as ever, or again: without the replies that are stored."""

@@ -14,7 +14,7 @@ from ragbench.errors import AdapterError, DataError, MissingExtra
 from ragbench.experiment.plan.components import connect, connect_generator
 from ragbench.experiment.records import Filled, JudgeUse, PlannedFill, PlannedJudge, Ranked
 from ragbench.experiment.stages.answers import document_of
-from ragbench.generate.base import AskingGenerator
+from ragbench.generate.base import Generator
 from ragbench.llm import Budget, Replies, Totals
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
 from ragbench.score.judge.verdicts import Judged
@@ -31,7 +31,7 @@ def connected(
     *,
     replay: bool,
     budget: Budget | None = None,
-    generators: Mapping[str, tuple[Component | None, Any]] | None = None,
+    generators: Mapping[str, tuple[Component | None, Generator]] | None = None,
 ) -> Iterator[Replies | None]:
     """Connect judges and generators for as long as a run takes: to servers, and to stored replies.
 
@@ -53,17 +53,17 @@ def connected(
     """
     with ExitStack() as stack:
         made = generators or {}
-        asking = [planned.judge for planned in judges.values()] + [g for _, g in made.values()]
+        asking = any(isinstance(planned.judge, AskingJudge) for planned in judges.values())
         replies = None
-        if any(isinstance(each, (AskingJudge, AskingGenerator)) for each in asking):
+        if asking or any(generator.asks is not None for _, generator in made.values()):
             others = [other / REPLIES_FILE for other in also if (other / REPLIES_FILE).is_file()]
             replies = stack.enter_context(
                 Replies(folder / REPLIES_FILE, also=others, replay=replay)
             )
         for name, (component, generator) in made.items():
             connect_generator(name, component, generator, replies, budget)
-            if isinstance(generator, AskingGenerator):
-                stack.callback(generator.close)
+            if generator.asks is not None:
+                stack.callback(generator.asks.close)
         for planned in judges.values():
             if isinstance(planned.judge, AskingJudge):
                 planned.judge.spend_from(budget)
@@ -90,12 +90,12 @@ def readiness(name: str, planned: PlannedJudge) -> str | None:
     return None
 
 
-def missing_keys(generators: Mapping[str, Any]) -> list[str]:
+def missing_keys(generators: Mapping[str, Generator]) -> list[str]:
     """Say which generators lack a key, so that a run would not start; a phrase each."""
     return [
-        f"generator '{name}' needs a key: {key} is not set"
+        f"generator '{name}' needs a key: {generator.missing_key} is not set"
         for name, generator in generators.items()
-        if (key := getattr(generator, "missing_key", None)) is not None
+        if generator.missing_key is not None
     ]
 
 

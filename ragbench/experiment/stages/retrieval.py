@@ -16,6 +16,7 @@ from ragbench.experiment.plan.groups import keys_of, look_up
 from ragbench.experiment.records import Ranked
 from ragbench.experiment.stages.answers import document_of
 from ragbench.registry import nearest
+from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import read_hits
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.passage_matching import (
@@ -36,7 +37,7 @@ _BLOCK = 32  # queries a batch call; small enough that one that fails costs litt
 
 
 def retrieve(
-    retriever: Any,
+    retriever: Retriever,
     queries: Sequence[Query],
     top_k: int,
     calls: Calls,
@@ -66,7 +67,7 @@ def retrieve(
 
 
 def _asked(
-    retriever: Any,
+    retriever: Retriever,
     queries: Sequence[Query],
     top_k: int,
     calls: Calls,
@@ -91,7 +92,7 @@ def _asked(
         return read_hits(answers_to([position])[0], top_k)
 
     everything = range(len(queries))
-    if getattr(retriever, "asks_one_by_one", False):
+    if retriever.asks_one_by_one:
         return call_each(ask_one, everything, calls, on_outcome)
 
     def ask(block: Sequence[int]) -> list[Outcome[Retrieved]]:
@@ -121,7 +122,7 @@ def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Ret
 
 def ranked(
     name: str,
-    retriever: Any,
+    retriever: Retriever,
     queries: Sequence[Query],
     outcomes: list[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
@@ -139,21 +140,21 @@ def ranked(
         top_k: How many hits it was asked for; None where a shorter list is nothing to speak of.
         said: What it noted about its hits; None asks it.
     """
-    covered = getattr(retriever, "query_ids", None)
+    covered = retriever.query_ids
     rankings = {
         query.id: outcome.value.documents
         for query, outcome in zip(queries, outcomes, strict=True)
         if outcome.value is not None and (covered is None or query.id in covered)
     }
-    by_score = getattr(retriever, "ranks_by_score", False)
-    if by_score:
+    if retriever.ranks_by_score:
         run = Run.from_dict(
             {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}, name
         )
     else:
         run = Run.from_rankings(rankings, name)
-    notes = [*_notes(run), *(getattr(retriever, "notes", ()) if said is None else said)]
-    warnings = _never_full(outcomes, corpus, top_k) if top_k and not by_score else []
+    notes = [*_notes(run), *(retriever.notes if said is None else said)]
+    limited = top_k is not None and not retriever.ranks_by_score
+    warnings = _never_full(outcomes, corpus, top_k or 0) if limited else []
     if corpus is not None and (strange := _outside(rankings, corpus)):
         remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"
         # a few may be a corpus that has moved on; most mean the wrong corpus, or other ids

@@ -8,9 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from ragbench import __version__
-from ragbench.experiment.keys import KEY_DIGITS, STAGE_VERSIONS, code_of, versions_of
 from ragbench.experiment.records import Answers, Plan, PlannedJudge, Ranked, Work
 from ragbench.experiment.stages.answering_stages import Stages
+from ragbench.experiment.stages.item_json import (
+    read_column,
+    read_verdict,
+    write_column,
+    write_verdict,
+)
+from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of, versions_of
 from ragbench.experiment.stages.scores import (
     Gold,
     ScoredRanking,
@@ -19,7 +25,6 @@ from ragbench.experiment.stages.scores import (
     score_ranking,
     with_failures_of,
 )
-from ragbench.experiment.stored import read_column, read_verdict, write_column, write_verdict
 from ragbench.llm import Budget
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.comparison import Comparisons
@@ -31,7 +36,7 @@ from ragbench.score.text.base import Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint, fingerprint_json, order_key
-from ragbench.store.items import Shelf
+from ragbench.store.items import StageFile
 from ragbench.types import Cause, Verdict
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
@@ -47,7 +52,7 @@ class Scores:
     """What rankings and answers are worth; what is stored of it is not computed again.
 
     Args:
-        stages: The stages before, with the shelves and the counts.
+        stages: The stages before, with their files and the counts.
         replay: Whether judges answer from stored replies alone: stored verdicts do not count then.
     """
 
@@ -60,8 +65,8 @@ class Scores:
         plan, rules = self.plan, self.plan.config.metrics.retrieval
         if not plan.measures:
             return score_ranking(ranking, gold, (), rules)
-        shelf = self._shelf("score", ranking.name, _ranking_parts(ranking, gold, plan))
-        missing = [name for name in plan.measures if name not in shelf]
+        file = self._file("score", ranking.name, _ranking_parts(ranking, gold, plan))
+        missing = [name for name in plan.measures if name not in file]
         title = f"score {ranking.name}"
         self.stages.work[title] = Work(len(plan.measures), len(plan.measures) - len(missing))
         if missing and self.stages.dry:
@@ -71,9 +76,9 @@ class Scores:
                 found = score_ranking(ranking, gold, missing, rules)
                 for name, column in found.columns.items():
                     about = {"counts": found.counts, "warnings": found.warnings}
-                    shelf.put(name, {"column": self._column(column), **about})
+                    file.put(name, {"column": self._column(column), **about})
                 stage.advance(len(missing))
-        stored = [shelf.get(name) for name in plan.measures]
+        stored = [file.get(name) for name in plan.measures]
         scored = ScoredRanking()
         for name, kept in zip(plan.measures, stored, strict=True):
             scored.columns[name] = read_column(kept["column"])
@@ -90,9 +95,9 @@ class Scores:
         plan = self.plan
         if not plan.metrics:
             return []
-        samples = [(each, self._texts_shelf(each)) for each in answers.each()]
+        samples = [(each, self._texts_file(each)) for each in answers.each()]
         keys = [(_metric_key(metric), metric) for metric in plan.metrics]
-        missing = [[m for key, m in keys if key not in shelf] for _, shelf in samples]
+        missing = [[m for key, m in keys if key not in file] for _, file in samples]
         n_missing, n_all = sum(map(len, missing)), len(plan.metrics) * len(samples)
         title = f"score {answers.name}"
         if answers.name in plan.apps:  # whose ranking is scored as well
@@ -104,29 +109,29 @@ class Scores:
             n = len(plan.queries)
             size = sum(self._scorer(tuple(metrics)).steps(n) for metrics in missing if metrics)
             with self.stages.timed(title, size, "scores") as stage:
-                for (each, shelf), metrics in zip(samples, missing, strict=True):
-                    self._score_texts(each, shelf, metrics, stage.advance)
-        found = [self._columns_of(each, shelf) for each, shelf in samples]
+                for (each, file), metrics in zip(samples, missing, strict=True):
+                    self._score_texts(each, file, metrics, stage.advance)
+        found = [self._columns_of(each, file) for each, file in samples]
         return [list(columns) for columns in zip(*found, strict=True)]
 
-    def _texts_shelf(self, answers: Answers) -> Shelf:
+    def _texts_file(self, answers: Answers) -> StageFile:
         """The scores of these texts, whichever system wrote them."""
         texts = [o.value.answer if o.value is not None else None for o in answers.outcomes]
         gold = [self.plan.collection.answers.get(query.id, ()) for query in self.plan.queries]
-        return self._shelf("score", answers.name, [_texts_parts(texts, gold)])
+        return self._file("score", answers.name, [_texts_parts(texts, gold)])
 
     def _score_texts(
-        self, answers: Answers, shelf: Shelf, metrics: Sequence[Metric], advance: Advance
+        self, answers: Answers, file: StageFile, metrics: Sequence[Metric], advance: Advance
     ) -> None:
         if not metrics:
             return
         plan, scorer = self.plan, self._scorer(tuple(metrics))
         found = score_answers(answers, plan.queries, plan.collection.answers, scorer, advance)
         for metric, column in zip(metrics, found, strict=True):
-            shelf.put(_metric_key(metric), self._column(column))
+            file.put(_metric_key(metric), self._column(column))
 
-    def _columns_of(self, answers: Answers, shelf: Shelf) -> list[ScoreColumn]:
-        columns = [read_column(shelf.get(_metric_key(metric))) for metric in self.plan.metrics]
+    def _columns_of(self, answers: Answers, file: StageFile) -> list[ScoreColumn]:
+        columns = [read_column(file.get(_metric_key(metric))) for metric in self.plan.metrics]
         # causes are those of this system, whoever scored the same texts before
         named = [replace(c, name=m.name) for c, m in zip(columns, self.plan.metrics, strict=True)]
         return [with_failures_of(answers, column) for column in named]
@@ -180,15 +185,15 @@ class Scores:
         rows: Sequence[int],
     ) -> list[dict[str, Verdict]]:
         """Return per item its verdicts, those of `rows` complete, of others what is stored."""
-        shelves = {
-            rubric.name: self.stages.shelves.shelf(
+        files = {
+            rubric.name: self.stages.store.file(
                 "judge", f"{name}: {rubric.name}", _judge_key(judge, rubric, self.plan)
             )
             for rubric in judge.rubrics
         }
         # where the judge's noise is measured, equal answers must not share it
         keys = [_item_key(item, item.sample if judge.samples > 1 else 0) for item in items]
-        found = [self._stored(shelves, key) for key in keys]
+        found = [self._stored(files, key) for key in keys]
         stored = sum(len(verdicts) for verdicts in found)
         self.stages.work.setdefault(title, Work(len(items) * len(judge.rubrics), stored))
         if self.stages.dry:
@@ -197,7 +202,7 @@ class Scores:
         again = {
             row
             for row in rows
-            if any(keys[row] in shelf for name, shelf in shelves.items() if name not in found[row])
+            if any(keys[row] in file for name, file in files.items() if name not in found[row])
         }
         for asked_again in (False, True):
             chosen = [row for row in rows if (row in again) == asked_again]
@@ -216,7 +221,7 @@ class Scores:
                         asked = [items[row] for row in block]
                         given = judge_all(judge.judge, asked, rubrics, stage.advance)
                         for row, verdicts in zip(block, given, strict=True):
-                            found[row] |= self._keep(shelves, keys[row], verdicts)
+                            found[row] |= self._keep(files, keys[row], verdicts)
                     left = _over_time(rubrics, self.stages.budget)
                     for row in order:
                         found[row] = {**left, **found[row]}
@@ -238,20 +243,20 @@ class Scores:
                 return
             yield rows[start : start + size]
 
-    def _stored(self, shelves: Mapping[str, Shelf], key: str) -> dict[str, Verdict]:
+    def _stored(self, files: Mapping[str, StageFile], key: str) -> dict[str, Verdict]:
         """The stored verdicts on an item; in a replay none, which reads the replies themselves."""
         if self.replay:
             return {}
-        kept = {name: shelf.get(key) for name, shelf in shelves.items() if key in shelf}
+        kept = {name: file.get(key) for name, file in files.items() if key in file}
         kept = {
             name: verdict
             for name, verdict in kept.items()
-            if verdict.get("status") != "failed" or not self.stages.may_retry(shelves[name], key)
+            if verdict.get("status") != "failed" or not self.stages.may_retry(files[name], key)
         }
         return {name: read_verdict(verdict) for name, verdict in kept.items()}
 
     def _keep(
-        self, shelves: Mapping[str, Shelf], key: str, verdicts: Mapping[str, Verdict]
+        self, files: Mapping[str, StageFile], key: str, verdicts: Mapping[str, Verdict]
     ) -> dict[str, Verdict]:
         """Store the verdicts on an item and return them as they will be read."""
         found = {}
@@ -259,26 +264,26 @@ class Scores:
             kept = self._without_secrets(write_verdict(verdict))
             found[rubric] = read_verdict(kept)
             if kept.get("cause") != Cause.OVER_BUDGET.word and not self.replay:
-                shelves[rubric].put(key, kept)
-                self.stages.retried(shelves[rubric], key)
+                files[rubric].put(key, kept)
+                self.stages.retried(files[rubric], key)
         return found
 
     def compared(self, parts: Sequence[str], make: Callable[[], Comparisons]) -> Comparisons:
         """Return the comparisons of a run; `parts` is all that they depend on."""
-        shelf = self._shelf("compare", self.plan.config.name, parts)
-        stored = "comparisons" in shelf
+        file = self._file("compare", self.plan.config.name, parts)
+        stored = "comparisons" in file
         self.stages.work["compare"] = Work(1, int(stored))
         if not stored:
             with self.stages.timed("compare", 1, "comparisons") as stage:
-                shelf.put("comparisons", to_json(make()))
+                file.put("comparisons", to_json(make()))
                 stage.advance(1)
         # as JSON has it, also where it was just made
-        found = json.loads(json.dumps(shelf.get("comparisons")))
+        found = json.loads(json.dumps(file.get("comparisons")))
         return from_json(Comparisons, found)
 
-    def _shelf(self, stage: str, of: str, parts: Sequence[str]) -> Shelf:
+    def _file(self, stage: str, of: str, parts: Sequence[str]) -> StageFile:
         version = f"{__version__} {STAGE_VERSIONS[stage]}"
-        return self.stages.shelves.shelf(stage, of, fingerprint([version, *parts], KEY_DIGITS))
+        return self.stages.store.file(stage, of, fingerprint([version, *parts], KEY_DIGITS))
 
     def _column(self, column: ScoreColumn) -> dict[str, Any]:
         stored = write_column(column)

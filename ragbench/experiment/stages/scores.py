@@ -15,6 +15,7 @@ from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.records import Answers, Ranked
 from ragbench.experiment.stages.answers import document_of
+from ragbench.generate.base import Generator
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.retrieval.base import RetrievedPassages
@@ -193,9 +194,9 @@ def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
     return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
 
 
-def doubtful_samples(name: str, generator: Any, samples: int) -> list[str]:
+def doubtful_samples(name: str, generator: Generator, samples: int) -> list[str]:
     """Warn, before anything is paid for, of answers that may all be the same."""
-    if samples == 1 or getattr(generator, "temperature", None) != 0:
+    if samples == 1 or generator.temperature != 0:
         return []
     return [
         f"generator '{name}': samples is {samples} at temperature 0, where most servers give the "

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragbench.data.run_folder import to_csv
-from ragbench.records.comparison import (
-    ComparedRuns,
-    ComparedSystem,
-    Difference,
-    MeasureComparison,
-)
+from ragbench.data.runs.run_folder import to_csv
+from ragbench.records.comparison import ComparedRuns, ComparedSystem, Difference, MeasureComparison
 from ragbench.report.headline import outcome_of
 
 COLUMNS = (

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from ragbench.adapters.factory import FactoryArgs
 from ragbench.errors import OptionError
-from ragbench.llm import ChatModel, LangchainChat, Limits, Prices, Replies
-from ragbench.llm.options import Concurrency, PriceFile, Retries, Timeout
+from ragbench.llm import ChatModel, LangchainChat, Replies
+from ragbench.llm.options import PriceOptions
 from ragbench.registry import Option, make_object
 from ragbench.score.judge.methods.session import Asking
-from ragbench.score.judge.model_judge import Jury, ModelJudge
+from ragbench.score.judge.model_judge import ExampleOptions, Jury, ModelJudge, RepeatOptions
 from ragbench.signature import fingerprint_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PriceOptions):
+    """What a judge by a chat model of langchain is made with."""
+
+    factory: Annotated[
+        str | None, Option("`module:name` of what makes the chat model.", refers_to="object")
+    ] = None
+    args: FactoryArgs = None
+    version: Annotated[str | None, Option("A word that changes when its replies do.")] = None
 
 
 class LangchainJudge(ModelJudge):
@@ -22,39 +33,35 @@ class LangchainJudge(ModelJudge):
     Temperature, longest reply and retries are those that the model was made with.
     """
 
-    def __init__(
-        self,
-        *,
-        factory: Annotated[
-            str | None,
-            Option("`module:name` of what makes the chat model.", refers_to="object"),
-        ] = None,
-        args: FactoryArgs = None,
-        version: Annotated[str | None, Option("A word that changes when its replies do.")] = None,
-        samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1,
-        concurrency: Concurrency = 16,
-        timeout: Timeout = 60.0,
-        retries: Retries = 6,
-        few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True,
-        prices: PriceFile = None,
-        client: Any = None,
-    ) -> None:
-        """Make a judge; the factory is called before the first question."""
+    declares = LangchainJudgeOptions
+
+    def __init__(self, *, client: Any = None, **options: Any) -> None:
+        """Make a judge; the factory is called before the first question.
+
+        Args:
+            client: A chat model that exists, in place of a factory.
+            **options: Those of `LangchainJudgeOptions`.
+
+        Raises:
+            OptionError: Not exactly one of factory and client.
+        """
+        chosen = LangchainJudgeOptions(**options)
+        factory = chosen.factory
         if (factory is None) == (client is None):
             allowed = "module:name of what makes a chat model; from Python, or a client"
             raise OptionError("langchain", "factory", factory, allowed)
         # what the factory is given may hold a key: only its hash is kept
-        self._identity = fingerprint_json([factory, args, version])
-        self._factory, self._args, self._client = factory, args or {}, client
+        self._identity = fingerprint_json([factory, chosen.args, chosen.version])
+        self._factory, self._args, self._client = factory, chosen.args or {}, client
         name = factory or type(client).__name__
         super().__init__(
             self._chat_model,
-            Jury((name,), samples=samples),
-            Asking(temperature=None, few_shot=few_shot),
-            limits=Limits(concurrency=concurrency, timeout=timeout, retries=retries),
-            prices=lambda: Prices.load(prices),
+            Jury((name,), samples=chosen.samples),
+            Asking(temperature=None, few_shot=chosen.few_shot),
+            limits=chosen.limits,
+            prices=chosen.load_prices,
         )
-        self._version = version
+        self._version = chosen.version
 
     @property
     def options(self) -> Mapping[str, Any]:

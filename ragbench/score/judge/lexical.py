@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from ragbench.errors import OptionError
-from ragbench.registry import Option
+from ragbench.registry import Option, declared_options
 from ragbench.score.judge.base import Item, Rubric, not_applicable
 from ragbench.score.judge.grounding import Ruling
 from ragbench.score.judge.sentence_claims import (
@@ -84,8 +84,7 @@ class Lexical:
             str, Option("ISO 639-1 code of the texts; picks stop words and stemmer.")
         ] = "en",
     ) -> None:
-        if isinstance(threshold, bool) or not 0 < threshold <= 1:
-            raise OptionError("lexical", "threshold", threshold, "a number > 0 and <= 1")
+        declared_options(Lexical)["threshold"].check("lexical", threshold)
         self.options = {"threshold": threshold, "language": language}
         self._threshold, self._language = threshold, language
         self._analyze = Analyzer.for_language(language)

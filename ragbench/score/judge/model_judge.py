@@ -7,7 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from ragbench.errors import RagbenchError
 from ragbench.llm import (
@@ -21,6 +21,8 @@ from ragbench.llm import (
     Replies,
     estimate,
 )
+from ragbench.llm.options import CallOptions
+from ragbench.registry import Option
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import (
     WHY_MISSING,
@@ -53,6 +55,20 @@ class Jury:
     """How several models become one."""
     samples: int = 1
     """How often each is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatOptions(CallOptions):
+    """How often a model is asked the same."""
+
+    samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleOptions:
+    """What prompts show besides the task."""
+
+    few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True
 
 
 _METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] = {

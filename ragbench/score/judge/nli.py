@@ -18,7 +18,7 @@ from ragbench.embed.sentence_transformers import (
     is_sentence_transformers,
 )
 from ragbench.errors import OptionError, RagbenchError
-from ragbench.registry import Option
+from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import WHY_MISSING, Item, Rubric, missing_input, not_applicable
 from ragbench.score.judge.grounding import Ruling
@@ -102,8 +102,7 @@ class NLI:
         Raises:
             OptionError: A path without a model, or a threshold outside 0..1.
         """
-        if threshold is not None and (isinstance(threshold, bool) or not 0 < threshold <= 1):
-            raise OptionError(_OWNER, "threshold", threshold, "a number > 0 and <= 1")
+        declared_options(NLI)["threshold"].check(_OWNER, threshold)
         self._checkpoint = find_checkpoint(_OWNER, model)
         if compares_only(self._checkpoint):
             self.served = _without_contradiction(self.served)

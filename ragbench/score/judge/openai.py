@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.errors import OptionError
-from ragbench.llm import Limits, Prices, Server
-from ragbench.llm.options import (
-    ApiKeyEnv,
-    BaseUrl,
-    Concurrency,
-    Extra,
-    MaxTokens,
-    PriceFile,
-    Retries,
-    Seed,
-    Stream,
-    Temperature,
-    Timeout,
-)
+from ragbench.llm import Server
+from ragbench.llm.options import PriceOptions, ReplyOptions, SamplingOptions, ServerOptions
 from ragbench.registry import Option
 from ragbench.score.judge.methods.session import Asking
-from ragbench.score.judge.model_judge import Combine, Jury, ModelJudge
+from ragbench.score.judge.model_judge import (
+    Combine,
+    ExampleOptions,
+    Jury,
+    ModelJudge,
+    RepeatOptions,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenAIJudgeOptions(
+    ServerOptions, SamplingOptions, RepeatOptions, ExampleOptions, ReplyOptions, PriceOptions
+):
+    """What a judge on a server is made with."""
+
+    model: Annotated[str | None, Option("The model, as the server calls it.")] = None
+    models: Annotated[
+        list[str] | None, Option("Several models of the server: a jury; instead of `model`.")
+    ] = None
+    combine: Annotated[Combine, Option("How a jury's scores become one.")] = "mean"
 
 
 class OpenAIJudge(ModelJudge):
@@ -31,41 +39,32 @@ class OpenAIJudge(ModelJudge):
     asked for once more. Levels are weighted by their probabilities where the server returns them.
     """
 
-    def __init__(
-        self,
-        *,
-        model: Annotated[str | None, Option("The model, as the server calls it.")] = None,
-        models: Annotated[
-            list[str] | None, Option("Several models of the server: a jury; instead of `model`.")
-        ] = None,
-        combine: Annotated[Combine, Option("How a jury's scores become one.")] = "mean",
-        base_url: BaseUrl = None,
-        api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
-        temperature: Temperature = 0.0,
-        samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1,
-        concurrency: Concurrency = 16,
-        timeout: Timeout = 60.0,
-        retries: Retries = 6,
-        few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True,
-        max_tokens: MaxTokens = None,
-        seed: Seed = None,
-        stream: Stream = False,
-        extra: Extra = None,
-        prices: PriceFile = None,
-        client: Any = None,
-    ) -> None:
+    declares = OpenAIJudgeOptions
+
+    def __init__(self, *, client: Any = None, **options: Any) -> None:
         """Make a judge; nothing is sent, and no key is needed, before the first question.
+
+        Args:
+            client: A client of the `openai` package in place of a server.
+            **options: Those of `OpenAIJudgeOptions`.
 
         Raises:
             OptionError: Not exactly one of model and models, or a jury that cannot be one.
         """
-        self._server = Server(base_url, api_key_env, stream, client)
+        chosen = OpenAIJudgeOptions(**options)
+        self._server = Server(chosen.base_url, chosen.api_key_env, chosen.stream, client)
         super().__init__(
             self._server.connect,
-            Jury(_models(model, models), combine, samples),
-            Asking(temperature, max_tokens, seed, few_shot, extra or {}),
-            limits=Limits(concurrency=concurrency, timeout=timeout, retries=retries),
-            prices=lambda: Prices.load(prices),
+            Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),
+            Asking(
+                chosen.temperature,
+                chosen.max_tokens,
+                chosen.seed,
+                chosen.few_shot,
+                chosen.extra or {},
+            ),
+            limits=chosen.limits,
+            prices=chosen.load_prices,
         )
 
     @property

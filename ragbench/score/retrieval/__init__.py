@@ -32,7 +32,7 @@ MEASURES = Family(
         "rbp": f"{_HERE}.reader_models:rbp",
         "rbp_residual": f"{_HERE}.reader_models:rbp_residual",
         "err": f"{_HERE}.reader_models:err",
-        "gmap": f"{_HERE}.incomplete_judgements:geometric_map",
+        "gmap": f"{_HERE}.average_precision:geometric_map",
         "gm_bpref": f"{_HERE}.incomplete_judgements:geometric_bpref",
         "yaap": f"{_HERE}.average_precision:yet_another_average_precision",
         "lrap": f"{_HERE}.average_precision:label_ranking_average_precision",
@@ -59,19 +59,3 @@ MEASURES = Family(
     },
 )
 """Every measure that can be named, loaded on first use."""
-
-GROUPS: dict[str, tuple[str, ...]] = {
-    "first hits": ("hit_rate", "mrr", "answer_hit"),
-    "precision and recall": (
-        *("precision", "recall", "f1", "r_precision", "r_precision_mult", "relative_p"),
-        *("iprec_at_recall", "11pt_avg"),
-    ),
-    "average precision": ("map", "gmap", "yaap", "infap", "lrap"),
-    "graded gain": ("cg", "dcg", "ideal_dcg", "ndcg", "ndcg_rel", "rndcg", "g", "bing"),
-    "models of a reader": ("rbp", "rbp_residual", "err"),
-    "incomplete judgements": ("bpref", "gm_bpref", "judged", "unjudged"),
-    "diversity": ("alpha_ndcg", "subtopic_recall", "redundancy"),
-    "lists as sets": ("set_p", "set_recall", "set_relative_p", "set_map", "set_f", "utility"),
-    "counts": ("num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret", "num_q"),
-}
-"""What `ragbench list` puts together; measures of other packages come last."""

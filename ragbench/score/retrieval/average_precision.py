@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from math import log
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.types import FloatArray, IntArray
 
+FLOOR = 1e-5
+"""trec_eval's smallest value of a query, so that one miss does not make the whole mean 0."""
 
-@measure("map", aliases=("average_precision",), range=(0.0, 1.0), averages_ties=True)
+
+@measure(
+    "map",
+    group="average precision",
+    aliases=("average_precision",),
+    range=(0.0, 1.0),
+    averages_ties=True,
+)
 def average_precision(
     ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> FloatArray:
@@ -80,7 +91,46 @@ def _hits_by_group(ranked: RankedGrades, hit: NDArray[np.bool_]) -> tuple[IntArr
     return before, count[edges[group + 1]] - count[edges[group]]
 
 
-@measure("yaap", range=(-np.inf, np.inf), cutoff="none", of_nothing=0.0)
+# version 2: the logarithm itself; the mean was exp of the arithmetic mean in version 1
+@measure(
+    "gmap",
+    group="average precision",
+    range=(log(FLOOR), 0.0),
+    aggregate="geometric_mean",
+    cutoff="none",
+    version=2,
+)
+def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Score each query by the logarithm of its average precision: hard queries count more.
+
+    The run's value is exp of the mean, a geometric mean; queries are compared on logarithms.
+
+    Returns:
+        Array of shape (n,), natural logarithms from ln(1e-5) to 0; NaN where a query has no
+        relevant document.
+
+    Example:
+        The only relevant document stands at rank 2, then is missed: the floor.
+
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> qrels = {"q": {"d1": 1}, "r": {"d1": 1}}
+        >>> run = {"q": {"d7": 9.0, "d1": 8.0}, "r": {"d7": 9.0}}
+        >>> np.exp(geometric_map(rank(qrels, run)))
+        array([5.e-01, 1.e-05])
+
+    References:
+        Robertson (2006), On GMAP: and other transformations. CIKM.
+    """
+    return floored_logarithms(average_precision(ranked, rel=rel))
+
+
+def floored_logarithms(scores: FloatArray) -> FloatArray:
+    """Return natural logarithms, none below that of `FLOOR`."""
+    logarithms: FloatArray = np.log(np.maximum(scores, FLOOR))
+    return logarithms
+
+
+@measure("yaap", group="average precision", range=(-np.inf, np.inf), cutoff="none", of_nothing=0.0)
 def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the smoothed log odds of its average precision.
 
@@ -88,16 +138,9 @@ def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Fl
     ln((1 + S) / (1 + R - S)). Queries rise with `map`, and may be averaged better: the ends of
     the scale are not crowded.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
     Returns:
         Array of shape (n,), from -ln(1 + R) where nothing is found to ln(1 + R) for a perfect
         ranking; NaN where a query has no relevant document, which is 0 where those count.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         S = 1 and R = 2: ln((1 + 1) / (1 + 2 - 1)).
@@ -119,23 +162,13 @@ SMOOTHING = 1e-5
 """trec_eval's weight of the guess that a document is as likely relevant as not."""
 
 
-@measure("infap", range=(0.0, 1.0), cutoff="none")
+@measure("infap", group="average precision", perfect_is_high=False, range=(0.0, 1.0), cutoff="none")
 def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by an estimate of average precision where only a sample was judged.
 
     A negative grade marks a document that was in the pool but not in the sample: it is taken to
     be relevant as often as the judged ones above it. What has no grade was not in the pool and
     counts as not relevant. With complete judgements it is `map` but for a smoothing of 1e-5.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         `b` is taken to be relevant like `a`, the only one judged above `c`: (1 + 3/3) / 2.
@@ -159,22 +192,12 @@ def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Float
     return ranked.divide(ranked.sum(hit * precision), ranked.count_relevant(rel))
 
 
-@measure("lrap", range=(0.0, 1.0), cutoff="none")
+@measure("lrap", group="average precision", range=(0.0, 1.0), cutoff="none")
 def label_ranking_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by average precision with every tied document at the last rank of its tie.
 
     No order of equal scores can help: a system that scores all documents alike gets the share of
     relevant ones. `ties` has no say in it. A relevant document that was not retrieved adds 0.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         `a` and `x` are tied, so `a` counts at rank 2 and `b` at rank 3: (1/2 + 2/3) / 2.

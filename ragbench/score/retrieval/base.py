@@ -1,29 +1,45 @@
-"""What every retrieval measure is: a function of a record, which `@measure` declares."""
+"""What every retrieval measure is: a function of a record, which `@measure` declares.
+
+It returns an array of shape (n,): a value for each query, within the declared range, and NaN where
+it does not apply, for the cause that `nan_means` names. A bad option is refused before it runs. Its
+docstring says what differs from that, and from what the options of `options.py` mean everywhere.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import DeclaredOption, Option, declared_options
+from ragbench.registry import DeclaredOption, declared_options
 from ragbench.score.base import Aggregate
 from ragbench.score.retrieval.kernel.positions import TieGroups
+from ragbench.score.retrieval.options import Cutoff as Cutoff
+from ragbench.score.retrieval.options import Grade as Grade
 from ragbench.types import Cause, Direction, FloatArray, IntArray
-
-Cutoff = Annotated[int, Option("Look at the first k ranks only.", ge=1)]
-"""A number of ranks."""
-Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
-"""A smallest grade."""
 
 Reads = Literal["grades", "subtopics", "passages"]
 """The record that a measure is a function of: `RankedGrades`, a `RankedSubtopics` for each query,
 or `RetrievedPassages`."""
+
+Group = Literal[
+    "first hits",
+    "precision and recall",
+    "average precision",
+    "graded gain",
+    "models of a reader",
+    "incomplete judgements",
+    "diversity",
+    "lists as sets",
+    "counts",
+    "others",
+]
+"""What `ragbench list` puts together, in its order; measures of other packages are `others`."""
 
 _NEEDS: Mapping[Reads, str] = {
     "grades": "judgements",
@@ -173,6 +189,8 @@ class MeasureSpec:
     """The smallest possible value of one query."""
     high: float
     """The largest possible value of one query; inf where unbounded."""
+    group: Group = "others"
+    """The measures among which it is listed."""
     aliases: tuple[str, ...] = ()
     """Further names of the same thing."""
     reads: Reads = "grades"
@@ -187,6 +205,10 @@ class MeasureSpec:
     """The option that `@` gives."""
     averages_ties: bool = False
     """Whether it has a closed form of its expectation over the orders of tied documents."""
+    perfect_is_high: bool = True
+    """Whether a perfect ranking scores `high`; False where that takes ever more relevant ones."""
+    counts_the_list: bool = False
+    """Whether the length of the list or what is judged counts, not only where hits stand."""
     nan_means: Cause = Cause.NO_RELEVANT
     """Why a query that was looked at has no value."""
     of_nothing: float | None = None
@@ -206,6 +228,7 @@ def measure(
     name: str,
     *,
     range: tuple[float, float],
+    group: Group = "others",
     **declared: Any,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function of a record and options to be a retrieval measure.
@@ -215,9 +238,12 @@ def measure(
     Args:
         name: The canonical name.
         range: The smallest and the largest possible value of one query.
+        group: The measures among which `ragbench list` shows it.
         **declared: Further fields of `MeasureSpec`, such as the record that it `reads`.
     """
-    spec = MeasureSpec(name, *range, **declared)
+    if group not in get_args(Group):
+        raise OptionError(name, "group", group, ", ".join(get_args(Group)))
+    spec = MeasureSpec(name, *range, group, **declared)
 
     def decorate(kernel: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(kernel)

@@ -1,26 +1,31 @@
-"""Sums over all queries, as trec_eval prints them: `num_ret`, `num_rel_ret` and the like."""
+"""Sums over all queries, as trec_eval prints them: `num_ret`, `num_rel_ret` and the like.
+
+Each gives an array of shape (n,) of whole numbers: an empty ranking has 0, not NaN.
+"""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
 from ragbench.score.retrieval.base import Grade, RankedGrades, measure
 from ragbench.types import Cause, FloatArray
 
-
-@measure(
-    "num_ret",
+_count = partial(
+    measure,
+    group="counts",
     range=(0.0, np.inf),
     aggregate="sum",
     cutoff="none",
     averages_ties=True,
     nan_means=Cause.EMPTY_RANKING,
 )
+
+
+@_count("num_ret", counts_the_list=True)
 def num_ret(ranked: RankedGrades) -> FloatArray:
     """Count the documents that each query retrieved.
-
-    Returns:
-        Array of shape (n,), whole numbers; 0 for an empty ranking.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -30,22 +35,9 @@ def num_ret(ranked: RankedGrades) -> FloatArray:
     return ranked.n_retrieved.astype(np.float64)
 
 
-@measure(
-    "num_rel",
-    range=(0.0, np.inf),
-    aggregate="sum",
-    cutoff="none",
-    averages_ties=True,
-    nan_means=Cause.EMPTY_RANKING,
-)
+@_count("num_rel")
 def num_rel(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Count the relevant documents of each query, retrieved or not.
-
-    Returns:
-        Array of shape (n,), whole numbers.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -55,22 +47,9 @@ def num_rel(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     return ranked.count_relevant(rel).astype(np.float64)
 
 
-@measure(
-    "num_rel_ret",
-    range=(0.0, np.inf),
-    aggregate="sum",
-    cutoff="none",
-    averages_ties=True,
-    nan_means=Cause.EMPTY_RANKING,
-)
+@_count("num_rel_ret")
 def num_rel_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Count the relevant documents that each query retrieved.
-
-    Returns:
-        Array of shape (n,), whole numbers.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -80,19 +59,9 @@ def num_rel_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     return ranked.count_hits(rel).astype(np.float64)
 
 
-@measure(
-    "num_q",
-    range=(0.0, np.inf),
-    aggregate="sum",
-    cutoff="none",
-    averages_ties=True,
-    nan_means=Cause.EMPTY_RANKING,
-)
+@_count("num_q")
 def num_q(ranked: RankedGrades) -> FloatArray:
     """Count the queries: each is 1.
-
-    Returns:
-        Array of shape (n,) of ones.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -102,24 +71,11 @@ def num_q(ranked: RankedGrades) -> FloatArray:
     return np.ones(ranked.n_queries)
 
 
-@measure(
-    "num_nonrel_judged_ret",
-    range=(0.0, np.inf),
-    aggregate="sum",
-    cutoff="none",
-    averages_ties=True,
-    nan_means=Cause.EMPTY_RANKING,
-)
+@_count("num_nonrel_judged_ret")
 def num_nonrel_judged_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Count the documents that each query retrieved and that were judged not relevant.
 
     A negative grade is none.
-
-    Returns:
-        Array of shape (n,), whole numbers.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank

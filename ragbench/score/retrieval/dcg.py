@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ragbench.score.retrieval.base import Cutoff, RankedGrades, measure
-from ragbench.score.retrieval.gain import (
+from ragbench.score.retrieval.options import (
     Base,
     Discount,
     Gain,
@@ -19,21 +20,12 @@ from ragbench.score.retrieval.gain import (
 )
 from ragbench.types import FloatArray, IntArray
 
+_measure = partial(measure, group="graded gain", averages_ties=True)
 
-@measure(
-    "cg",
-    aliases=("cumulated_gain",),
-    range=(0.0, np.inf),
-    cutoff="required",
-    averages_ties=True,
-)
+
+@_measure("cg", aliases=("cumulated_gain",), range=(0.0, np.inf), cutoff="required")
 def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") -> FloatArray:
     """Score each query by the sum of what its first k documents gain, whatever their order.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only.
-        gain: `linear` adds the grade, `exp` adds 2^grade - 1; negative grades gain nothing.
 
     Returns:
         Array of shape (n,), values from 0 up; NaN where a query has no relevant document.
@@ -51,7 +43,7 @@ def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") 
     return gained.where_gaining(ranked.sum(gained.rows * ranked.weigh(np.ones_like, k)))
 
 
-@measure("dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
+@_measure("dcg", range=(0.0, np.inf), cutoff="required")
 def dcg(
     ranked: RankedGrades,
     *,
@@ -63,14 +55,9 @@ def dcg(
 ) -> FloatArray:
     """Score each query by what its first k documents gain, less the deeper they stand.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only.
-        gain: `linear` adds the grade, `exp` adds 2^grade - 1; negative grades gain nothing.
-        gains: Gains of single grades, as `{1:3,2:9}`; the others gain their grade.
-        discount: `log2` divides by log2(rank + 1); `jk` by the logarithm of the rank from rank
-            `base` on, and by 1 before: Jarvelin and Kekalainen's first form.
-        base: Base of the logarithm with `jk`.
+    Negative grades gain nothing. The discount `log2` divides by log2(rank + 1); `jk` by the
+    logarithm of the rank from rank `base` on, and by 1 before: Jarvelin and Kekalainen's first
+    form.
 
     Returns:
         Array of shape (n,), values from 0 up; NaN where a query has no relevant document.
@@ -95,7 +82,7 @@ def dcg(
     return gained.where_gaining(ranked.sum(gained.rows * weights))
 
 
-@measure("ideal_dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
+@_measure("ideal_dcg", range=(0.0, np.inf), cutoff="required")
 def ideal_dcg(
     ranked: RankedGrades,
     *,
@@ -109,14 +96,7 @@ def ideal_dcg(
 
     The same for every run: it says how much there was to be gained.
 
-    Args:
-        ranked: Grades of all judged documents, for n queries.
-        k: Look at the first k ranks only.
-        gain: `linear` adds the grade, `exp` adds 2^grade - 1; negative grades gain nothing.
-        gains: Gains of single grades, as `{1:3,2:9}`; the others gain their grade.
-        discount: `log2` divides by log2(rank + 1); `jk` by the logarithm of the rank from rank
-            `base` on, and by 1 before.
-        base: Base of the logarithm with `jk`.
+    Options as for `dcg`.
 
     Returns:
         Array of shape (n,), values from 0 up; NaN where a query has no relevant document.
@@ -140,7 +120,7 @@ def ideal_dcg(
     return gained.where_gaining(_best(gained, k, discount, base))
 
 
-@measure("ndcg", range=(0.0, 1.0), averages_ties=True)
+@_measure("ndcg", range=(0.0, 1.0))
 def ndcg(
     ranked: RankedGrades,
     *,
@@ -155,17 +135,7 @@ def ndcg(
     The best ranking is made of ALL judged documents, retrieved or not: a list cannot look perfect
     by missing what it should have found.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only, of the best ranking too.
-        gain: `linear` adds the grade, `exp` adds 2^grade - 1; negative grades gain nothing.
-        gains: Gains of single grades, as `{1:3,2:9}`; the others gain their grade.
-        discount: `log2` divides by log2(rank + 1); `jk` by the logarithm of the rank from rank
-            `base` on, and by 1 before.
-        base: Base of the logarithm with `jk`.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
+    A cut-off holds for the best ranking too; options as for `dcg`.
 
     Raises:
         OptionError: k is below 1, no such gain or discount, or gains or a base without effect.

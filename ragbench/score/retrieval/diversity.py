@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from math import log2
 from typing import Annotated
 
@@ -16,9 +17,12 @@ from ragbench.types import Cause, FloatArray
 Alpha = Annotated[
     float, Option("Chance that one document settles a subtopic that it covers.", ge=0, lt=1)
 ]
+_measure = partial(
+    measure, group="diversity", range=(0.0, 1.0), reads="subtopics", cutoff="required"
+)
 
 
-@measure("alpha_ndcg", range=(0.0, 1.0), reads="subtopics", cutoff="required")
+@_measure("alpha_ndcg")
 def alpha_ndcg(
     queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None, alpha: Alpha = 0.5
 ) -> FloatArray:
@@ -29,10 +33,8 @@ def alpha_ndcg(
     authors do: to find the true best is NP-hard, and a ranking that beats the greedy one by its
     luck with ties counts as 1.
 
-    Args:
-        queries: Subtopics of n queries.
-        k: Look at the first k ranks only, of the best ranking too.
-        alpha: 0 counts every mention in full; near 1 only the first.
+    A cut-off holds for the best ranking too. With alpha = 0 every mention counts in full, near
+    1 only the first.
 
     Returns:
         Array of shape (n,), values in [0, 1]; NaN where no document is relevant to a subtopic.
@@ -59,19 +61,12 @@ def alpha_ndcg(
     return scores
 
 
-@measure("subtopic_recall", range=(0.0, 1.0), reads="subtopics", cutoff="required")
+@_measure("subtopic_recall")
 def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its subtopics that its first k documents cover.
 
-    Args:
-        queries: Subtopics of n queries.
-        k: Look at the first k ranks only; None looks at all.
-
     Returns:
         Array of shape (n,), values in [0, 1]; NaN where no document is relevant to a subtopic.
-
-    Raises:
-        OptionError: k is below 1.
 
     Example:
         >>> judged = {"d1": ["a"], "d2": ["a"], "d3": ["b"]}
@@ -89,30 +84,16 @@ def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = No
     return scores
 
 
-@measure(
-    "redundancy",
-    range=(0.0, 1.0),
-    reads="subtopics",
-    cutoff="required",
-    direction="lower",
-    nan_means=Cause.EMPTY_RANKING,
-)
+@_measure("redundancy", direction="lower", nan_means=Cause.EMPTY_RANKING)
 def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of relevant documents that add nothing to those above them.
 
     A document is redundant if it is relevant, and documents above it cover all its subtopics.
     Those that are not relevant at all count neither way.
 
-    Args:
-        queries: Subtopics of n queries.
-        k: Look at the first k ranks only; None looks at all.
-
     Returns:
         Array of shape (n,), values in [0, 1), lower is better; NaN where the first k documents
         hold no relevant one.
-
-    Raises:
-        OptionError: k is below 1.
 
     Example:
         One of two relevant documents repeats what the first says.

@@ -13,6 +13,7 @@ from ragbench.types import Cause, FloatArray, IntArray
 
 @measure(
     "hit_rate",
+    group="first hits",
     aliases=("success", "accuracy"),
     range=(0.0, 1.0),
     cutoff="required",
@@ -21,16 +22,8 @@ from ragbench.types import Cause, FloatArray, IntArray
 def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query 1 if a relevant document is among the first k, else 0.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only; None looks at all.
-        rel: Smallest grade that counts as relevant.
-
     Returns:
         Array of shape (n,), each value 0 or 1; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k or rel is below 1.
 
     Example:
         The only relevant document is at rank 2.
@@ -46,23 +39,17 @@ def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -
     return ranked.where_relevant(found, rel)
 
 
-@measure("mrr", aliases=("reciprocal_rank",), range=(0.0, 1.0), averages_ties=True)
+@measure(
+    "mrr", group="first hits", aliases=("reciprocal_rank",), range=(0.0, 1.0), averages_ties=True
+)
 def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by 1 / rank of its first relevant document.
 
     Only the first one counts: right for questions that one good passage answers.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only; a first hit beyond them scores 0.
-        rel: Smallest grade that counts as relevant.
-
     Returns:
         Array of shape (n,), values in [0, 1]; 0 where no relevant document was retrieved, NaN
         where a query has none.
-
-    Raises:
-        OptionError: k or rel is below 1.
 
     Example:
         The first relevant document is at rank 2.
@@ -89,6 +76,7 @@ def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade
 
 @measure(
     "answer_hit",
+    group="first hits",
     range=(0.0, 1.0),
     reads="passages",
     cutoff="required",
@@ -101,15 +89,8 @@ def answer_hit(retrieved: RetrievedPassages, *, k: Cutoff | None = None) -> Floa
     answer must stand in the passage, in a row: `no` is not in `know`. An answer without a word is
     in nothing. A hit is not a proof: the answer may stand there for another reason.
 
-    Args:
-        retrieved: Passages and gold answers of n queries.
-        k: Look at the first k passages only; None looks at all.
-
     Returns:
         Array of shape (n,), each value 0 or 1; NaN where a query has no gold answer.
-
-    Raises:
-        OptionError: k is below 1.
 
     Example:
         >>> passages = [["I know the river.", "It rises in the Alps."]]

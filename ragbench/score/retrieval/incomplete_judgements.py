@@ -6,27 +6,17 @@ from math import log
 
 import numpy as np
 
-from ragbench.score.retrieval.average_precision import average_precision
+from ragbench.score.retrieval.average_precision import FLOOR, floored_logarithms
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.types import Cause, FloatArray
 
 
-@measure("bpref", range=(0.0, 1.0), cutoff="none")
+@measure("bpref", group="incomplete judgements", range=(0.0, 1.0), cutoff="none")
 def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by how rarely a judged non-relevant document precedes a relevant one.
 
     Unjudged documents are left out of the ranking instead of counting as not relevant, so the
     measure is kind to systems that were not judged themselves. Negative grades count as unjudged.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         R = 2, N = 2: nothing precedes `a`, one of min(R, N) = 2 precedes `b`: (1 + 1/2) / 2.
@@ -51,59 +41,21 @@ def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     return ranked.divide(total, relevant)
 
 
-FLOOR = 1e-5
-"""trec_eval's smallest value of a query, so that one miss does not make the whole mean 0."""
-
-
-# version 2: the logarithm itself; the mean was exp of the arithmetic mean in version 1
-@measure("gmap", range=(log(FLOOR), 0.0), aggregate="geometric_mean", cutoff="none", version=2)
-def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
-    """Score each query by the logarithm of its average precision: hard queries count more.
-
-    The run's value is exp of the mean, a geometric mean; queries are compared on logarithms.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), natural logarithms from ln(1e-5) to 0; NaN where a query has no
-        relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
-
-    Example:
-        The only relevant document stands at rank 2, then is missed: the floor.
-
-        >>> from ragbench.score.retrieval.ranking import rank
-        >>> qrels = {"q": {"d1": 1}, "r": {"d1": 1}}
-        >>> run = {"q": {"d7": 9.0, "d1": 8.0}, "r": {"d7": 9.0}}
-        >>> np.exp(geometric_map(rank(qrels, run)))
-        array([5.e-01, 1.e-05])
-
-    References:
-        Robertson (2006), On GMAP: and other transformations. CIKM.
-    """
-    return _logarithms(average_precision(ranked, rel=rel))
-
-
-@measure("gm_bpref", range=(log(FLOOR), 0.0), aggregate="geometric_mean", cutoff="none")
+@measure(
+    "gm_bpref",
+    group="incomplete judgements",
+    range=(log(FLOOR), 0.0),
+    aggregate="geometric_mean",
+    cutoff="none",
+)
 def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the logarithm of its `bpref`: hard queries count more.
 
     The run's value is exp of the mean, a geometric mean; queries are compared on logarithms.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
     Returns:
         Array of shape (n,), natural logarithms from ln(1e-5) to 0; NaN where a query has no
         relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         The documents of a perfect query and one whose relevant document is missed: the floor.
@@ -116,29 +68,26 @@ def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     References:
         Robertson (2006), On GMAP: and other transformations. CIKM.
     """
-    return _logarithms(bpref(ranked, rel=rel))
+    return floored_logarithms(bpref(ranked, rel=rel))
 
 
-def _logarithms(scores: FloatArray) -> FloatArray:
-    logarithms: FloatArray = np.log(np.maximum(scores, FLOOR))
-    return logarithms
-
-
-@measure("judged", range=(0.0, 1.0), cutoff="required", nan_means=Cause.EMPTY_RANKING)
+@measure(
+    "judged",
+    group="incomplete judgements",
+    counts_the_list=True,
+    range=(0.0, 1.0),
+    cutoff="required",
+    nan_means=Cause.EMPTY_RANKING,
+)
 def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k documents that has a judgement.
 
     Low values say that the other measures rest on few judgements: not that a system is bad.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only; divided by the retrieved where fewer than k are.
+    Where fewer than k were retrieved, it is the share of these.
 
     Returns:
         Array of shape (n,), values in [0, 1]; NaN where nothing was retrieved.
-
-    Raises:
-        OptionError: k is below 1.
 
     Example:
         One of two retrieved documents is judged.
@@ -154,6 +103,8 @@ def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
 
 @measure(
     "unjudged",
+    group="incomplete judgements",
+    counts_the_list=True,
     aliases=("unj",),
     range=(0.0, 1.0),
     direction="lower",
@@ -167,15 +118,10 @@ def unjudged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     Negative grades count as unjudged, and ranks beyond a short list as judged: `judged@k`, which
     divides by what was retrieved, is not its complement there.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only; None divides by all that was retrieved.
+    Without k it divides by all that was retrieved.
 
     Returns:
         Array of shape (n,), values in [0, 1]; 0 where nothing was retrieved.
-
-    Raises:
-        OptionError: k is below 1.
 
     Example:
         One unjudged document in the first four ranks, two of which are empty.

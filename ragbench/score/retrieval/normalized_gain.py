@@ -7,23 +7,16 @@ from numpy.typing import NDArray
 
 from ragbench.score.retrieval.base import Grade, RankedGrades, measure
 from ragbench.score.retrieval.dcg import Gained, discounts, running_sums
-from ragbench.score.retrieval.gain import Gains
+from ragbench.score.retrieval.options import Gains
 from ragbench.types import FloatArray, IntArray
 
 
-@measure("ndcg_rel", range=(0.0, 1.0), cutoff="none")
+@measure("ndcg_rel", group="graded gain", range=(0.0, 1.0), cutoff="none")
 def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
     """Score each query by its mean nDCG at the ranks of its relevant documents.
 
     nDCG@k falls and rises with k for reasons that have little to do with the system; this looks
     where a reader found something. A document that was missed counts with nDCG over the whole list.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        gains: Gains of single grades, as `{1:3,2:9}`; the others gain their grade.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
 
     Raises:
         OptionError: The gains cannot be read.
@@ -46,20 +39,14 @@ def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
     return ranked.divide(total + missed * _whole_ndcg(gained), gained.n_gaining)
 
 
-@measure("rndcg", range=(0.0, 1.0), cutoff="none")
+@measure("rndcg", group="graded gain", counts_the_list=True, range=(0.0, 1.0), cutoff="none")
 def rndcg(ranked: RankedGrades, *, gains: Gains | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by its mean nDCG at the ranks where the best ranking changes its grade.
 
     With five documents of grade 3, three of grade 2 and ten of grade 1 these are ranks 5, 8 and
     18. Where the list goes on behind the rank after the last of them, its end is one more.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        gains: Gains of single grades, as `{1:3,2:9}`; the others gain their grade.
-        rel: A query needs a document of this grade; it changes nothing else.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
+    A query needs a document of grade `rel`, which changes nothing else.
 
     Raises:
         OptionError: The gains cannot be read, or rel is below 1.
@@ -133,20 +120,13 @@ LEAST_COST = 1.0
 """What a rank costs where the best ranking would gain less there, or nothing at all."""
 
 
-@measure("g", aliases=("normalized_gain",), range=(0.0, 1.0), cutoff="none")
+@measure("g", group="graded gain", aliases=("normalized_gain",), range=(0.0, 1.0), cutoff="none")
 def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
     """Score each query by its gains, each discounted by what had been missed until then.
 
     A document at rank i gains its grade / log2(2 + best(i) - found(i)): best(i) is what the best
     ranking gains down to rank i, at least 1 a rank, found(i) what this one does. Behind good
     documents a hit counts nearly in full at any depth, which `ndcg` does not allow.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        gains: Gains of single grades, as `{1:3,2:9}`; the others gain their grade.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
 
     Raises:
         OptionError: The gains cannot be read.
@@ -174,22 +154,12 @@ def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> Floa
     return ranked.divide(total, gained.sum_ideal())
 
 
-@measure("bing", aliases=("binary_gain",), range=(0.0, 1.0), cutoff="none")
+@measure("bing", group="graded gain", aliases=("binary_gain",), range=(0.0, 1.0), cutoff="none")
 def binary_gain(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by its relevant documents, each discounted by the others above it.
 
     A relevant document counts 1 / log2(2 + documents above it that are not relevant): as `g` with
     relevant or not for a grade.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         Nothing wrong above `a`, one document above `b`: (1/log2(2) + 1/log2(3)) / 2.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -11,23 +12,16 @@ from ragbench.registry import Option
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.types import FloatArray, IntArray
 
+_measure = partial(measure, group="precision and recall", range=(0.0, 1.0))
 
-@measure("precision", range=(0.0, 1.0), cutoff="required", averages_ties=True)
+
+@_measure("precision", cutoff="required", averages_ties=True)
 def precision(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its first k ranks that hold a relevant document.
 
     Ranks that a short list leaves empty count as not relevant: the divisor is k.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only; None looks at, and divides by, all that was retrieved.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k or rel is below 1.
+    Without k all that was retrieved is looked at, and divided by.
 
     Example:
         Two of four ranks, and two of two retrieved.
@@ -43,20 +37,11 @@ def precision(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) 
     return ranked.where_relevant(hits / depth, rel)
 
 
-@measure("recall", range=(0.0, 1.0), cutoff="required", averages_ties=True)
+@_measure("recall", cutoff="required", averages_ties=True)
 def recall(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its relevant documents that is among the first k.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only; still divided by all relevant documents.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k or rel is below 1.
+    Divided by all relevant documents, whatever k is.
 
     Example:
         One of two relevant documents was retrieved.
@@ -68,21 +53,13 @@ def recall(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> 
     return ranked.divide(ranked.count_hits(rel, k), ranked.count_relevant(rel))
 
 
-@measure("f1", range=(0.0, 1.0), cutoff="required", averages_ties=True)
+@_measure("f1", cutoff="required", averages_ties=True)
 def f1(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the harmonic mean of its precision and its recall.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only; None looks at all.
-        rel: Smallest grade that counts as relevant.
 
     Returns:
         Array of shape (n,), values in [0, 1]; 0 without a hit, NaN where a query has no relevant
         document.
-
-    Raises:
-        OptionError: k or rel is below 1.
 
     Example:
         Precision 2/3 and recall 2/10: 2 * 2 / (3 + 10).
@@ -102,21 +79,11 @@ def f1(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> Floa
 Multiple = Annotated[float, Option("How many times R ranks are looked at.", gt=0)]
 
 
-@measure("r_precision", aliases=("rprec",), range=(0.0, 1.0), cutoff="none", averages_ties=True)
+@_measure("r_precision", aliases=("rprec",), cutoff="none", averages_ties=True)
 def r_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by its precision at R, the number of its relevant documents.
 
     A perfect ranking scores 1 whatever R is, which precision@k cannot promise.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         R = 2, and one of the first two is relevant.
@@ -128,10 +95,9 @@ def r_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     return _precision_at(ranked, ranked.count_relevant(rel), rel)
 
 
-@measure(
+@_measure(
     "r_precision_mult",
     aliases=("rprec_mult",),
-    range=(0.0, 1.0),
     cutoff="required",
     at="multiple",
     averages_ties=True,
@@ -144,11 +110,6 @@ def r_precision_multiple(
     Small multiples say how precise the top is, large ones how much is found, for queries with few
     and with many relevant documents alike. `multiple * R` ranks are cut off after adding 0.9, so
     that nearly every fraction of a rank counts as one, as in trec_eval.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        multiple: 1 is `r_precision`.
-        rel: Smallest grade that counts as relevant.
 
     Returns:
         Array of shape (n,), values in [0, 1]; 0 where the multiple is below a tenth of a rank, NaN
@@ -181,13 +142,7 @@ def _precision_at(ranked: RankedGrades, ranks: IntArray, rel: int) -> FloatArray
     return ranked.divide(ranked.sum(hit * within), ranks)
 
 
-@measure(
-    "relative_p",
-    aliases=("relative_precision",),
-    range=(0.0, 1.0),
-    cutoff="required",
-    averages_ties=True,
-)
+@_measure("relative_p", aliases=("relative_precision",), cutoff="required", averages_ties=True)
 def relative_precision(
     ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> FloatArray:
@@ -195,17 +150,6 @@ def relative_precision(
 
     Precision while k is below the number of relevant documents, recall from there on: 1 is always
     within reach.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only; None looks at all that was retrieved.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k or rel is below 1.
 
     Example:
         One hit, where three ranks might have held both relevant documents.
@@ -227,7 +171,7 @@ LEVELS = tuple(tenths / 10 for tenths in range(11))
 Levels = Annotated[str, Option("Levels of recall instead of the eleven, as {0.2,0.5,0.8}.")]
 
 
-@measure("iprec_at_recall", range=(0.0, 1.0), cutoff="required", at="recall")
+@_measure("iprec_at_recall", cutoff="required", at="recall")
 def iprec_at_recall(
     ranked: RankedGrades, *, recall: RecallLevel = 0.0, rel: Grade = 1
 ) -> FloatArray:
@@ -236,11 +180,6 @@ def iprec_at_recall(
     A share of R relevant documents is a whole number of them: `recall * R` rounded, halves up, as
     in trec_eval 10; cut off after adding 0.9 in trec_eval 9 and before. A level of no document
     gives the best precision of all ranks.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        recall: The level, from 0 to 1.
-        rel: Smallest grade that counts as relevant.
 
     Returns:
         Array of shape (n,), values in [0, 1]; 0 where the level is not reached, NaN where a query
@@ -269,7 +208,7 @@ def iprec_at_recall(
     return ranked.where_relevant(best, rel)
 
 
-@measure("11pt_avg", range=(0.0, 1.0), cutoff="none")
+@_measure("11pt_avg", cutoff="none")
 def eleven_point_average(
     ranked: RankedGrades, *, levels: Levels | None = None, rel: Grade = 1
 ) -> FloatArray:
@@ -277,13 +216,7 @@ def eleven_point_average(
 
     Kept for comparison with old results; `map` uses every relevant document.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        levels: Other levels of recall, whose mean it is then: `{0.2,0.5,0.8}`.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
+    `levels` are other levels of recall, whose mean it is then: `{0.2,0.5,0.8}`.
 
     Raises:
         OptionError: The levels are not between 0 and 1, or rel is below 1.

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
 
 from ragbench.registry import Option
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
-from ragbench.score.retrieval.gain import LARGEST_EXPONENT
+from ragbench.score.retrieval.options import LARGEST_EXPONENT, LargestGrade, Persistence
 from ragbench.types import FloatArray
 
-Persistence = Annotated[
-    float, Option("Chance that a reader goes on from one rank to the next.", gt=0, lt=1)
-]
 RbpGain = Annotated[
     Literal["binary", "graded"], Option("Relevant or not, or the grade over the largest grade.")
 ]
 
 
-@measure("rbp", range=(0.0, 1.0), averages_ties=True)
+_measure = partial(measure, group="models of a reader", range=(0.0, 1.0))
+
+
+@_measure("rbp", perfect_is_high=False, averages_ties=True)
 def rbp(
     ranked: RankedGrades,
     *,
@@ -33,13 +34,8 @@ def rbp(
     A perfect ranking of few relevant documents stays below 1: the reader finds nothing behind
     them.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only.
-        p: Persistence: 0.5 looks at about two documents, 0.8 at five, 0.95 at twenty.
-        rel: Smallest grade that counts as relevant.
-        gain: `binary` counts relevant documents; `graded` counts each by its grade over the
-            largest grade in the qrels.
+    A persistence p of 0.5 looks at about two documents, 0.8 at five, 0.95 at twenty. With
+    `gain=graded` each document counts by its grade over the largest grade in the qrels.
 
     Returns:
         Array of shape (n,), values in [0, 1); NaN where a query has no relevant document.
@@ -65,7 +61,7 @@ def rbp(
     return ranked.where_relevant(total, rel)
 
 
-@measure("rbp_residual", range=(0.0, 1.0), direction="lower", averages_ties=True)
+@_measure("rbp_residual", direction="lower", averages_ties=True)
 def rbp_residual(
     ranked: RankedGrades, *, k: Cutoff | None = None, p: Persistence = 0.8
 ) -> FloatArray:
@@ -74,10 +70,7 @@ def rbp_residual(
     `rbp` lies between its value and its value plus this residual, whatever judges would say of
     the unjudged documents and of those that a longer list would add.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Count what stands behind the first k ranks as not judged, as `rbp@k` does.
-        p: Persistence, as for `rbp`.
+    What stands behind the first k ranks counts as not judged, as `rbp@k` has it.
 
     Returns:
         Array of shape (n,), values in (0, 1]; NaN where a query has no relevant document.
@@ -101,12 +94,7 @@ def rbp_residual(
     return ranked.where_relevant(1.0 - judged)
 
 
-LargestGrade = Annotated[
-    int, Option("The grade that satisfies for certain, almost.", ge=1, le=LARGEST_EXPONENT)
-]
-
-
-@measure("err", range=(0.0, 1.0), from_qrels={"max": lambda ranked: ranked.max_grade})
+@_measure("err", perfect_is_high=False, from_qrels={"max": lambda ranked: ranked.max_grade})
 def err(
     ranked: RankedGrades,
     *,
@@ -118,11 +106,8 @@ def err(
     A document satisfies with chance (2^grade - 1) / 2^max, so what stands behind a very good one
     hardly counts.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only.
-        max: The top of the scale of grades, larger ones count as it; None takes the largest grade
-            in the qrels.
+    Larger grades than `max`, the top of the scale, count as it; without it the largest grade in
+    the qrels is the top.
 
     Returns:
         Array of shape (n,), values in [0, 1); NaN where a query has no relevant document.

@@ -120,7 +120,7 @@ def score_run(
         missing: What a judged query that the run lacks gets: `zero`, the value of an empty
             ranking, or `skip`, no value.
         no_relevant: What a query without a relevant document gets: `skip`, no value, or `zero`.
-        ties: How equal scores are ordered: `docid` or `stable`; see `rank`.
+        ties: How equal scores are ordered: `docid`, `stable` or `average`; see `rank`.
         trec_eval: 10 compares scores as doubles, 9 as 32-bit floats.
         depth: Look at the first so many retrieved documents of a query only; None at all.
         judged_only: Take the documents that are not judged out of the rankings first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -11,23 +12,20 @@ from ragbench.registry import Option
 from ragbench.score.retrieval.base import Grade, RankedGrades, measure
 from ragbench.types import Cause, FloatArray
 
+_set_measure = partial(
+    measure, group="lists as sets", range=(0.0, 1.0), cutoff="none", averages_ties=True
+)
+
 Beta = Annotated[float, Option("How much recall counts, relative to precision.", ge=0)]
 
 
-@measure("set_p", range=(0.0, 1.0), cutoff="none", averages_ties=True)
+@_set_measure("set_p", counts_the_list=True)
 def set_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of all its retrieved documents that is relevant.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
 
     Returns:
         Array of shape (n,), values in [0, 1]; 0 where nothing was retrieved, NaN where a query
         has no relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -37,19 +35,9 @@ def set_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     return ranked.where_relevant(ranked.count_hits(rel) / ranked.n_retrieved.clip(min=1), rel)
 
 
-@measure("set_recall", range=(0.0, 1.0), cutoff="none", averages_ties=True)
+@_set_measure("set_recall")
 def set_recall(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its relevant documents that was retrieved at all.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -59,20 +47,13 @@ def set_recall(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     return ranked.divide(ranked.count_hits(rel), ranked.count_relevant(rel))
 
 
-@measure("set_relative_p", range=(0.0, 1.0), cutoff="none", averages_ties=True)
+@_set_measure("set_relative_p", counts_the_list=True)
 def set_relative_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by its hits over the most that a list of this length could have had.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
 
     Returns:
         Array of shape (n,), values in [0, 1]; 0 where nothing was retrieved, NaN where a query
         has no relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         One hit, where two retrieved documents might have been two of the three relevant ones.
@@ -85,21 +66,11 @@ def set_relative_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArra
     return ranked.where_relevant(ranked.count_hits(rel) / possible, rel)
 
 
-@measure("set_map", range=(0.0, 1.0), cutoff="none", averages_ties=True)
+@_set_measure("set_map", counts_the_list=True)
 def set_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by precision times recall of all that it retrieved.
 
     This is average precision if every relevant document stood at the mean precision of the set.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: rel is below 1.
 
     Example:
         1/2 * 1/2.
@@ -112,16 +83,11 @@ def set_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray
     return scores
 
 
-@measure("set_f", range=(0.0, 1.0), cutoff="none", averages_ties=True)
+@_set_measure("set_f", counts_the_list=True)
 def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArray:
     """Score each query by the weighted harmonic mean of precision and recall of its whole list.
 
     `beta` weighs as in trec_eval: (1 + beta) P R / (beta P + R). Textbooks write beta squared.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        beta: How much recall counts, relative to precision.
-        rel: Smallest grade that counts as relevant.
 
     Returns:
         Array of shape (n,), values in [0, 1]; 0 without a hit, NaN where a query has no relevant
@@ -156,6 +122,8 @@ Documents = Annotated[int, Option("Documents in the collection: -N of ragbench s
 
 @measure(
     "utility",
+    group="lists as sets",
+    counts_the_list=True,
     range=(-np.inf, np.inf),
     cutoff="none",
     averages_ties=True,
@@ -175,15 +143,6 @@ def utility(
 
     For tasks such as filtering, where a list has to stop by itself. The order counts nothing, and
     a query without a relevant document has a value like any other.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        a: Worth of a relevant document that was retrieved.
-        b: Worth of another document that was retrieved.
-        c: Worth of a relevant document that was not retrieved.
-        d: Worth of another document that was not retrieved.
-        documents: Documents in the collection; needed where d is not 0.
-        rel: Smallest grade that counts as relevant.
 
     Returns:
         Array of shape (n,), values of any size and sign; an empty ranking has 0 with c = d = 0.

@@ -7,17 +7,34 @@ where no document is relevant, and the value that the measure of the same name g
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import log, log2, nan
-from typing import Literal
 
 from ragbench.errors import OptionError
-from ragbench.score.retrieval.gain import check_base, check_exponent
+from ragbench.registry import declared_options
+from ragbench.score.retrieval.options import (
+    LARGEST_EXPONENT,
+    Base,
+    Cutoff,
+    Discount,
+    Gain,
+    Grade,
+    LargestGrade,
+    Persistence,
+    check_base,
+    check_exponent,
+)
 from ragbench.types.checks import LARGEST_GRADE, grade_row
+
+Judged = Mapping[Hashable, int] | Collection[Hashable]
+"""Id -> grade, or the relevant ids."""
+
+_UNJUDGED = -1  # as a negative grade: it gains nothing, and bpref passes over it
 
 
 def hit_rate(
-    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+    retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
     """Return 1 if a relevant document is among the first k, else 0.
 
@@ -25,12 +42,13 @@ def hit_rate(
         >>> hit_rate(["d3", "d1", "d7"], {"d1"}, k=1), hit_rate(["d3", "d1", "d7"], {"d1"}, k=2)
         (0.0, 1.0)
     """
-    hits, relevant, _ = ranks_of_hits("hit_rate", retrieved, judged, k, rel)
+    _check("hit_rate", k, rel)
+    hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     return float(bool(hits)) if relevant else nan
 
 
 def mrr(
-    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+    retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
     """Return 1 / rank of the first relevant document, 0 without one in the first k.
 
@@ -38,14 +56,15 @@ def mrr(
         >>> mrr(["d3", "d1", "d7"], {"d1": 2, "d7": 1})
         0.5
     """
-    hits, relevant, _ = ranks_of_hits("mrr", retrieved, judged, k, rel)
+    _check("mrr", k, rel)
+    hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     if not relevant:
         return nan
     return 1.0 / hits[0] if hits else 0.0
 
 
 def precision(
-    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+    retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
     """Return the share of the first k ranks that hold a relevant document; short lists too.
 
@@ -53,12 +72,13 @@ def precision(
         >>> precision(["d3", "d1"], {"d1", "d3"}, k=4), precision(["d3", "d1"], {"d1", "d3"})
         (0.5, 1.0)
     """
-    hits, relevant, retrieved_count = ranks_of_hits("precision", retrieved, judged, k, rel)
+    _check("precision", k, rel)
+    hits, relevant, retrieved_count = ranks_of_hits(retrieved, judged, k, rel)
     return len(hits) / (k or retrieved_count or 1) if relevant else nan
 
 
 def recall(
-    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+    retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
     """Return the share of the relevant documents that is among the first k.
 
@@ -66,12 +86,13 @@ def recall(
         >>> recall(["d3", "d1", "d7"], {"d1", "d5"}, k=10)
         0.5
     """
-    hits, relevant, _ = ranks_of_hits("recall", retrieved, judged, k, rel)
+    _check("recall", k, rel)
+    hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     return len(hits) / relevant if relevant else nan
 
 
 def f1(
-    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+    retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
     """Return the harmonic mean of precision and recall at k.
 
@@ -81,13 +102,14 @@ def f1(
         >>> f1(["d3", "d1", "d7"], {"d1", "d5"}, k=3)
         0.4
     """
-    hits, relevant, retrieved_count = ranks_of_hits("f1", retrieved, judged, k, rel)
+    _check("f1", k, rel)
+    hits, relevant, retrieved_count = ranks_of_hits(retrieved, judged, k, rel)
     depth = retrieved_count if k is None else k
     return 2.0 * len(hits) / (relevant + depth) if relevant else nan
 
 
 def average_precision(
-    retrieved: Iterable[Hashable], judged: Judged, *, k: int | None = None, rel: int = 1
+    retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
     """Return the mean of the precisions at the relevant documents; one that was missed adds 0.
 
@@ -97,30 +119,33 @@ def average_precision(
         >>> round(average_precision(["d1", "d7", "d2"], {"d1", "d2"}), 4)
         0.8333
     """
-    hits, relevant, _ = ranks_of_hits("map", retrieved, judged, k, rel)
+    _check("map", k, rel)
+    hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     total = sum(count / rank for count, rank in enumerate(hits, 1))
     return total / relevant if relevant else nan
 
 
-def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: int = 1) -> float:
+def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return the precision at R, the number of relevant documents.
 
     Example:
         >>> r_precision(["d1", "d7", "d2"], {"d1", "d2"})
         0.5
     """
-    hits, relevant, _ = ranks_of_hits("r_precision", retrieved, judged, None, rel)
-    return sum(rank <= relevant for rank in hits) / relevant if relevant else nan
+    _check("r_precision", rel)
+    grades, pool = grades_of(retrieved, judged)
+    relevant = sum(grade >= rel for grade in pool)
+    return sum(grade >= rel for grade in grades[:relevant]) / relevant if relevant else nan
 
 
 def dcg(
     retrieved: Iterable[Hashable],
     judged: Judged,
     *,
-    k: int | None = None,
-    gain: Literal["linear", "exp"] = "linear",
-    discount: Literal["log2", "jk"] = "log2",
-    base: float = 2,
+    k: Cutoff | None = None,
+    gain: Gain = "linear",
+    discount: Discount = "log2",
+    base: Base = 2,
 ) -> float:
     """Return what the first k documents gain, less the deeper they stand.
 
@@ -130,7 +155,8 @@ def dcg(
         >>> dcg(["d1", "d7", "d2"], {"d1": 3, "d2": 2}, k=3)
         4.0
     """
-    check_gain("dcg", k, gain, discount, base)
+    _check("dcg", k, gain, discount, base)
+    check_base("dcg", discount, base)
     grades, pool = grades_of(retrieved, judged)
     if not any(grade > 0 for grade in pool):
         return nan
@@ -141,10 +167,10 @@ def ndcg(
     retrieved: Iterable[Hashable],
     judged: Judged,
     *,
-    k: int | None = None,
-    gain: Literal["linear", "exp"] = "linear",
-    discount: Literal["log2", "jk"] = "log2",
-    base: float = 2,
+    k: Cutoff | None = None,
+    gain: Gain = "linear",
+    discount: Discount = "log2",
+    base: Base = 2,
 ) -> float:
     """Return the discounted gain over that of the best ranking of all judged documents.
 
@@ -154,14 +180,15 @@ def ndcg(
         >>> round(ndcg(["d3", "d1", "d7"], {"d1": 3, "d5": 1}, k=10), 4)
         0.5213
     """
-    check_gain("ndcg", k, gain, discount, base)
+    _check("ndcg", k, gain, discount, base)
+    check_base("ndcg", discount, base)
     grades, pool = grades_of(retrieved, judged)
     pool.sort(reverse=True)
     best = discounted_gain("ndcg", pool[:k], gain, discount, base)
     return discounted_gain("ndcg", grades[:k], gain, discount, base) / best if best else nan
 
 
-def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: int = 1) -> float:
+def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return how rarely a document judged not relevant precedes a relevant one.
 
     Example:
@@ -170,7 +197,7 @@ def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: int = 1) -> flo
         >>> bpref(["a", "new", "x", "b"], {"a": 1, "b": 1, "x": 0, "y": 0})
         0.75
     """
-    check_count("bpref", "rel", rel)
+    _check("bpref", rel)
     grades, pool = grades_of(retrieved, judged)
     relevant = sum(grade >= rel for grade in pool)
     worst = min(relevant, sum(0 <= grade < rel for grade in pool))
@@ -187,9 +214,9 @@ def rbp(
     retrieved: Iterable[Hashable],
     judged: Judged,
     *,
-    k: int | None = None,
-    p: float = 0.8,
-    rel: int = 1,
+    k: Cutoff | None = None,
+    p: Persistence = 0.8,
+    rel: Grade = 1,
 ) -> float:
     """Return what a reader finds who leaves after each rank with chance 1 - p.
 
@@ -199,9 +226,8 @@ def rbp(
         >>> rbp(["d1", "d7", "d2"], {"d1", "d2"}, p=0.5)
         0.625
     """
-    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 < p < 1:
-        raise OptionError("rbp", "p", p, "a number > 0 and < 1")
-    hits, relevant, _ = ranks_of_hits("rbp", retrieved, judged, k, rel)
+    _check("rbp", k, p, rel)
+    hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     return sum(((1.0 - p) * p ** (rank - 1) for rank in hits), 0.0) if relevant else nan
 
 
@@ -209,8 +235,8 @@ def err(
     retrieved: Iterable[Hashable],
     judged: Judged,
     *,
-    k: int | None = None,
-    max: int | None = None,
+    k: Cutoff | None = None,
+    max: LargestGrade | None = None,
 ) -> float:
     """Return the expected 1 / rank at which a reader is satisfied and stops.
 
@@ -222,14 +248,12 @@ def err(
         >>> err(["d1", "d2"], {"d1", "d2"})
         0.625
     """
-    check_cutoff("err", k)
-    if max is not None and (isinstance(max, bool) or max not in range(1, 1001)):
-        raise OptionError("err", "max", max, "an integer from 1 to 1000, or null")
+    _check("err", k, max)
     grades, pool = grades_of(retrieved, judged)
     best = sorted(pool)[-1] if pool else 0
     if best < 1:
         return nan
-    top = min(best, 1000) if max is None else max
+    top = min(best, LARGEST_EXPONENT) if max is None else max
     total, unsatisfied = 0.0, 1.0
     for rank, grade in enumerate(grades[:k], 1):
         if grade > 0:
@@ -239,21 +263,28 @@ def err(
     return total
 
 
-Judged = Mapping[Hashable, int] | Collection[Hashable]
-"""Id -> grade, or the relevant ids."""
-
-_UNJUDGED = -1  # as a negative grade: it gains nothing, and bpref passes over it
-
-
 def ranks_of_hits(
-    owner: str, retrieved: Iterable[Hashable], judged: Judged, k: int | None, rel: int
+    retrieved: Iterable[Hashable], judged: Judged, k: int | None, rel: int
 ) -> tuple[list[int], int, int]:
     """Return the ranks of the relevant in the first k, how many there are, how many retrieved."""
-    check_cutoff(owner, k)
-    check_count(owner, "rel", rel)
     grades, pool = grades_of(retrieved, judged)
     hits = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= rel]
     return hits, sum(grade >= rel for grade in pool), len(grades)
+
+
+def _check(owner: str, *values: object) -> None:
+    """Refuse a value that the measure's declaration of its options, in their order, forbids."""
+    try:
+        _allow(owner, *values)
+    except TypeError:  # a value that cannot be remembered, as a list
+        _allow.__wrapped__(owner, *values)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)  # to look at a declaration takes as long as to score
+def _allow(owner: str, *values: object) -> None:
+    function = average_precision if owner == "map" else globals()[owner]
+    for option, value in zip(declared_options(function).values(), values, strict=True):
+        option.check(owner, value)
 
 
 def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int], list[int]]:
@@ -297,27 +328,3 @@ def discounted_gain(owner: str, grades: list[int], gain: str, discount: str, bas
                 over = log(rank) / log(base)
                 total += gained / over if over > 1.0 else gained
     return total
-
-
-def check_gain(owner: str, k: int | None, gain: str, discount: str, base: float) -> None:
-    """Refuse a cut-off, gain, discount or base of the logarithm that is none."""
-    check_cutoff(owner, k)
-    if gain not in ("linear", "exp"):
-        raise OptionError(owner, "gain", gain, "linear, exp")
-    if discount not in ("log2", "jk"):
-        raise OptionError(owner, "discount", discount, "log2, jk")
-    if isinstance(base, bool) or not isinstance(base, (int, float)) or not base > 1:
-        raise OptionError(owner, "base", base, "a number > 1")
-    check_base(owner, discount, base)
-
-
-def check_cutoff(owner: str, k: int | None) -> None:
-    """Refuse a cut-off that is no rank."""
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-        raise OptionError(owner, "k", k, "an integer >= 1, or null")
-
-
-def check_count(owner: str, option: str, value: int) -> None:
-    """Refuse a number that counts nothing."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(owner, option, value, "an integer >= 1")

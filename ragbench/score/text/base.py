@@ -11,11 +11,14 @@ entry point group `ragbench.metrics`.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from ragbench.errors import OptionError
+from ragbench.registry import DeclaredOption, declared_options
 from ragbench.score.base import Advance as Advance
 from ragbench.score.base import Aggregate
 from ragbench.score.options import write_options
@@ -195,7 +198,10 @@ class Metric:
 
 
 def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
-    """Declare a function as a metric; the function itself stays as it is.
+    """Declare a function as a metric.
+
+    Called by its name, it refuses a bad option with an `OptionError`; what the names of metrics
+    say was checked when they were read, so that rows are scored without another look.
 
     Args:
         *names: The metrics that it computes.
@@ -203,7 +209,40 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
     """
 
     def declare(function: Function) -> Function:
-        function.__dict__["declaration"] = Declaration(names, function, **declared)
+        owner = names[0] if len(names) == 1 else function.__name__
+
+        @functools.wraps(function)
+        def checked(*args: Any, **options: Any) -> Any:
+            allowed = options_of(function) if options else {}
+            for option, value in options.items():
+                if option in allowed:
+                    allowed[option].check(owner, value)
+            return function(*args, **options)
+
+        checked.__dict__["declaration"] = Declaration(names, function, **declared)
+        return cast(Function, checked)
+
+    return declare
+
+
+@functools.cache
+def options_of(function: Callable[..., Any]) -> Mapping[str, DeclaredOption]:
+    """Return the options that a metric declares, by name."""
+    return declared_options(function)
+
+
+def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Function], Function]:
+    """Declare that a function takes the options of another one, some with other defaults."""
+
+    def declare(function: Function) -> Function:
+        signature = inspect.signature(other)
+        function.__dict__["__signature__"] = signature.replace(
+            parameters=[
+                parameter.replace(default=defaults.get(name, parameter.default))
+                for name, parameter in signature.parameters.items()
+            ]
+        )
+        function.__annotations__ = inspect.unwrap(other).__annotations__
         return function
 
     return declare

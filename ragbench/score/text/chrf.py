@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import string
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
-from ragbench.errors import OptionError
 from ragbench.registry import Option
 from ragbench.score.text.base import (
     Advance,
@@ -17,6 +16,7 @@ from ragbench.score.text.base import (
     Row,
     metric,
     reference_list,
+    takes_options_of,
 )
 from ragbench.score.text.ngrams import TokenizedText, overlap
 from ragbench.score.text.scripts import note_unspaced
@@ -126,11 +126,6 @@ def chrf(
         Popovic (2015), chrF: character n-gram F-score. Popovic (2017), chrF++: words helping
         character n-grams.
     """
-    for name, value, least in (("char_order", char_order, 1), ("word_order", word_order, 0)):
-        if type(value) is not int or not least <= value <= 20:
-            raise OptionError("chrf", name, value, f"an integer from {least} to 20")
-    if not 0 <= beta <= 100:
-        raise OptionError("chrf", "beta", beta, "a number from 0 to 100")
     mine = _prepare(prediction, lowercase, whitespace, word_order)
     scores = []
     for reference in reference_list("chrf", references):
@@ -148,17 +143,8 @@ def chrf(
     equals="sacrebleu's sentence chrF with word_order 2, divided by 100, bit for bit",
     not_for="answers that may be worded otherwise; text without spaces, where chrf does as well",
 )
-def chrf_plus_plus(
-    prediction: str,
-    references: str | Sequence[str],
-    *,
-    char_order: CharOrder = 6,
-    word_order: WordOrder = 2,
-    beta: Beta = 2,
-    lowercase: Lowercase = False,
-    whitespace: Whitespace = False,
-    eps_smoothing: EpsSmoothing = False,
-) -> float:
+@takes_options_of(chrf, word_order=2)
+def chrf_plus_plus(prediction: str, references: str | Sequence[str], **options: Any) -> float:
     """Score character n-grams as `chrf` does, and words and pairs of words besides.
 
     The same as `chrf` with `word_order=2`, whose arguments it takes.
@@ -167,16 +153,7 @@ def chrf_plus_plus(
         >>> chrf_plus_plus("a small cat", "a small cat"), chrf_plus_plus("", "a small cat")
         (1.0, 0.0)
     """
-    return chrf(
-        prediction,
-        references,
-        char_order=char_order,
-        word_order=word_order,
-        beta=beta,
-        lowercase=lowercase,
-        whitespace=whitespace,
-        eps_smoothing=eps_smoothing,
-    )
+    return chrf(prediction, references, **{"word_order": 2, **options})
 
 
 def _prepare(text: str, lowercase: bool, whitespace: bool, word_order: int) -> _Text:

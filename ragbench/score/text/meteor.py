@@ -128,9 +128,6 @@ def meteor(
         Lavie and Agarwal (2007), METEOR: An Automatic Metric for MT Evaluation with High Levels
         of Correlation with Human Judgments.
     """
-    for name, value, most in (("alpha", alpha, 1), ("beta", beta, 100), ("gamma", gamma, 1)):
-        if not 0 <= value <= most:
-            raise OptionError("meteor", name, value, f"a number from 0 to {most}")
     references = reference_list("meteor", references)
     database = load_wordnet(locate_wordnet(wordnet))
     split, weights = _tokenizer(tokenize), _Weights(alpha, beta, gamma)

@@ -1,4 +1,4 @@
-"""What stages produce as plain JSON values, and back: what a shelf keeps of it.
+"""What stages produce as plain JSON values, and back: what is kept of it on disk.
 
 Reading what was written gives an equal object, floats to the last bit. What a component puts into
 metadata becomes JSON as well: what has no JSON form is kept as its text.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.data.run_folder import (
+from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
     read_manifest,
     read_per_query,

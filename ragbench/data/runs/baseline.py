@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from ragbench.data.files.jsonl import no_constant, unique_keys
-from ragbench.data.run_folder import COST_COLUMNS, to_json_line
-from ragbench.data.run_scores import StoredScore, StoredScores, StoredSystem
+from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
+from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.records.baseline import (
@@ -71,7 +71,7 @@ def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
     """Return the text of a baseline file.
 
     Example:
-        >>> from ragbench.data.run_scores import *
+        >>> from ragbench.data.runs.run_scores import *
         >>> import numpy as np
         >>> mrr = StoredScore("retrieval", "higher", "mean", 0, 1, 1.0, "mrr|v:1",
         ...                   np.array([1.0, np.nan]), np.array([0, 1], np.uint8))

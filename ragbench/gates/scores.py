@@ -1,12 +1,11 @@
-"""The scores that a config asks for, with what a gate must know of each before anything runs."""
+"""The scores that a gate may name, before anything is computed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragbench.config.schema import Metrics
 from ragbench.errors import RagbenchError
 
 Kind = Literal["retrieval", "generation", "judge"]
@@ -41,37 +40,19 @@ class KnownScores:
 
     def find(self, name: str) -> KnownScore | None:
         """Return the score that a name means, in whatever spelling; None for no score."""
-        if name in self.named:
-            return self.named[name]
-        meant = canonical(name)
-        for written, score in self.named.items():
-            if meant is not None and canonical(written) == meant:
-                return score
-        return next((s for s in (_measure(name), _metric(name), _rubric(name)) if self._fits(s)),
-                    None)  # fmt: skip
-
-    def _fits(self, score: KnownScore | None) -> bool:
-        return score is not None and score.kind in self.open
+        written = find_score(name, list(self.named))
+        if written is not None:
+            return self.named[written]
+        meant = (known_measure(name), known_metric(name), known_rubric(name))
+        return next((each for each in meant if each is not None and each.kind in self.open), None)
 
 
-def known_scores(metrics: Metrics) -> KnownScores:
-    """Return what is known of the scores of a checked `metrics` block."""
-    found = [_measure(name) for name in metrics.retrieval.measures or ()]
-    found += [_metric(named.metric.name) for named in metrics.generation or ()]
-    judges = metrics.judges or {}
-    for judge, block in judges.items():
-        for source in block.rubrics:
-            rubric = _rubric(str(source))
-            if rubric is not None:
-                name = f"{rubric.name}(judge={judge})" if len(judges) > 1 else rubric.name
-                found.append(KnownScore(name, "judge", rubric.direction, 0.0, 1.0, "mean"))
-    blocks: dict[Kind, object] = {
-        "retrieval": metrics.retrieval.measures,
-        "generation": metrics.generation,
-        "judge": metrics.judges,
-    }
-    named = {score.name: score for score in found if score is not None}
-    return KnownScores(named, frozenset(kind for kind, block in blocks.items() if block is None))
+def find_score(name: str, scores: Sequence[str]) -> str | None:
+    """Return the name under which a score is kept that is spelt in whatever way."""
+    if name in scores:
+        return name
+    meant = canonical(name)
+    return next((s for s in scores if meant is not None and canonical(s) == meant), None)
 
 
 def canonical(name: str) -> str | None:
@@ -94,7 +75,8 @@ def canonical(name: str) -> str | None:
         return None
 
 
-def _measure(name: str) -> KnownScore | None:
+def known_measure(name: str) -> KnownScore | None:
+    """Return what is known of a measure; None for what is none."""
     from ragbench.score.retrieval.notation import parse_measure
 
     try:
@@ -104,7 +86,8 @@ def _measure(name: str) -> KnownScore | None:
     return KnownScore(name, "retrieval", found.direction, found.low, found.high, found.aggregate)
 
 
-def _metric(name: str) -> KnownScore | None:
+def known_metric(name: str) -> KnownScore | None:
+    """Return what is known of a metric of answers; None for what is none."""
     from ragbench.score.text.notation import parse_metric
 
     try:
@@ -115,7 +98,8 @@ def _metric(name: str) -> KnownScore | None:
     return KnownScore(name, "generation", declared.direction, *found.range, declared.aggregate)
 
 
-def _rubric(name: str) -> KnownScore | None:
+def known_rubric(name: str) -> KnownScore | None:
+    """Return what is known of a rubric's score; None for what is no rubric."""
     from ragbench.score.judge.rubric import load_rubric
 
     try:

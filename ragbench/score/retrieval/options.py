@@ -1,6 +1,7 @@
-"""What a grade gains and what a rank discounts: shared by the gain measures and one-list forms.
+"""The options that measures share, each declared once; without NumPy, which one list does not need.
 
-Written for arrays and for single numbers alike, without NumPy.
+They mean the same wherever they occur, so that a measure's docstring speaks of them only where it
+reads them in a way of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,16 @@ from ragbench.registry import Option
 LARGEST_EXPONENT = 1000
 """2 to the power of larger grades, summed, would leave the range of a double."""
 
+Cutoff = Annotated[int, Option("Look at the first k ranks only.", ge=1)]
+"""A number of ranks; None looks at all that was retrieved."""
+Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
+"""A smallest grade."""
+Persistence = Annotated[
+    float, Option("Chance that a reader goes on from one rank to the next.", gt=0, lt=1)
+]
+LargestGrade = Annotated[
+    int, Option("The grade that satisfies for certain, almost.", ge=1, le=LARGEST_EXPONENT)
+]
 Gain = Annotated[
     Literal["linear", "exp"], Option("What a grade gains: the grade itself, or 2^grade - 1.")
 ]

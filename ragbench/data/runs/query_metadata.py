@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.run_folder import to_jsonl
+from ragbench.data.runs.run_folder import to_jsonl
 from ragbench.errors import DataError
 from ragbench.registry import shown
 from ragbench.types import Query

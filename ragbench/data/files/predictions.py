@@ -1,0 +1,202 @@
+"""Stored answers: JSON lines or CSV with `query_id` or `question`, and `answer`.
+
+And answers beside their references: two tables by query, or two text files by line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragbench.data.files.collection import check_unique
+from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.lines import plain_suffix, text_lines
+from ragbench.data.files.passages import Passages, read_text, read_texts
+from ragbench.data.files.rows import is_csv, read_rows
+from ragbench.errors import DataError
+from ragbench.types import Document
+
+_TABLES = (".jsonl", ".csv", ".parquet")
+_FORMS = "both .jsonl, .csv (also with .gz) or .parquet by query_id, or both text lines"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPrediction:
+    """One line of a predictions file."""
+
+    answer: str | None
+    """The text; None where the line has none."""
+    contexts: list[Document] | None = None
+    """The passages that it was made from, where the line has them."""
+    system: str | None = None
+    """The system that answered, where the line names one."""
+
+
+def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction]:
+    """Read stored answers by `query_id`, or by the text of `question` in lines that have no id.
+
+    In CSV an empty answer is an empty text, not a missing one: it counts.
+
+    Raises:
+        DataError: A line with neither key or without the column `answer`, a query that occurs
+            twice, or the answers of two systems, with the line.
+    """
+    first, *others = read_samples(path)
+    if others:
+        allowed = "one; a generator of type predictions reads several, as its `samples`"
+        raise DataError(f"{1 + len(others)} answers to a query", file=path, allowed=allowed)
+    return first
+
+
+def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPrediction]]:
+    """Read stored answers as `read_predictions` does, where a query may have several.
+
+    Where a query comes more than once, the column `sample` counts its answers from 0.
+
+    Returns:
+        Per sample the answers; a file without any has one sample, of nothing.
+    """
+    path = Path(path)
+    rows = list(_rows(path))
+    if len({key for _, key, _ in rows}) == len(rows):
+        return [{key: prediction for _, key, prediction in rows}]
+    seen: dict[int, dict[str, Entry]] = {}
+    found: dict[int, dict[str, StoredPrediction]] = {}
+    for entry, key, prediction in rows:
+        sample = _sample(entry)
+        check_unique(key, "query", entry, seen.setdefault(sample, {}))
+        found.setdefault(sample, {})[key] = prediction
+    numbers = sorted(found)
+    if numbers != [*range(len(found))]:
+        shown = f"the samples {', '.join(map(str, numbers[:10]))}"
+        raise DataError(shown, file=path, allowed="numbers from 0 on, none left out")
+    return [found[sample] for sample in numbers]
+
+
+def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
+    """The lines with their keys; all of them are of one system."""
+    cells = is_csv(path)
+    passages = Passages()
+    first: StoredPrediction | None = None
+    for entry in read_rows(path, "predictions"):
+        key = _key(entry)
+        entry.field("answer")
+        prediction = StoredPrediction(
+            answer=read_text(entry, "answer", entry.values["answer"]),
+            contexts=passages.read(entry, "contexts", cells=cells),
+            system=read_text(entry, "system", entry.values.get("system")) or None,
+        )
+        first = first or prediction
+        if prediction.system != first.system:
+            raise entry.error(
+                f"system '{prediction.system}' after system '{first.system}'",
+                allowed="the answers of one system per file",
+            )
+        yield entry, key, prediction
+
+
+def _sample(entry: Entry) -> int:
+    """Which of the answers to its query a line has."""
+    value = entry.values.get("sample")
+    if value in (None, ""):
+        return 0
+    text = str(value)
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or len(text) > 6:
+        raise entry.error(f"sample {value!r}", allowed="a whole number from 0")
+    return int(text)
+
+
+def _key(entry: Entry) -> str:
+    if entry.values.get("query_id") not in (None, ""):
+        return entry.id("query_id")
+    question = entry.values.get("question")
+    if question in (None, ""):
+        keys = ", ".join(entry.values) or "none"
+        raise entry.error(f"neither query_id nor question (keys: {keys})")
+    return entry.text("question")
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Predictions beside their references."""
+
+    ids: list[str]
+    """The query, or the number of the line."""
+    predictions: list[str | None]
+    """The answers; None where there is none."""
+    references: list[list[str]]
+    """The gold answers; empty where there are none."""
+
+
+def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:
+    """Read predictions and references, and pair them by query, or by line in text files.
+
+    The items are those of the references, and after them predictions that have none.
+
+    Raises:
+        DataError: A table beside a text file, text files of different lengths, or tables without
+            a common query.
+    """
+    paths = (predictions, *references)
+    tables = [path for path in paths if plain_suffix(Path(path)) in _TABLES]
+    if not tables:
+        return _pair_lines(predictions, references)
+    if len(tables) < len(paths):
+        text = next(path for path in paths if path not in tables)
+        raise DataError(f"{tables[0]} is a table and {text} is text lines", allowed=_FORMS)
+    return _pair_tables(predictions, references)
+
+
+def _pair_lines(predictions: str, references: Sequence[str]) -> Pairs:
+    answers = _lines(predictions)
+    columns = [_lines(path) for path in references]
+    for path, column in zip(references, columns, strict=True):
+        if len(column) != len(answers):
+            raise DataError(
+                f"{len(column)} lines, and {len(answers)} in {predictions}",
+                file=path,
+                allowed="as many, paired by line",
+            )
+    ids = [str(number) for number in range(1, len(answers) + 1)]
+    return Pairs(ids, [*answers], [list(gold) for gold in zip(*columns, strict=True)])
+
+
+def _lines(path: str) -> list[str]:
+    return [line.rstrip("\r\n") for _, line in text_lines(path)]
+
+
+def _pair_tables(predictions: str, references: Sequence[str]) -> Pairs:
+    answers = {key: stored.answer for key, stored in read_predictions(predictions).items()}
+    gold: dict[str, list[str]] = {}
+    for path in references:
+        for key, texts in _read_references(path).items():
+            gold.setdefault(key, []).extend(texts)
+    if not answers.keys() & gold.keys():
+        raise DataError(
+            "no query of the predictions has a reference",
+            file=predictions,
+            allowed=f"the same query_id in both, such as '{next(iter(gold))}'",
+        )
+    ids = list(gold | answers)
+    return Pairs(ids, [answers.get(key) for key in ids], [gold.get(key, []) for key in ids])
+
+
+def _read_references(path: str) -> dict[str, list[str]]:
+    """Read gold answers: `answers`, a list, or `reference`, by `query_id` or else `question`."""
+    cells = is_csv(Path(path))
+    seen: dict[str, Entry] = {}
+    found: dict[str, list[str]] = {}
+    for entry in read_rows(Path(path), "references"):
+        key = entry.id("query_id") if "query_id" in entry.values else entry.text("question")
+        check_unique(key, "query", entry, seen)
+        columns = [column for column in ("answers", "reference") if column in entry.values]
+        if len(columns) != 1:
+            has = ", ".join(entry.values)
+            raise entry.error(
+                f"{' and '.join(columns) or 'no gold answer'} (keys: {has})",
+                allowed="one of answers, reference",
+            )
+        found[key] = read_texts(entry, columns[0], cells=cells) or []
+    return found

@@ -1,0 +1,396 @@
+"""What a gate is: a condition on a run, with its keys, what is wrong with it, and its decision."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import at_least
+from ragbench.comparison.sources import ScoredSystems
+from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.errors import Place
+from ragbench.gates.scores import KnownScore, KnownScores, find_score
+from ragbench.registry import Option, nearest
+from ragbench.score.base import ScoreColumn
+
+Verdict = Literal["pass", "fail", "undecided"]
+"""What a gate says."""
+Decide = Literal["interval", "mean"]
+"""`interval`: of all such queries; `mean`: of exactly these."""
+COSTS = ("latency_ms.p50", "latency_ms.p95", "tokens.input", "tokens.output", "usd")
+"""What a gate may limit besides scores; as `summary.json` has them."""
+
+Systems = Mapping[str, SystemScores]
+"""Systems by name."""
+
+# keys that several kinds have
+Measure = Annotated[str, Option(f"A score of the run, or one of {', '.join(COSTS)}.")]
+Most = Annotated[float, Option("The mean, share or cost is at most this.")]
+DecideBy = Annotated[
+    Decide | None,
+    Option(
+        "`interval`: of all such queries, the default of max_drop; `mean`: of exactly these, "
+        "the default of min, max and min_kappa."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the data say of a gate and one system, and the numbers behind it."""
+
+    verdict: Verdict
+    """`undecided` is neither: the data cannot tell."""
+    why: str
+    """The numbers in words."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers in full, JSON-ready, for `summary.json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateFiles:
+    """The files that gates name, read; kinds of gates put them in, each file once."""
+
+    references: dict[Path, ScoredSystems] = field(default_factory=dict)
+    """Baseline file or run folder -> its scores."""
+    certificates: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
+    """Certificate -> its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """What a gate may refer to, as far as it is known when the gate is checked."""
+
+    scores: KnownScores
+    """The scores."""
+    retrievers: Sequence[str] = ()
+    """The names of what has scores of rankings."""
+    pairs: Sequence[str] = ()
+    """The names of all pairs of a retriever and a generator."""
+    apps: Sequence[str] = ()
+    """The names of what retrieves and answers in one, and has scores of both kinds."""
+    sweeps: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Swept retrievers -> the names that they stand for."""
+    may_have_others: bool = False
+    """Whether the data set may bring systems of its own, whose names it alone knows."""
+
+    @property
+    def systems(self) -> list[str]:
+        """Every system that is known before the data are read."""
+        return [*self.retrievers, *self.pairs, *self.apps]
+
+    def having(self, score: KnownScore | None) -> list[str]:
+        """Return the systems that may have a score; all of them for what is no score."""
+        if score is None:
+            return self.systems
+        return [*(self.retrievers if score.kind == "retrieval" else self.pairs), *self.apps]
+
+
+class Entry(Protocol):
+    """A gate as it was written: shows its values, and takes what is wrong with them."""
+
+    def shown(self, key: str, part: int | None = None) -> str:
+        """Return the value of a key, or an element of it, as messages quote it."""
+        ...
+
+    def wrong(
+        self,
+        key: str | None,
+        found: str,
+        allowed: str | Sequence[str] | None = None,
+        nearest: str | None = None,
+        *,
+        part: int | None = None,
+    ) -> None:
+        """Note a problem at a value, or an element of it; without a key, of the whole gate.
+
+        Names that are `allowed` may be many: the message has the first of them.
+        """
+        ...
+
+    def meaningless(self, key: str, found: str, allowed: str | None = None) -> None:
+        """Note a key that should not be there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedRun:
+    """What a run gives for gates to be held against it."""
+
+    scored: ScoredSystems
+    """The systems of the run with their columns."""
+    method: Method
+    """How intervals are made."""
+    files: GateFiles
+    """What the gates refer to."""
+    n_queries: int
+    """How many queries the data set has; more than were asked in a sample."""
+    clusters: Mapping[str, str] | None = None
+    """Query -> its cluster; None where each stands for itself."""
+    base: ScoredSystems | None = None
+    """What gates without `against` are compared with; None is the run's own baseline."""
+    answers: Mapping[str, Mapping[str, ScoreColumn]] = field(default_factory=dict)
+    """System -> score -> a value for each answer, where each query was answered several times."""
+    costs: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    """System -> each of `COSTS` that is known of it."""
+    judged_by: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    """Score of a judge -> the models that judged it, one for each system."""
+    skipped_judges: Mapping[str, str] = field(default_factory=dict)
+    """Judge -> why it was skipped."""
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether only some of the queries were asked."""
+        return len(self.scored.query_ids) < self.n_queries
+
+    def not_scored(self, name: str) -> Decision:
+        """Say that a score is not there, and which judges were skipped."""
+        reasons = [
+            f"judge {judge} was skipped: {why}" for judge, why in self.skipped_judges.items()
+        ]
+        return Decision("undecided", "; ".join([f"{name} was not scored in this run", *reasons]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(ABC):
+    """A condition that a run has to meet; each kind of gate is a subclass in its own file."""
+
+    subject: ClassVar[str]
+    """The key that says what the gate is about."""
+    conditions: ClassVar[tuple[str, ...]]
+    """Keys, one of which says what is asked of it."""
+    file_key: ClassVar[str | None] = None
+    """The key that may name a file; the config makes `file` of it."""
+    asks_difference: ClassVar[bool] = False
+    """Whether it asks how a system differs from its baseline, so that early stopping need not."""
+
+    system: Annotated[
+        str | list[str] | None, Option("Whose; default: every system but the baseline.")
+    ] = None
+    undecided: Annotated[
+        Literal["warn", "fail"], Option("`fail`: what the data cannot tell counts as failed.")
+    ] = "warn"
+    file: Path | None = None
+    """The file that it names."""
+    place: Place = field(default_factory=Place, compare=False, repr=False)
+    """Where it stands, for errors and verdicts that come later."""
+
+    @classmethod
+    def is_about(cls, name: str) -> bool:
+        """Whether gates of this kind may have this value under their subject."""
+        return True
+
+    @property
+    def score(self) -> str | None:
+        """The score that systems must have; None where it is about none."""
+        return None
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The condition as summaries show it."""
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems that it names; none is every system but the baseline."""
+        if self.system is None:
+            return ()
+        return (self.system,) if isinstance(self.system, str) else tuple(self.system)
+
+    @property
+    def names(self) -> list[str]:
+        """Every system of the run that has to be there."""
+        return list(self.systems)
+
+    @classmethod
+    def meaning(cls, values: Mapping[str, Any]) -> str:
+        """Say what kind of gate these keys make, for keys that do not belong there."""
+        return cls.subject
+
+    @abstractmethod
+    def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
+        """Note what is wrong with it.
+
+        Args:
+            entry: Takes the problems.
+            known: The scores and systems that it may name.
+            complete: False where a key is missing, which was said: names alone are looked at.
+        """
+
+    def read(self, files: GateFiles) -> None:  # noqa: B027  most kinds name no file
+        """Read the file that it names into `files`.
+
+        Raises:
+            DataError: It is not what it should be, or lacks what the gate is about.
+        """
+
+    def check_base(self, base: ScoredSystems) -> None:  # noqa: B027  most compare with nothing
+        """Look at what it is compared with where it names nothing itself.
+
+        Raises:
+            DataError: That lacks what the gate is about.
+        """
+
+    @abstractmethod
+    def verdicts(self, run: GatedRun) -> Iterator[tuple[str | None, Decision]]:
+        """Yield each system with what the data say; None where no system can be named."""
+
+    def is_settled(self, found: Decision) -> bool | None:
+        """Whether more queries cannot change a decision; None where it does not ask for queries."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemGate(Gate):
+    """A gate that each system is held against on its own."""
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """The name of the score, or cost, that it is about."""
+
+    @property
+    def score(self) -> str | None:
+        """The score."""
+        return self.about
+
+    def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
+        """Note what is wrong with its score, its limits and its systems."""
+        score = self.find_score(entry, known)
+        if complete:
+            self.check_condition(entry, score)
+        self._check_systems(entry, known, score)
+
+    def find_score(self, entry: Entry, known: KnownNames) -> KnownScore | None:
+        """Return the score that it is about; None, with a problem, where that is not scored."""
+        if self.score is None:
+            return None
+        score = known.scores.find(self.score)
+        if score is None:
+            # a cost can be spelt wrongly as well, where costs may stand
+            names = [*known.scores.named, *(COSTS if self.subject == "measure" else ())]
+            allowed = names or "a measure, metric or rubric"
+            found = f"{entry.shown(self.subject)} is not scored"
+            entry.wrong(self.subject, found, allowed, nearest(self.score, names))
+        return score
+
+    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
+        """Note what is wrong with its limits; `score` is None where it is about none."""
+
+    def _check_systems(self, entry: Entry, known: KnownNames, score: KnownScore | None) -> None:
+        """Every named system is there and has the score."""
+        if self.system == []:
+            entry.wrong("system", "an empty list names no system", known.systems)
+        if known.may_have_others:
+            return
+        fitting = known.having(score)
+        for place, name in enumerate(self.systems):
+            if name in fitting or known.sweeps.get(name, [""])[0] in fitting:
+                continue
+            part = place if isinstance(self.system, list) else None
+            found = f"no system {entry.shown('system', part)}"
+            if score is not None and name in known.systems:
+                found = f"{entry.shown('system', part)} has no {score.name}"
+            allowed = fitting or "a retriever, or a pair retriever/generator"
+            entry.wrong("system", found, allowed, nearest(name, fitting), part=part)
+
+    def verdicts(self, run: GatedRun) -> Iterator[tuple[str | None, Decision]]:
+        """Yield each system with what the data say; one None where nobody has the score."""
+        having, score = self.having(run)
+        if not having:
+            yield None, run.not_scored(self.about)
+            return
+        for name in self.systems or self.held(having, run):
+            if name in having:
+                yield name, self.decide_system(having[name], score, having, run)
+            elif name in run.scored.systems:
+                yield name, run.not_scored(self.about)
+            else:
+                yield name, Decision("undecided", f"{name} was not run")
+
+    def having(self, run: GatedRun) -> tuple[Systems, str]:
+        """Return the systems that have what it is about, and the name under which they have it."""
+        systems = run.scored.systems
+        names = dict.fromkeys(name for system in systems.values() for name in system.columns)
+        score = find_score(self.about, list(names)) or self.about
+        return {name: each for name, each in systems.items() if score in each.columns}, score
+
+    def held(self, having: Systems, run: GatedRun) -> list[str]:
+        """Return every system that has a baseline; where none has, all that there are."""
+        own = run.scored.baseline
+        others = [s.name for s in having.values() if baseline_of(s, having, own) is not None]
+        return others or list(having)
+
+    @abstractmethod
+    def decide_system(
+        self,
+        system: SystemScores,
+        score: str,
+        having: Systems,
+        run: GatedRun,
+    ) -> Decision:
+        """Decide it for one system.
+
+        Args:
+            system: One of `having`.
+            score: The name under which it has what the gate is about.
+            having: Every system that has it.
+            run: The whole run.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureGate(SystemGate):
+    """A gate on a score or on a cost."""
+
+    subject = "measure"
+    of_costs: ClassVar[bool] = False
+    """Whether it is about costs, and not about scores."""
+
+    measure: Measure
+
+    @classmethod
+    def is_about(cls, name: str) -> bool:
+        """Whether it is a score, or a cost where the kind is about costs."""
+        return (name in COSTS) == cls.of_costs
+
+    @classmethod
+    def meaning(cls, values: Mapping[str, Any]) -> str:
+        """Say what is asked of the measure."""
+        asked = next(key for key in cls.conditions if key in values)
+        return f"{asked} of {values['measure']}" if cls.of_costs else asked
+
+    @property
+    def about(self) -> str:
+        """The score or cost."""
+        return self.measure
+
+    @property
+    def score(self) -> str | None:
+        """The score; None for a cost."""
+        return None if self.of_costs else self.measure
+
+    def having(self, run: GatedRun) -> tuple[Systems, str]:
+        """Return the systems that have it: all have costs."""
+        if self.of_costs:
+            return run.scored.systems, self.measure
+        return super().having(run)
+
+
+def out_of_range(entry: Entry, key: str, low: float, high: float) -> None:
+    """Note a limit that no value can be on both sides of."""
+    found = f"{entry.shown(key)} is out of range"
+    entry.wrong(key, found, f"a number from {low:g} to {high:g}")
+
+
+def within(value: float, least: float | None, most: float | None) -> Verdict:
+    """Whether a number reaches its limit, rounding errors aside."""
+    if least is not None:
+        return "pass" if at_least(np.array([value]), least).all() else "fail"
+    return "pass" if most is None or at_least(np.array([-value]), -most).all() else "fail"

@@ -1,0 +1,116 @@
+"""`certificate`: people agree with the judge of a run, as `ragbench calibrate` found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from ragbench.data.runs.run_folder import CERTIFICATE_SCHEMA, read_json
+from ragbench.errors import DataError
+from ragbench.gates.base import (
+    Decide,
+    DecideBy,
+    Decision,
+    Entry,
+    Gate,
+    GatedRun,
+    GateFiles,
+    KnownNames,
+    within,
+)
+from ragbench.registry import Option, nearest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate(Gate):
+    """People agree with the judge of this run, by the file of `ragbench calibrate`."""
+
+    subject = "certificate"
+    conditions = ("min_kappa",)
+    file_key = "certificate"
+
+    certificate: Annotated[
+        str,
+        Option("File of `ragbench calibrate` with `rubric` and `min_kappa`.", refers_to="path"),
+    ]
+    rubric: Annotated[str, Option("certificate: the rubric that it certifies.")]
+    min_kappa: Annotated[
+        float, Option("certificate: smallest kappa of judge and people.", ge=-1, le=1)
+    ]
+    decide: DecideBy = None
+
+    @property
+    def text(self) -> str:
+        """The condition."""
+        how = f" ({self.decide})" if self.decide else ""
+        return f"kappa of {self.rubric} >= {self.min_kappa:g} in {self.certificate}{how}"
+
+    def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
+        """It is of no system."""
+        if self.system is not None:
+            entry.meaningless("system", "a certificate is of a judge, not of a system")
+
+    def read(self, files: GateFiles) -> None:
+        """Read the certificate, which has to have the rubric with its kappa."""
+        if self.file is None:
+            return
+        content = read_json(self.file, CERTIFICATE_SCHEMA)
+        rubrics = content.get("rubrics") or {}
+        if self.rubric not in rubrics:
+            raise DataError(
+                f"no rubric '{self.rubric}'",
+                file=self.certificate,
+                allowed=", ".join(rubrics),
+                nearest=nearest(self.rubric, rubrics),
+            )
+        kappa = rubrics[self.rubric].get("agreement", {}).get("kappa")
+        if not isinstance(kappa, Mapping) or not {"value", "interval", "n"} <= kappa.keys():
+            raise DataError(f"'{self.rubric}' has no kappa", file=self.certificate)
+        files.certificates[self.file] = content
+
+    def verdicts(self, run: GatedRun) -> Iterator[tuple[str | None, Decision]]:
+        """Decide it once: a judge is the same for all systems."""
+        yield None, self._decision(run)
+
+    def _decision(self, run: GatedRun) -> Decision:
+        if self.file is None:
+            raise DataError(f"no certificate {self.certificate}")
+        content = run.files.certificates[self.file]
+        certified = content["rubrics"][self.rubric].get("model")
+        models = run.judged_by.get(self.rubric, ())
+        others = sorted({str(model) for model in models if model != certified})
+        if not models:
+            return run.not_scored(self.rubric)
+        if others:
+            judges = ", ".join(others)
+            why = f"the certificate is of {certified}, and this run was judged by {judges}"
+            return Decision("undecided", why)
+        return decide_kappa(content, self.rubric, self.min_kappa, decide=self.decide or "mean")
+
+
+def decide_kappa(
+    certificate: Mapping[str, Any], rubric: str, least: float, *, decide: Decide = "mean"
+) -> Decision:
+    """Decide whether people agree with a judge, by the certificate of `ragbench calibrate`.
+
+    Args:
+        certificate: The content of a `ragbench.certificate/1`.
+        rubric: The rubric, or the name of the score, that it certifies.
+        least: Smallest Cohen's kappa that passes.
+        decide: `interval` compares the lower end of its interval.
+
+    Returns:
+        The verdict. Undecided where kappa is not defined: labels that are all the same say nothing
+        of the judge.
+    """
+    kappa = certificate["rubrics"][rubric]["agreement"]["kappa"]
+    value, (low, high) = kappa["value"], kappa["interval"]
+    compared = low if decide == "interval" else value
+    facts = {"kappa": value, "interval": [low, high], "n": kappa["n"]}
+    if value is None or compared is None:
+        reason = f": {kappa['reason']}" if kappa.get("reason") else ""
+        return Decision("undecided", f"kappa is not defined{reason}", facts)
+    shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+    why = f"kappa {value:.4g}{shown} over {kappa['n']} labelled answers"
+    return Decision(within(compared, least, None), why, facts)

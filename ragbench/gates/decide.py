@@ -1,0 +1,128 @@
+"""Hold gates against a run: one way for runs, `check_gates` and early stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ragbench.comparison.sources import ScoredSystems
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.gates.base import COSTS, Decision, Gate, GatedRun, GateFiles
+from ragbench.gates.scores import find_score
+from ragbench.records.gate import GateVerdict
+from ragbench.records.summary import Latency, SystemSummary, Tokens
+from ragbench.registry import nearest
+
+
+def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[GateVerdict]:
+    """Hold the gates against a run.
+
+    Returns:
+        The `gates` of `summary.json`: an entry for each gate and system, in the order of the
+        config. Where a gate cannot be compared with what it names, its entry is undecided and
+        `refused`.
+    """
+    return [_entry(gate, system, found) for gate in gates for system, found in gate.verdicts(run)]
+
+
+def _entry(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
+    verdict, why, facts = found.verdict, found.why, dict(found.facts)
+    if verdict == "undecided" and gate.undecided == "fail":
+        verdict, why = "fail", f"undecided, which counts as failed here: {why}"
+    return GateVerdict(
+        gate=gate.text,
+        system=system,
+        verdict=verdict,
+        why=why,
+        line=gate.place.line,
+        refused=bool(facts.pop("refused", False)),
+        unknown=facts,
+    )
+
+
+def costs_of(systems: Sequence[SystemSummary]) -> dict[str, dict[str, float | None]]:
+    """Return what the systems of a run took: system -> each of `COSTS` that is known."""
+    found = {}
+    for system in systems:
+        latency, tokens = system.latency_ms or Latency(), system.tokens or Tokens()
+        known = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
+        found[system.name] = dict(zip(COSTS, known, strict=True))
+    return found
+
+
+def judged_by(systems: Sequence[SystemSummary]) -> dict[str, list[str | None]]:
+    """Return the models that judged the systems of a run: score -> model by model."""
+    found = dict[str, list[str | None]]()
+    for system in systems:
+        for name, score in system.scores.items():
+            if score.judge is not None:
+                found.setdefault(name, []).append(score.model)
+    return found
+
+
+def read_gate_files(gates: Sequence[Gate]) -> GateFiles:
+    """Read every file that gates name, once.
+
+    Raises:
+        ConfigError: Files that are not what they should be, or lack a system, measure or rubric
+            that a gate names; all of them, each at its gate.
+    """
+    files = GateFiles()
+    _check_each(gates, lambda gate: gate.read(files), "the config")
+    return files
+
+
+def check_references(gates: Sequence[Gate], base: ScoredSystems) -> None:
+    """Refuse gates on systems or scores that what they are compared with does not have.
+
+    Raises:
+        ConfigError: All of them, each at its gate.
+    """
+    _check_each(gates, lambda gate: gate.check_base(base), "the gates")
+
+
+def _check_each(gates: Sequence[Gate], check: Callable[[Gate], None], subject: str) -> None:
+    problems = []
+    for gate in gates:
+        try:
+            check(gate)
+        except DataError as error:
+            problems.append(_at_gate(gate, str(error)))
+    if problems:
+        raise ConfigError(problems, problems[0].file or subject)
+
+
+def check_gate_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[str]) -> None:
+    """Refuse gates on scores or systems that the run does not have.
+
+    Args:
+        gates: The gates.
+        scores: Every score of the run, those of judges that are skipped included.
+        systems: Every system of the run.
+
+    Raises:
+        ConfigError: All of them, each at its gate.
+    """
+    problems = []
+    for gate in gates:
+        score = gate.score
+        if score is not None and find_score(score, scores) is None:
+            close = nearest(score, scores)
+            problems.append(_at_gate(gate, f"'{score}' is not scored", ", ".join(scores), close))
+        problems += [
+            _at_gate(gate, f"no system '{name}'", ", ".join(systems), nearest(name, systems))
+            for name in gate.names
+            if name not in systems
+        ]
+    if problems:
+        raise ConfigError(problems, problems[0].file or "the config")
+
+
+def _at_gate(
+    gate: Gate, found: str, allowed: str | None = None, close: str | None = None
+) -> Problem:
+    """Return a problem that stands where the gate stands."""
+    place = gate.place
+    return Problem(
+        found, place.file, place.line, place.column, "gates", allowed, close, place.source,
+        place.width,
+    )  # fmt: skip

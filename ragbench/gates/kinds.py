@@ -1,0 +1,91 @@
+"""The kinds of gates together: the keys of an entry of `gates`, and which kind they make it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ragbench.errors import DataError
+from ragbench.gates import GATES
+from ragbench.gates.base import Entry, Gate
+from ragbench.registry import REQUIRED, DeclaredOption, declared_options
+
+
+def gate_kinds() -> list[type[Gate]]:
+    """Return the class of every kind, built-in ones first."""
+    found = []
+    for name in GATES.names():
+        try:
+            found.append(GATES.load(name))
+        except DataError:  # of an installed package that is broken: `ragbench list` says so
+            continue
+    return found
+
+
+def gate_options() -> dict[str, DeclaredOption]:
+    """Return every key that a gate may have: subjects, conditions, then the others.
+
+    None of them is required, as each belongs to some kinds only. A key of several kinds has one
+    declaration.
+    """
+    kinds = gate_kinds()
+    declared: dict[str, DeclaredOption] = {}
+    for kind in kinds:
+        declared |= {**declared_options(kind), **declared}
+    first = [kind.subject for kind in kinds] + [key for kind in kinds for key in kind.conditions]
+    return {key: _optional(declared[key]) for key in dict.fromkeys([*first, *declared])}
+
+
+def _optional(option: DeclaredOption) -> DeclaredOption:
+    if option.default is not REQUIRED:
+        return option
+    return replace(option, annotation=option.annotation | None, default=None)
+
+
+def kind_of(values: Mapping[str, Any], entry: Entry) -> type[Gate] | None:
+    """Return the kind of gate that has these keys; None, with a problem, where none has.
+
+    Args:
+        values: The keys that are given, in the order in which they stand.
+        entry: Takes the problems.
+    """
+    kinds = gate_kinds()
+    subjects = list(dict.fromkeys(kind.subject for kind in kinds))
+    given = [key for key in subjects if key in values]
+    if len(given) != 1:
+        found = f"{' and '.join(given)} are both given" if given else "it names no subject"
+        entry.wrong(None, found, f"one of {', '.join(subjects)}")
+        return None
+    subject, name = given[0], values[given[0]]
+    kinds = [kind for kind in kinds if kind.subject == subject and kind.is_about(name)]
+    if len(kinds) == 1:
+        return kinds[0]
+    conditions = list(dict.fromkeys(key for kind in kinds for key in kind.conditions))
+    given = [key for key in conditions if key in values]
+    if len(given) != 1:
+        found = f"{' and '.join(given)} in one gate" if given else "no condition"
+        entry.wrong(None, found, f"one of {', '.join(conditions)}")
+        return None
+    return next(kind for kind in kinds if given[0] in kind.conditions)
+
+
+def make_gate(kind: type[Gate], values: Mapping[str, Any], entry: Entry) -> tuple[Gate, bool]:
+    """Make a gate of its keys, with a problem for each that means nothing, or is missing.
+
+    Returns:
+        The gate, and whether nothing is missing in it.
+    """
+    declared = declared_options(kind)
+    others = [key for key in kind.conditions if key not in values]
+    allowed = [key for key in declared if key not in others or declared[key].required]
+    of = kind.meaning(values)
+    for key in values:
+        if key not in allowed:
+            entry.meaningless(key, f"it means nothing with {of}", ", ".join(sorted(allowed)))
+    missing = [key for key, each in declared.items() if each.required and key not in values]
+    for key in missing:
+        entry.wrong(None, f"missing key '{key}'")
+    given: dict[str, Any] = dict.fromkeys(missing)  # said above: None while names are checked
+    given |= {key: value for key, value in values.items() if key in declared}
+    return kind(**given), not missing

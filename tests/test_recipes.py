@@ -1,0 +1,179 @@
+"""The recipes of CONTRIBUTING hold: each is followed in a copy of the repository.
+
+What a recipe adds lies in `tests/recipes/`, a folder for each kind of component. The test puts it
+into the copy, adds the one line of the table, runs what `make generated` runs, and compares the
+files that have changed with those that CONTRIBUTING names. Then the new component is used.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+RECIPES = Path(__file__).with_name("recipes")
+COPIED = ("ragbench", "configs", "docs", "tests", "datasets")
+
+pytestmark = pytest.mark.slow
+
+
+class Recipe(NamedTuple):
+    """What somebody who follows a recipe does."""
+
+    kind: str
+    """The folder of `tests/recipes/`, and the heading of CONTRIBUTING: `A measure`."""
+    name: str
+    """What the new component is called."""
+    into: str
+    """The file that gets a line, or some."""
+    after: str
+    """What stands before them there."""
+    line: str
+    """The line."""
+    listed: str
+    """What `ragbench list` is asked for."""
+    tests: tuple[str, ...]
+    """The tests of the copy that must find it, as pytest names them."""
+    code: str
+    """Uses it, and prints `works`."""
+
+
+MEASURES = "ragbench/score/retrieval/__init__.py"
+METRICS = "ragbench/score/text/__init__.py"
+RETRIEVERS = "ragbench/retrieve/__init__.py"
+CASES = "tests/score/judge/rubric_cases.yaml"
+FOLLOWED = [
+    Recipe(
+        "measure",
+        "best_grade",
+        MEASURES,
+        '        "mrr": f"{_HERE}.first_hits:reciprocal_rank",\n',
+        '        "best_grade": f"{_HERE}.best_grade:best_grade",\n',
+        "measures",
+        ("tests/score/retrieval/test_best_grade.py", "tests/score/retrieval/test_common.py"),
+        "run, qrels = {'q': {'a': 2.0, 'b': 1.0}}, {'q': {'a': 1, 'b': 2}}\n"
+        "result = rb.evaluate_run(run, qrels, ['best_grade@1', 'best_grade@2'])\n"
+        "assert result.mean == {'best_grade@1': 0.5, 'best_grade@2': 1.0}, result.mean",
+    ),
+    Recipe(
+        "metric",
+        "same_length",
+        METRICS,
+        '        "ter": f"{_HERE}.ter:ter",\n',
+        '        "same_length": f"{_HERE}.same_length:same_length",\n',
+        "metrics",
+        ("tests/score/text/test_same_length.py",),
+        "names = ['same_length', 'same_length(unit=characters)']\n"
+        "result = rb.evaluate_texts(['a cat'], ['the dog'], names)\n"
+        "assert result.mean == dict(zip(names, (1.0, 0.0))), result.mean",
+    ),
+    Recipe(
+        "retriever",
+        "by_title",
+        RETRIEVERS,
+        '        "bm25": "ragbench.retrieve.bm25:BM25",\n',
+        '        "by_title": "ragbench.retrieve.by_title:ByTitle",\n',
+        "retrievers",
+        ("tests/retrieve/test_by_title.py",),
+        "data = {'type': 'beir', 'path': 'datasets/example'}\n"
+        "one = {'dataset': data, 'retrievers': {'new': {'type': 'by_title', 'descending': True}}}\n"
+        "experiment = rb.run_experiment({**one, 'metrics': {'retrieval': {'measures': ['mrr']}}})\n"
+        "values = experiment.per_query['new']['mrr'].values()\n"
+        "assert values and all(value >= 0 or value != value for value in values)",
+    ),
+    Recipe(
+        "rubric",
+        "politeness",
+        CASES,
+        "",
+        "politeness:\n"
+        '  good: {answer: "With pleasure: the library opens at nine."}\n'
+        '  bad: {answer: "Read the sign on the door."}\n',
+        "rubrics",
+        ("tests/score/judge/test_rubric.py", "tests/score/judge/test_rubric_cases.py"),
+        "from ragbench.score.judge.rubric import about, load_rubric\n"
+        "assert load_rubric('politeness').levels == 3 and about('politeness').source",
+    ),
+]
+
+
+@pytest.fixture
+def copy(repository, tmp_path):
+    for name in COPIED:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(repository / name, tmp_path / "copy" / name, ignore=ignored)
+    shutil.copy(repository / "pyproject.toml", tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def call(copy, *command):
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=copy,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def generate(repository, copy):
+    """Run the commands of `make generated` in the copy, with this Python."""
+    makefile = (repository / "Makefile").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^generated:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    for line in lines.splitlines():
+        program, *arguments = line.split()
+        name = program.removeprefix("$(BIN)/")
+        call(copy, *(() if name == "python" else ("-m", name)), *arguments)
+
+
+def contents(copy):
+    files = (path for path in copy.rglob("*") if path.is_file())
+    return {
+        path.relative_to(copy).as_posix(): path.read_bytes()
+        for path in files
+        if "__pycache__" not in path.parts and not path.name.startswith(".")
+    }
+
+
+def named_in_contributing(repository, recipe):
+    """The files that the section of a kind names, the generated ones included."""
+    page = (repository / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    heading = rf"^### A {recipe.kind}\n(.*?)(?=^##)"
+    (section,) = re.findall(heading, page, re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^(\d)\. ", section, re.MULTILINE) == ["1", "2", "3", "4"]
+    assert "`make generated`" in section
+    paths = re.findall(r"`([\w<>/.]+\.\w+)`", section.replace("<name>", recipe.name))
+    return {path for path in paths if "/" in path}
+
+
+@pytest.mark.parametrize("recipe", FOLLOWED, ids=lambda recipe: recipe.kind)
+def test_a_recipe_touches_what_contributing_names(recipe, copy, repository):
+    before = contents(copy)
+    shutil.copytree(RECIPES / recipe.kind, copy, dirs_exist_ok=True)
+    table = copy / recipe.into
+    text = table.read_text(encoding="utf-8")
+    assert text.count(recipe.after) == 1 or not recipe.after
+    after = recipe.after or text
+    table.write_text(text.replace(after, after + recipe.line, 1), encoding="utf-8")
+
+    generate(repository, copy)
+
+    now = contents(copy)
+    touched = {path for path in now if now[path] != before.get(path)}
+    assert before.keys() <= now.keys()
+    assert touched == named_in_contributing(repository, recipe)
+
+    assert f"  {recipe.name}  " in call(copy, "-m", "ragbench", "list", recipe.listed)
+    call(copy, "-c", f"import ragbench as rb\n{recipe.code}")
+    quick = ("-q", "-p", "no:cacheprovider", "--hypothesis-profile=fast", "-k", recipe.name)
+    found = call(copy, "-m", "pytest", *quick, *recipe.tests)
+    assert re.search(r"^\d+ passed", found.splitlines()[-1]), found
