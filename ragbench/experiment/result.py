@@ -33,7 +33,7 @@ class Experiment:
 
     path: Path
     """The run folder."""
-    record: Summary = field(repr=False)
+    record: Summary
     """The summary as a record."""
     compared: Comparisons = field(repr=False)
     """The comparisons as a record."""
