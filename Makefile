@@ -38,8 +38,8 @@ check: lint types imports deps house test  ## everything that must be green befo
 test:  ## the whole suite with doctests, on every core
 	$(BIN)/pytest -q -n auto --maxprocesses=4
 
-fast:  ## the suite without the slow tests
-	$(BIN)/pytest -q -n auto --maxprocesses=4 -m 'not slow'
+fast:  ## the suite without the slow tests, with few examples of each property
+	$(BIN)/pytest -q -n auto --maxprocesses=4 -m 'not slow' --hypothesis-profile=fast
 
 doctest:  ## the examples in docstrings alone
 	$(BIN)/pytest -q ragbench

@@ -46,6 +46,22 @@ class Place:
     source: str | None = None
     width: int = 1
 
+    def problem(
+        self, found: str, path: str, allowed: str | None = None, nearest: str | None = None
+    ) -> Problem:
+        """Return a problem that stands here."""
+        return Problem(
+            found,
+            self.file,
+            self.line,
+            self.column,
+            path,
+            allowed,
+            nearest,
+            self.source,
+            self.width,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -17,8 +17,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragbench.experiment.assertions import Finding
     from ragbench.experiment.pytest_runs import SharedRuns
+    from ragbench.gates.base import Decision
 
 _SUFFIXES = (".ragbench.yaml", ".ragbench.yml")
 _SHARED = "ragbench_shared_folder"
@@ -116,7 +116,7 @@ def assert_retrieval(
         >>> run = {"q1": {"d1": 2.0}, "q2": {"d7": 2.0, "d2": 1.0}}
         >>> assert_retrieval(run, qrels, {"mrr@10": 0.75, "recall@10": 1.0})
     """
-    from ragbench.experiment.assertions import find_retrieval
+    from ragbench.gates.assertions import find_retrieval
 
     __tracebackhide__ = True
     _judge(find_retrieval(run, qrels, at_least, decide=decide))
@@ -145,7 +145,7 @@ def assert_not_worse(
         DataError: They may not be compared.
     """
     from ragbench.errors import OptionError
-    from ragbench.experiment.assertions import find_not_worse, keep_baseline
+    from ragbench.gates.assertions import find_not_worse
 
     __tracebackhide__ = True
     is_file = baseline is None or str(baseline).endswith(".json")
@@ -155,21 +155,30 @@ def assert_not_worse(
         allowed = "a baseline, or pytest --ragbench-baseline FILE"
         raise OptionError("assert_not_worse", "baseline", None, allowed)
     if is_file and _options.get("update"):
+        from ragbench.experiment.pytest_runs import keep_baseline
+
         keep_baseline(now, baseline)
         return
     _judge(find_not_worse(now, baseline, measures, system=system))
 
 
-def _judge(findings: list[Finding]) -> None:
+def _judge(findings: list[tuple[str, Decision]]) -> None:
     """Raise what failed, warn of what is undecided."""
+    from ragbench.report.ci import worst_lines
+
     __tracebackhide__ = True
+    said = [
+        "\n".join([f"{subject}: {found.verdict}: {found.why}", *worst_lines(found.facts)])
+        for subject, found in findings
+    ]
+    verdicts = [found.verdict for _, found in findings]
     fatal = ("fail", "undecided") if _options.get("strict") else ("fail",)
-    failed = [str(each) for each in findings if each.found.verdict in fatal]
+    failed = [text for text, verdict in zip(said, verdicts, strict=True) if verdict in fatal]
     if failed:
         raise AssertionError("\n".join(failed))
-    for each in findings:
-        if each.found.verdict == "undecided":
-            warnings.warn(pytest.PytestWarning(str(each)), stacklevel=3)
+    for text, verdict in zip(said, verdicts, strict=True):
+        if verdict == "undecided":
+            warnings.warn(pytest.PytestWarning(text), stacklevel=3)
 
 
 def _shared_runs(config: pytest.Config) -> SharedRuns:
@@ -270,7 +279,7 @@ class BaselineItem(_Item):
 
     def runtest(self) -> None:
         """Run the experiment and keep its scores."""
-        from ragbench.experiment.assertions import keep_baseline
+        from ragbench.experiment.pytest_runs import keep_baseline
 
         keep_baseline(self.experiment(), str(self.file), costs=self.costs)
 

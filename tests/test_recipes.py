@@ -45,6 +45,7 @@ class Recipe(NamedTuple):
 MEASURES = "ragbench/score/retrieval/__init__.py"
 METRICS = "ragbench/score/text/__init__.py"
 RETRIEVERS = "ragbench/retrieve/__init__.py"
+GATES = "ragbench/gates/__init__.py"
 CASES = "tests/score/judge/rubric_cases.yaml"
 FOLLOWED = [
     Recipe(
@@ -97,6 +98,18 @@ FOLLOWED = [
         ("tests/score/judge/test_rubric.py", "tests/score/judge/test_rubric_cases.py"),
         "from ragbench.score.judge.rubric import about, load_rubric\n"
         "assert load_rubric('politeness').levels == 3 and about('politeness').source",
+    ),
+    Recipe(
+        "gate",
+        "zeros",
+        GATES,
+        '        "drop": "ragbench.gates.drop:Drop",\n',
+        '        "zeros": "ragbench.gates.zeros:Zeros",\n',
+        "gates",
+        ("tests/gates/test_zeros.py",),
+        "evaluation = rb.evaluate_run({'q': {'d': 1.0}}, {'q': {'d': 1}}, ['mrr'])\n"
+        "(found,) = rb.check_gates(evaluation, '{measure: mrr, max_zeros: 0}')\n"
+        "assert (found['gate'], found['verdict']) == ('mrr zeros <= 0', 'pass'), found",
     ),
 ]
 

@@ -14,7 +14,7 @@ Factory = Annotated[
 FactoryArgs = Annotated[dict[str, Any] | None, Option("Arguments of the factory.")]
 
 
-def live_object(
+def resolve_client(
     client: Any, factory: str | None, args: Mapping[str, Any] | None, owner: str
 ) -> Any:
     """Return the object that exists, or that a factory makes.

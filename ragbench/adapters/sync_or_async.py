@@ -34,11 +34,10 @@ class Either:
         self._await = _method(target, awaited or f"a{name}")
         self.parameters = _parameters(self._call or self._await)
         """The names that it takes; None where that cannot be told or it takes any."""
-        self._door = LoopThread("ragbench-adapter")
-        weakref.finalize(self, self._door.close)
+        self._loop = LoopThread("ragbench-adapter")
+        weakref.finalize(self, self._loop.close)
 
     def __bool__(self) -> bool:
-        """Whether the object has the method in either form."""
         return self._call is not None or self._await is not None
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
@@ -51,10 +50,10 @@ class Either:
                     raise
                 self._call = None  # it exists to say that the other one must be used
             else:
-                return self._door.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+                return self._loop.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
         if self._await is None:
             raise NotImplementedError("neither form of the method can be called")
-        return self._door.run(_awaited(self._await(*arguments, **options)))
+        return self._loop.run(_awaited(self._await(*arguments, **options)))
 
     def takes(self, name: str) -> bool:
         """Whether it takes a keyword argument, as far as its signature says."""

@@ -12,8 +12,9 @@ from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary
 from ragbench.errors import DataError, OptionError
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest
-from ragbench.score.judge.methods.prompt import prompt_fingerprint
-from ragbench.score.judge.rubric import Rubric, built_in_rubrics, load_rubric, read_rubric
+from ragbench.score.judge.base import Rubric
+from ragbench.score.judge.methods.templates import prompt_fingerprint
+from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
 from ragbench.signature import Signature
 
 Key = tuple[str, str]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import OptionError
-from ragbench.score.judge.rubric import Rubric
+from ragbench.score.judge.base import Rubric
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray

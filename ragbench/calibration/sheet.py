@@ -12,7 +12,7 @@ from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.scale import Scale
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
-from ragbench.score.judge.rubric import Rubric
+from ragbench.score.judge.base import Rubric
 from ragbench.signature import Signature, fingerprint
 
 Unit = Literal["answer", "query"]

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 import click
 
-_KINDS = (
-    "retrievers",
-    "rerankers",
-    "generators",
-    "apps",
-    "loaders",
-    "measures",
-    "metrics",
-    "judges",
-    "rubrics",
-    "gates",
-)
+if TYPE_CHECKING:
+    from ragbench.registry import Family
+
+_FAMILIES = {
+    "retrievers": "ragbench.retrieve:RETRIEVERS",
+    "rerankers": "ragbench.rerank:RERANKERS",
+    "generators": "ragbench.generate:GENERATORS",
+    "apps": "ragbench.generate:APPS",
+    "loaders": "ragbench.data:LOADERS",
+    "measures": "ragbench.score.retrieval:MEASURES",
+    "metrics": "ragbench.score.text:METRICS",
+    "judges": "ragbench.score.judge:JUDGES",
+    "rubrics": "",  # files, no family of code
+    "gates": "ragbench.gates:GATES",
+}
+"""What can be listed, in this order -> the family that has it."""
 
 
 @click.command(name="list")
-@click.argument("kind", type=click.Choice(_KINDS), required=False)
+@click.argument("kind", type=click.Choice([*_FAMILIES]), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(kind: str | None, as_json: bool) -> None:
     """List what a config can name: types with their options, measures, metrics and rubrics."""
     import json
 
-    kinds = [kind] if kind else list(_KINDS)
+    kinds = [kind] if kind else list(_FAMILIES)
     catalog = {name: _rubrics() if name == "rubrics" else _components(name) for name in kinds}
     if as_json:
         click.echo(json.dumps(catalog, indent=2, ensure_ascii=False))
@@ -73,7 +78,8 @@ def _components(kind: str) -> list[dict[str, Any]]:
     from ragbench.errors import DataError
     from ragbench.registry import summary_line
 
-    family = _family(kind)
+    module, _, name = _FAMILIES[kind].partition(":")
+    family: Family = getattr(importlib.import_module(module), name)
     found = []
     for name in family.names():
         try:
@@ -154,29 +160,6 @@ def _rubrics() -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _family(kind: str) -> Any:
-    from ragbench.data import LOADERS
-    from ragbench.gates import GATES
-    from ragbench.generate import APPS, GENERATORS
-    from ragbench.rerank import RERANKERS
-    from ragbench.retrieve import RETRIEVERS
-    from ragbench.score.judge import JUDGES
-    from ragbench.score.retrieval import MEASURES
-    from ragbench.score.text import METRICS
-
-    return {
-        "retrievers": RETRIEVERS,
-        "rerankers": RERANKERS,
-        "generators": GENERATORS,
-        "apps": APPS,
-        "loaders": LOADERS,
-        "measures": MEASURES,
-        "metrics": METRICS,
-        "judges": JUDGES,
-        "gates": GATES,
-    }[kind]
 
 
 def _options(component: Any) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
 def _print_json(rubric: Rubric, previews: list[Preview], zero_shot: bool) -> None:
     import json
 
-    from ragbench.score.judge.methods.prompt import prompt_fingerprint
+    from ragbench.score.judge.methods.templates import prompt_fingerprint
 
     shown: dict[str, Any] = {
         "rubric": rubric.name,

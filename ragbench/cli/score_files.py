@@ -8,30 +8,28 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench.cli.output import Output, write_notes, write_result, write_scores
+from ragbench.comparison.evaluate import (
+    evaluate_ranked_file,
+    evaluate_texts,
+    rank_run_file,
+    refuse_unjudged,
+)
+from ragbench.data.files.predictions import read_pairs
+from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import OptionError
 from ragbench.report.scores import Scored
-from ragbench.report.trec_eval import FACTS
+from ragbench.report.trec_eval import FACTS, render_trec
+from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
+from ragbench.score.retrieval.trec_eval import relevance_strings
+from ragbench.types import Qrels
 
-if TYPE_CHECKING:
-    from ragbench.score.retrieval.base import RankedGrades
-    from ragbench.score.retrieval.notation import Measure
-    from ragbench.types import Qrels
-
-
-_OFFICIAL = "official"
 _OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
 """trec_eval's words for many measures at once -> which of `FACTS` are among them."""
 _RELSTRING = re.compile(r"relstring(?:[._](\d+))?")
-
-
-def _rules(*, complete: bool = False, trec_eval: str = "10", **words: Any) -> Rules:
-    """Read the options of the command; what is not given is trec_eval's default."""
-    defaults = {"missing": "zero" if complete else "skip", "no_relevant": "zero"}
-    return Rules(**{**defaults, **words, "trec_eval": int(trec_eval)})
 
 
 def score_runs(
@@ -39,7 +37,7 @@ def score_runs(
     runs: Sequence[str],
     output: Output,
     *,
-    measures: Sequence[str] = (_OFFICIAL,),
+    measures: Sequence[str] = ("official",),
     level: int = 1,
     documents: int | None = None,
     verify: bool = False,
@@ -54,21 +52,29 @@ def score_runs(
         OptionError: No such measure.
         DataError: What is wrong with a file, and where; a run without any judged query.
     """
-    chosen = _rules(**rules)
+    # what is not given is trec_eval's default
+    missing = "zero" if rules.pop("complete", False) else "skip"
+    version = int(rules.get("trec_eval", 10))
+    chosen = Rules(**{"missing": missing, "no_relevant": "zero", **rules, "trec_eval": version})
     facts = _facts(measures, output)
     names = [name for name in measures if name not in facts or name == "num_q"]
     if not names:
         raise OptionError("measure", "", ", ".join(facts), "a measure beside it, such as map")
-    parsed = read_measures(names, level, documents, chosen.trec_eval)
-    judged = _judgements(qrels)
-    systems = [score_run_file(run, judged, parsed, chosen, _length(facts)) for run in runs]
-    systems = _distinct(systems)
+    implied = {"rel": level} | ({} if documents is None else {"documents": documents})
+    found = parse_measures(
+        names, trec_eval_defaults=True, trec_eval=chosen.trec_eval, implied=implied
+    )
+    parsed = {measure.name: measure for measure in found}
+    judged = read_qrels(qrels)
+    lengths = [int(match[1] or 10) for fact in facts if (match := _RELSTRING.fullmatch(fact))]
+    systems = [_score(run, judged, parsed, chosen, next(iter(lengths), None)) for run in runs]
+    tags = Counter(scored.name for scored in systems)
+    # runs with one tag are named by their files
+    systems = [replace(s, name=s.source) if tags[s.name] > 1 else s for s in systems]
     notes = [note for scored in systems for note in _notes(scored, chosen)]
     if documents is not None and not any("documents" in m.options for m in parsed.values()):
         notes.append("-N changes nothing: no measure counts documents that were not retrieved")
     if output.form == "trec":
-        from ragbench.report.trec_eval import render_trec
-
         write_notes(notes)
         page = render_trec(
             systems,
@@ -106,95 +112,33 @@ def _facts(names: Sequence[str], output: Output) -> list[str]:
     return list(dict.fromkeys([*of_sets, *found]))
 
 
-def _length(facts: Sequence[str]) -> int | None:
-    """How many grades `relstring` shows; None where it was not asked for."""
-    lengths = [match[1] or "10" for fact in facts if (match := _RELSTRING.fullmatch(fact))]
-    return int(lengths[0]) if lengths else None
-
-
-def read_measures(
-    names: Sequence[str], level: int = 1, documents: int | None = None, trec_eval: int = 10
-) -> dict[str, Measure]:
-    """Read measures; those with a smallest relevant grade get that of the call.
-
-    Args:
-        names: Names as the user wrote them.
-        level: The smallest relevant grade: -l.
-        documents: The number of documents in the collection: -N.
-        trec_eval: Whose sets of measures: 9 or 10.
-
-    Returns:
-        Our name -> measure; one that was asked for twice is there once.
-
-    Example:
-        >>> list(read_measures(["ndcg_cut.5,10", "P_5", "precision@5"], level=2))
-        ['ndcg@5', 'ndcg@10', 'precision(rel=2)@5']
-    """
-    from ragbench.score.retrieval.notation import parse_measures
-
-    implied = {"rel": level} | ({} if documents is None else {"documents": documents})
-    found = parse_measures(names, trec_eval_defaults=True, trec_eval=trec_eval, implied=implied)
-    return {measure.name: measure for measure in found}
-
-
-def _judgements(qrels: str) -> Qrels:
-    from ragbench.data.trec.trec_files import read_qrels
-
-    return read_qrels(qrels)
-
-
-def score_run_file(
+def _score(
     run: str,
     qrels: Qrels,
     measures: Mapping[str, Measure],
     rules: Rules,
-    length: int | None = None,
+    length: int | None,
 ) -> Scored:
-    """Score one run file; `-` is standard input.
-
-    Args:
-        run: The file.
-        qrels: The judgements.
-        measures: Our name -> measure.
-        rules: The rules of the call.
-        length: How many grades of each ranking to keep as text; None keeps none.
+    """Score one run file, `-` is standard input; `length` grades of each ranking stay as text.
 
     Raises:
         DataError: What is wrong with a file, and where; a run without any judged query.
     """
-    from ragbench.comparison.evaluate import (
-        evaluate_ranked_file,
-        rank_run_file,
-        refuse_unjudged,
-    )
-
     named = [replace(measure, written=name) for name, measure in measures.items()]
     found = rank_run_file(run, qrels, named, rules)
     evaluation = evaluate_ranked_file(found, named, rules)
     counts = dict(evaluation.counts)
     tag = str(counts.pop("tag"))
-    query_ids = evaluation.query_ids
     refuse_unjudged(evaluation, run)
+    grades = found.evidence.grades
+    strings = [] if length is None else relevance_strings(grades, length)
     return Scored(
         tag,
         run,
         replace(evaluation, counts=counts),
-        {} if length is None else _relevance(found.evidence.grades, length),
-        frozenset(query_ids[position] for position in found.evidence.grades.missing),
+        dict(zip(grades.query_ids, strings, strict=False)),
+        frozenset(evaluation.query_ids[position] for position in grades.missing),
     )
-
-
-def _relevance(ranked: RankedGrades, length: int) -> dict[str, str]:
-    """Query -> the grades at the top of its ranking, as text."""
-    from ragbench.score.retrieval.trec_eval import relevance_strings
-
-    return dict(zip(ranked.query_ids, relevance_strings(ranked, length), strict=True))
-
-
-def _distinct(systems: Sequence[Scored]) -> list[Scored]:
-    """Name runs by their file where another one has the same tag."""
-    tags = Counter(scored.name for scored in systems)
-    return [replace(s, name=s.source) if tags[s.name] > 1 else s for s in systems]
 
 
 def _notes(scored: Scored, rules: Rules) -> Iterator[str]:
@@ -215,16 +159,12 @@ def _notes(scored: Scored, rules: Rules) -> Iterator[str]:
             yield f"{scored.name}: {text}: {counts[key]}"
 
 
-DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu")
-"""What is computed where no metric is named."""
-
-
 def score_predictions(
     predictions: str,
     references: Sequence[str],
     output: Output,
     *,
-    measures: Sequence[str] = DEFAULT_METRICS,
+    measures: Sequence[str] = ("rouge1", "rouge2", "rougeL", "bleu"),
     verify: bool = False,
 ) -> int:
     """Score predictions and print them; the keywords are the options of the command.
@@ -236,8 +176,6 @@ def score_predictions(
         OptionError: No such metric.
         DataError: What is wrong with a file, and where; files that cannot be paired.
     """
-    from ragbench.comparison.evaluate import evaluate_texts
-    from ragbench.data.files.predictions import read_pairs
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
     from ragbench.score.text.notation import text_notes

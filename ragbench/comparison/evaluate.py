@@ -104,7 +104,7 @@ class Evaluation:
         return pd.DataFrame(values, index=pd.Index(self.query_ids, name="query_id"))
 
 
-def evaluate_run(
+def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
     run: Run | Mapping[str, Mapping[str, float]] | Frame,
     qrels: Qrels | Mapping[str, Mapping[str, int]] | Frame,
     measures: Sequence[str],
@@ -237,7 +237,7 @@ class RankedFile:
     """The last column of its last line, as trec_eval takes it."""
 
 
-def evaluate_run_file(
+def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     run: str | Path | BinaryIO,
     qrels: Qrels | str | Path,
     measures: Sequence[str],

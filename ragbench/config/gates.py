@@ -7,22 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.options import check_options
+from ragbench.config.options import check_options, resolve_path
 from ragbench.config.problems import Report, some_of
-from ragbench.config.references import resolve_path
 from ragbench.config.schema import Component, Metrics
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.gates.base import Gate, KnownNames
-from ragbench.gates.kinds import gate_options, kind_of, make_gate
-from ragbench.gates.scores import (
-    Kind,
-    KnownScore,
-    KnownScores,
-    known_measure,
-    known_metric,
-    known_rubric,
-)
+from ragbench.gates.kinds import gate_options, make_gate
+from ragbench.gates.scores import KnownScore, KnownScores, known_score
+from ragbench.records.summary import Kind
 from ragbench.registry import declared_options, nearest
 
 
@@ -38,12 +31,12 @@ def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | Non
 
 def known_scores(metrics: Metrics) -> KnownScores:
     """Return what is known of the scores of a checked `metrics` block."""
-    found = [known_measure(name) for name in metrics.retrieval.measures or ()]
-    found += [known_metric(named.metric.name) for named in metrics.generation or ()]
+    found = [known_score(name, "retrieval") for name in metrics.retrieval.measures or ()]
+    found += [known_score(named.metric.name, "generation") for named in metrics.generation or ()]
     judges = metrics.judges or {}
     for judge, block in judges.items():
         for source in block.rubrics:
-            rubric = known_rubric(str(source))
+            rubric = known_score(str(source), "judge")
             if rubric is not None:
                 name = f"{rubric.name}(judge={judge})" if len(judges) > 1 else rubric.name
                 found.append(replace(rubric, name=name))
@@ -114,14 +107,12 @@ class _WrittenGate:
         nearest: str | None = None,
         *,
         part: int | None = None,
+        at_key: bool = False,
     ) -> None:
         item = self.value(key, part)
+        place = self.item.entries[str(key)].key_place if at_key else item.place
         names = allowed if allowed is None or isinstance(allowed, str) else some_of(allowed)
-        self.report.add(item.place, item.path, found, names, nearest)
-
-    def meaningless(self, key: str, found: str, allowed: str | None = None) -> None:
-        entry = self.item.entries[key]
-        self.report.add(entry.key_place, entry.item.path, found, allowed)
+        self.report.add(place, item.path, found, names, nearest)
 
 
 def _check_gate(
@@ -129,10 +120,10 @@ def _check_gate(
 ) -> Gate | None:
     """The gate of an entry whose values are right, each taken alone; None where it is no kind."""
     given = {key: values[key] for key in entry.item.entries if values[key] is not None}
-    kind = kind_of(given, entry)
-    if kind is None:
+    made = make_gate(given, entry)
+    if made is None:
         return None
-    gate, complete = make_gate(kind, given, entry)
+    gate, complete = made
     gate.check(entry, known, complete=complete)
     systems = [each for name in gate.systems for each in known.sweeps.get(name, (name,))]
     file = _file_of(gate, entry, known, base)

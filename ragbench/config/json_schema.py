@@ -10,7 +10,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal
 
-from ragbench.config.components import CHUNK, CHUNK_HELP, JudgeCommon, common_keys, indexes
+from ragbench.config.components import CHUNK, CHUNK_HELP, common_keys, indexes
+from ragbench.config.judges import JudgeCommon
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,

@@ -3,19 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from ragbench.config.components import JudgeCommon, load_type, options_of
-from ragbench.config.options import check_options
-from ragbench.config.problems import Place, Report
-from ragbench.config.references import Context, resolve_options, resolve_path
+from ragbench.config.components import load_type, options_of
+from ragbench.config.options import Context, check_options, resolve_options, resolve_path
+from ragbench.config.problems import Report
 from ragbench.config.schema import JudgeBlock
 from ragbench.config.tree import Entry, Item
-from ragbench.errors import DataError
-from ragbench.registry import declared_options, nearest
+from ragbench.errors import DataError, Place
+from ragbench.registry import Option, declared_options, nearest
 
 _FILE_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCommon:
+    """Keys that every judge takes."""
+
+    rubrics: Annotated[
+        list[str] | None,
+        Option("Built-in rubrics, or files; default: faithfulness, answer_relevancy, correctness."),
+    ] = None
+    when: Annotated[
+        Literal["always", "available"], Option("`available`: only if its key is set.")
+    ] = "always"
+    pairs: Annotated[
+        Literal["all", "baseline"] | None,
+        Option(
+            "Rubrics of pairs compare every two systems (`all`), or each with the baseline; "
+            "default: `all` up to 4 systems."
+        ),
+    ] = None
+    stop_when: Annotated[
+        Literal["decided"] | None,
+        Option(
+            "`decided`: judge in 5 looks at a random order of the queries, and stop once its "
+            "gates, or the comparisons without one, are decided."
+        ),
+    ] = None
+    always_valid: Annotated[
+        bool,
+        Option("stop_when: bets instead of planned looks; worth it from about 500 queries on."),
+    ] = False
 
 
 def check_judges(

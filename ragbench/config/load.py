@@ -18,9 +18,14 @@ from ragbench.config.components import (
 )
 from ragbench.config.judges import check_clusters
 from ragbench.config.metrics import check_metrics, check_statistics
-from ragbench.config.options import check_block, check_options
-from ragbench.config.problems import Place, Report
-from ragbench.config.references import Context, report_cycles, resolve_options
+from ragbench.config.options import (
+    Context,
+    check_block,
+    check_options,
+    report_cycles,
+    resolve_options,
+)
+from ragbench.config.problems import Report
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
@@ -36,7 +41,7 @@ from ragbench.config.sweep import Expanded, expand_sweeps
 from ragbench.config.tree import Item, PythonReader, variants
 from ragbench.config.variables import Overrides, apply_overrides, interpolate
 from ragbench.config.yaml_reader import decode, read_yaml
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Place
 from ragbench.registry import Family, declared_options
 
 if TYPE_CHECKING:

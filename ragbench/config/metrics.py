@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.config.judges import check_judges, check_rubric
-from ragbench.config.options import INVALID, check_block, check_options, check_value
-from ragbench.config.problems import Place, Report
-from ragbench.config.references import Context, check_reference
+from ragbench.config.options import (
+    INVALID,
+    Context,
+    check_block,
+    check_options,
+    check_reference,
+    check_value,
+)
+from ragbench.config.problems import Report
 from ragbench.config.schema import (
     SLICES,
     Fill,
@@ -24,7 +30,7 @@ from ragbench.config.schema import (
 )
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
-from ragbench.errors import OptionError, RagbenchError
+from ragbench.errors import OptionError, Place, RagbenchError
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
 
 if TYPE_CHECKING:

@@ -1,14 +1,21 @@
-"""Values and blocks of a config against the options that are declared for them."""
+"""Options of an entry against what is declared: their values, and what these name.
+
+Other retrievers, files and Python code are found, and paths become absolute.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ragbench.config.problems import Place, Report
+from ragbench.config.problems import Report, some_of
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
-from ragbench.registry import DeclaredOption, Mismatch, declared_options, nearest
+from ragbench.errors import DataError, Place
+from ragbench.registry import DeclaredOption, Mismatch, declared_options, load_object, nearest
 
 INVALID: Any = object()
 """What `check_value` returns for a wrong value; None is a value."""
@@ -98,3 +105,161 @@ def check_block(
         elif values.get(key) is not None:
             written[key] = values[key]
     return values, written
+
+
+@dataclass
+class Context:
+    """What the checks of one config share."""
+
+    report: Report
+    base: Path
+    """The folder that paths are relative to."""
+    retrievers: Sequence[str] = ()
+    """Names that references may use, those of live objects included."""
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Swept retrievers -> the names that they stand for."""
+
+    @property
+    def search(self) -> tuple[Path, ...]:
+        """Where `python:` looks before what is installed."""
+        return (Path.cwd(), self.base.absolute())
+
+
+def references_of(
+    item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
+) -> list[tuple[str, Item]]:
+    """Return the retrievers that options name, with the places where they do.
+
+    In a list, a swept retriever is replaced in `values` by the ones that it stands for.
+    """
+    found: list[tuple[str, Item]] = []
+    for key, option in declared.items():
+        value = item.get(key)
+        if option.option.refers_to != "retriever" or value is None or key not in values:
+            continue
+        if isinstance(value.value, tuple):
+            names = [check_reference(part, context, many=True) for part in value.items]
+            found += [
+                (name, part)
+                for part, members in zip(value.items, names, strict=True)
+                for name in members
+            ]
+            values[key] = list(dict.fromkeys(name for members in names for name in members))
+        elif isinstance(value.value, str):
+            found += [(name, value) for name in check_reference(value, context)]
+    return found
+
+
+def check_reference(item: Item, context: Context, *, many: bool = False) -> tuple[str, ...]:
+    """Return the retrievers that a name means; none, with a problem, where it means none."""
+    name, report = str(item.value), context.report
+    if name in context.members:
+        members = context.members[name]
+        if many:
+            return members
+        found = f"{item.shown()} is swept: it stands for {len(members)} retrievers"
+        report.add(item.place, item.path, found, some_of(members))
+        return ()
+    if name in context.retrievers:
+        return (name,)
+    allowed = some_of(context.retrievers) or "a name in retrievers"
+    known = [*context.retrievers, *context.members]
+    report.add(item.place, item.path, f"no retriever {item.shown()}", allowed, nearest(name, known))
+    return ()
+
+
+def report_cycles(references: Mapping[str, Sequence[tuple[str, Item]]], report: Report) -> None:
+    """Report each circle of retrievers that refer to each other, where it closes."""
+    waiting = {name: list(targets) for name, targets in references.items()}
+    while waiting:
+        ready = [n for n, refs in waiting.items() if not any(t in waiting for t, _ in refs)]
+        for name in ready:
+            del waiting[name]
+        if not ready:
+            for name in _report_one(waiting, report):
+                del waiting[name]
+
+
+def _report_one(waiting: Mapping[str, Sequence[tuple[str, Item]]], report: Report) -> list[str]:
+    """Follow references, all of which go on for ever, until one comes round."""
+    trail: dict[str, Item | None] = {next(iter(waiting)): None}
+    while True:
+        target, item = next(pair for pair in waiting[next(reversed(trail))] if pair[0] in waiting)
+        if target in trail:
+            names = list(trail)
+            circle = names[names.index(target) :]
+            shown = " -> ".join([*circle, target])
+            found = f"the retrievers refer to each other: {shown}"
+            report.add(item.place, item.path, found, "a chain that ends")
+            return circle
+        trail[target] = item
+
+
+def resolve_path(item: Item, base: Path, report: Report) -> Path | None:
+    """Return the absolute path that a value names; None, with a problem, where nothing is."""
+    text = str(item.value)
+    path = Path(os.path.abspath(base / os.path.expanduser(text))) if "\0" not in text else None
+    if path is not None and os.path.exists(path):
+        return path
+    close = nearest(path.name, _names_in(path.parent)) if path is not None else None
+    directory = os.path.dirname(item.written)
+    report.add(
+        item.place,
+        item.path,
+        f"no such file: {item.written}",
+        "a path" if base == Path() else f"a path relative to {base}",
+        os.path.join(directory, close) if close else None,
+    )
+    return None
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # the folder is not there either: nothing to suggest
+        return []
+
+
+_OF_MODELS = ("config.json", "modules.json")
+"""What a folder with a model holds."""
+_OF_FILES = (".j2", ".txt", ".yaml", ".yml")
+"""How no built-in name and no model of a hub ends."""
+
+
+def resolve_options(
+    item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
+) -> None:
+    """Make the paths among the values absolute, and see that the Python code that they name is."""
+    for key, option in declared.items():
+        value = item.get(key)
+        if value is None or key not in values:
+            continue
+        if option.option.refers_to in ("path_or_name", "folder_or_name"):
+            # what is not there is left to the component, which knows its names
+            path = context.base / str(value.value)
+            is_folder = option.option.refers_to == "folder_or_name" and path.is_dir()
+            if is_folder or any((path / name).is_file() for name in ("", *_OF_MODELS)):
+                values[key] = str(path.absolute())
+            elif path.suffix in _OF_FILES:
+                resolve_path(value, context.base, context.report)
+        elif option.option.refers_to == "object":
+            _check_object(value, context)
+        elif option.option.refers_to != "path":
+            continue
+        elif isinstance(value.value, tuple):
+            paths = [resolve_path(part, context.base, context.report) for part in value.items]
+            kept = zip(values[key], paths, strict=True)
+            values[key] = [type(old)(path) for old, path in kept if path is not None]
+        elif isinstance(value.value, str):
+            found = resolve_path(value, context.base, context.report)
+            if found is not None:
+                values[key] = str(found) if isinstance(values[key], str) else found
+
+
+def _check_object(item: Item, context: Context) -> None:
+    """Report code that cannot be imported; what can stays importable for its component."""
+    try:
+        load_object(str(item.value), context.search)
+    except DataError as error:
+        problem = error.problem
+        context.report.add(item.place, item.path, problem.found, problem.allowed, problem.nearest)

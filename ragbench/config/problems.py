@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ragbench.errors import ConfigError, Problem
-from ragbench.errors import Place as Place
+from ragbench.errors import ConfigError, Place, Problem
 from ragbench.registry import nearest as nearest_name
 
 KeyPath = tuple[str, ...]
@@ -55,17 +54,7 @@ class Report:
         nearest: str | None = None,
     ) -> None:
         """Note one problem."""
-        problem = Problem(
-            found=found,
-            file=place.file,
-            line=place.line,
-            column=place.column,
-            path=dotted(path),
-            allowed=allowed,
-            nearest=nearest,
-            source=place.source,
-            width=place.width,
-        )
+        problem = place.problem(found, dotted(path), allowed, nearest)
         self._problems[problem] = None
 
     def unknown_key(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from ragbench.config.problems import Place
+from ragbench.errors import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.registry import Option
 from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
@@ -153,41 +153,34 @@ PYTHON_TIMEOUT = 60.0
 """Seconds that a component gets whose code we cannot see."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Top:
     """A ragbench experiment: data, systems, what to score, and how to compare."""
 
-    def __init__(
-        self,
-        *,
-        name: Annotated[
-            str | None, Option("Name of the run folder; default: the file's stem.")
-        ] = None,
-        seed: Annotated[int, Option("Seed of everything that is drawn.", ge=0)] = DEFAULT_SEED,
-        max_failed: Annotated[
-            float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
-        ] = 0.0,
-        output: Annotated[str, Option("Folder of the runs, relative to where you are.")] = "runs",
-        controls: Annotated[
-            list[Control] | None,
-            Option(
-                "What generators answer from besides: gold_context (the relevant documents), "
-                "no_context, shuffled_context (the passages of another question)."
-            ),
-        ] = None,
-        cache: Annotated[
-            str | None,
-            Option(
-                "Folder of what is stored between runs, relative to where you are; default: what "
-                f"RAGBENCH_CACHE says, or {DEFAULT_CACHE}."
-            ),
-        ] = None,
-        cache_also: Annotated[
-            list[str] | None,
-            Option("Cache folders of others; they are only read.", refers_to="path"),
-        ] = None,
-    ) -> None:
-        self.name, self.seed, self.max_failed, self.output = name, seed, max_failed, output
-        self.cache, self.cache_also, self.controls = cache, cache_also, controls
+    name: Annotated[str | None, Option("Name of the run folder; default: the file's stem.")] = None
+    seed: Annotated[int, Option("Seed of everything that is drawn.", ge=0)] = DEFAULT_SEED
+    max_failed: Annotated[
+        float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
+    ] = 0.0
+    output: Annotated[str, Option("Folder of the runs, relative to where you are.")] = "runs"
+    controls: Annotated[
+        list[Control] | None,
+        Option(
+            "What generators answer from besides: gold_context (the relevant documents), "
+            "no_context, shuffled_context (the passages of another question)."
+        ),
+    ] = None
+    cache: Annotated[
+        str | None,
+        Option(
+            "Folder of what is stored between runs, relative to where you are; default: what "
+            f"RAGBENCH_CACHE says, or {DEFAULT_CACHE}."
+        ),
+    ] = None
+    cache_also: Annotated[
+        list[str] | None,
+        Option("Cache folders of others; they are only read.", refers_to="path"),
+    ] = None
 
 
 BLOCKS: Mapping[str, str] = {

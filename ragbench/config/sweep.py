@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ragbench.config.problems import Place, Report
+from ragbench.config.problems import Report
 from ragbench.config.tree import Entry, Item
+from ragbench.errors import Place
 
 SWEEP = "sweep"
 MAX_MEMBERS = 1000

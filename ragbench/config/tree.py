@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragbench.config.problems import KeyPath, Place, Report
+from ragbench.config.problems import KeyPath, Report
+from ragbench.errors import Place
 
 Scalar = str | int | float | bool | None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragbench.config.problems import KeyPath, Place, Report, dotted
+from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.tree import (
     Entry,
     Item,
@@ -18,6 +18,7 @@ from ragbench.config.tree import (
     resolve,
 )
 from ragbench.config.yaml_reader import UNREADABLE, read_value
+from ragbench.errors import Place
 from ragbench.registry import nearest
 
 _REFERENCE = re.compile(

@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
-from ragbench.config.problems import KeyPath, Place, Report
+from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import MAX_DEPTH, Entry, Item, ScalarError, has_lone_surrogate, resolve
+from ragbench.errors import Place
 
 MAX_NODES = 100_000
 """Values in a config, aliases counted in full: an alias of aliases of aliases grows quickly."""

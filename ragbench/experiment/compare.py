@@ -78,7 +78,7 @@ class Comparison:
         return f"<Comparison: {lay_out_comparison(self.record).subject}>"
 
 
-def compare(
+def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     base: Source,
     *runs: Source,
     measures: Sequence[str] | None = None,

@@ -30,9 +30,9 @@ from ragbench.gates.decide import (
     read_gate_files,
 )
 from ragbench.gates.fail_if import FailIf
-from ragbench.gates.scores import Kind, KnownScore, KnownScores
+from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.records.codec import to_json
-from ragbench.records.summary import Summary
+from ragbench.records.summary import Kind, Summary
 from ragbench.report.digits import counted
 
 GateLike = Mapping[str, Any] | str
@@ -147,7 +147,7 @@ def check_gates(
         base=base,
         **_facts(held.summary),
     )
-    return [to_json(entry) for entry in decide_gates(checked, found)]
+    return [to_json(verdict) for verdict in decide_gates(checked, found)]
 
 
 def _without_controls(run: ScoredSystems) -> ScoredSystems:

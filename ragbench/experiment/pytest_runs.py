@@ -7,14 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragbench.comparison.sources import HasRunFolder, Source
 from ragbench.config.load import load_config
 from ragbench.config.problems import Report
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import decode, read_yaml
-from ragbench.experiment.assertions import worst_lines
+from ragbench.data.runs.baseline import write_baseline
+from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.errors import DataError
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.files import locked, write_atomically
+from ragbench.records.codec import from_json
+from ragbench.records.gate import GateVerdict
+from ragbench.report.ci import worst_lines
 from ragbench.signature import fingerprint_json
 
 
@@ -107,20 +113,32 @@ def outcome_of(
 
     Fail goes before undecided, undecided before pass; a comparison that was refused fails.
     """
-    entries = [
-        entry for entry in experiment.summary["gates"] if (entry["gate"], entry["line"]) == gate
-    ]
+    held = [from_json(GateVerdict, entry) for entry in experiment.summary["gates"]]
     words, facts, verdicts = [], [], []
-    for entry in entries:
-        system = f"{entry['system']}: " if entry["system"] else ""
-        verdicts.append("fail" if entry.get("refused") else entry["verdict"])
-        words.append("\n".join([f"{system}{verdicts[-1]}: {entry['why']}", *worst_lines(entry)]))
-        facts.append((f"{entry['system'] or 'judge'}", f"{entry['verdict']}: {entry['why']}"))
+    for each in [each for each in held if (each.gate, each.line) == gate]:
+        system = f"{each.system}: " if each.system else ""
+        verdicts.append("fail" if each.refused else each.verdict)
+        lines = worst_lines(each.facts)
+        words.append("\n".join([f"{system}{verdicts[-1]}: {each.why}", *lines]))
+        facts.append((each.system or "judge", f"{each.verdict}: {each.why}"))
     for verdict in ("fail", "undecided"):
         if verdict in verdicts:
             shown = [text for text, each in zip(words, verdicts, strict=True) if each == verdict]
             return verdict, "\n".join([gate[0], *shown]), list(facts)
     return "pass", "\n".join(words), list(facts)
+
+
+def keep_baseline(now: Source, path: str, *, costs: bool = False) -> None:
+    """Write a run as the baseline file that later runs are compared with, if asked with costs.
+
+    Raises:
+        DataError: Nothing was scored, or the file cannot be written.
+    """
+    folder = now.path if isinstance(now, HasRunFolder) else now
+    if not isinstance(folder, (str, Path)):
+        found = f"a baseline of {type(now).__name__}"
+        raise DataError(found, file=path, allowed="an experiment, or a run folder")
+    write_baseline(path, read_run_scores(folder), costs=costs)
 
 
 def _read(path: Path) -> Item | None:

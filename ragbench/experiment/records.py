@@ -35,8 +35,7 @@ from ragbench.records.summary import (
 )
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import Look, ScoreColumn
-from ragbench.score.judge.base import Judge
-from ragbench.score.judge.rubric import Rubric
+from ragbench.score.judge.base import Judge, Rubric
 from ragbench.score.judge.verdicts import Judged
 from ragbench.score.text.base import Metric
 from ragbench.types import (

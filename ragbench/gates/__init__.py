@@ -9,7 +9,7 @@ GATES = Family(
         "limit": "ragbench.gates.limit:Limit",
         "drop": "ragbench.gates.drop:Drop",
         "queries_worse": "ragbench.gates.queries_worse:QueriesWorse",
-        "cost": "ragbench.gates.cost:Cost",
+        "cost": "ragbench.gates.limit:Cost",
         "increase": "ragbench.gates.increase:Increase",
         "failed": "ragbench.gates.failed:Failed",
         "certificate": "ragbench.gates.certificate:Certificate",

@@ -16,11 +16,10 @@ from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score
+from ragbench.records.gate import Verdict
 from ragbench.registry import Option, nearest
 from ragbench.score.base import ScoreColumn
 
-Verdict = Literal["pass", "fail", "undecided"]
-"""What a gate says."""
 Decide = Literal["interval", "mean"]
 """`interval`: of all such queries; `mean`: of exactly these."""
 COSTS = ("latency_ms.p50", "latency_ms.p95", "tokens.input", "tokens.output", "usd")
@@ -51,6 +50,8 @@ class Decision:
     """The numbers in words."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """The numbers in full, JSON-ready, for `summary.json`."""
+    refused: bool = False
+    """Whether it may not be compared with what it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +108,12 @@ class Entry(Protocol):
         nearest: str | None = None,
         *,
         part: int | None = None,
+        at_key: bool = False,
     ) -> None:
-        """Note a problem at a value, or an element of it; without a key, of the whole gate.
+        """Note a problem of a value, of an element of it, of its key, or without one of the gate.
 
         Names that are `allowed` may be many: the message has the first of them.
         """
-        ...
-
-    def meaningless(self, key: str, found: str, allowed: str | None = None) -> None:
-        """Note a key that should not be there."""
         ...
 
 
@@ -163,6 +161,8 @@ class Gate(ABC):
 
     subject: ClassVar[str]
     """The key that says what the gate is about."""
+    of: ClassVar[Literal["score", "cost", "judge"]] = "score"
+    """What that is."""
     conditions: ClassVar[tuple[str, ...]]
     """Keys, one of which says what is asked of it."""
     file_key: ClassVar[str | None] = None
@@ -187,9 +187,14 @@ class Gate(ABC):
         return True
 
     @property
+    @abstractmethod
+    def about(self) -> str:
+        """The name of what it is about."""
+
+    @property
     def score(self) -> str | None:
         """The score that systems must have; None where it is about none."""
-        return None
+        return self.about if self.of == "score" else None
 
     @property
     @abstractmethod
@@ -207,11 +212,6 @@ class Gate(ABC):
     def names(self) -> list[str]:
         """Every system of the run that has to be there."""
         return list(self.systems)
-
-    @classmethod
-    def meaning(cls, values: Mapping[str, Any]) -> str:
-        """Say what kind of gate these keys make, for keys that do not belong there."""
-        return cls.subject
 
     @abstractmethod
     def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
@@ -249,16 +249,6 @@ class Gate(ABC):
 @dataclass(frozen=True, kw_only=True)
 class SystemGate(Gate):
     """A gate that each system is held against on its own."""
-
-    @property
-    @abstractmethod
-    def about(self) -> str:
-        """The name of the score, or cost, that it is about."""
-
-    @property
-    def score(self) -> str | None:
-        """The score."""
-        return self.about
 
     def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
         """Note what is wrong with its score, its limits and its systems."""
@@ -317,6 +307,8 @@ class SystemGate(Gate):
     def having(self, run: GatedRun) -> tuple[Systems, str]:
         """Return the systems that have what it is about, and the name under which they have it."""
         systems = run.scored.systems
+        if self.of == "cost":  # all have costs
+            return systems, self.about
         names = dict.fromkeys(name for system in systems.values() for name in system.columns)
         score = find_score(self.about, list(names)) or self.about
         return {name: each for name, each in systems.items() if score in each.columns}, score
@@ -329,11 +321,7 @@ class SystemGate(Gate):
 
     @abstractmethod
     def decide_system(
-        self,
-        system: SystemScores,
-        score: str,
-        having: Systems,
-        run: GatedRun,
+        self, system: SystemScores, score: str, having: Systems, run: GatedRun
     ) -> Decision:
         """Decide it for one system.
 
@@ -350,37 +338,18 @@ class MeasureGate(SystemGate):
     """A gate on a score or on a cost."""
 
     subject = "measure"
-    of_costs: ClassVar[bool] = False
-    """Whether it is about costs, and not about scores."""
 
     measure: Measure
 
     @classmethod
     def is_about(cls, name: str) -> bool:
         """Whether it is a score, or a cost where the kind is about costs."""
-        return (name in COSTS) == cls.of_costs
-
-    @classmethod
-    def meaning(cls, values: Mapping[str, Any]) -> str:
-        """Say what is asked of the measure."""
-        asked = next(key for key in cls.conditions if key in values)
-        return f"{asked} of {values['measure']}" if cls.of_costs else asked
+        return (name in COSTS) == (cls.of == "cost")
 
     @property
     def about(self) -> str:
         """The score or cost."""
         return self.measure
-
-    @property
-    def score(self) -> str | None:
-        """The score; None for a cost."""
-        return None if self.of_costs else self.measure
-
-    def having(self, run: GatedRun) -> tuple[Systems, str]:
-        """Return the systems that have it: all have costs."""
-        if self.of_costs:
-            return run.scored.systems, self.measure
-        return super().having(run)
 
 
 def out_of_range(entry: Entry, key: str, low: float, high: float) -> None:

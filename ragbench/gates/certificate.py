@@ -27,6 +27,7 @@ class Certificate(Gate):
     """People agree with the judge of this run, by the file of `ragbench calibrate`."""
 
     subject = "certificate"
+    of = "judge"
     conditions = ("min_kappa",)
     file_key = "certificate"
 
@@ -41,6 +42,11 @@ class Certificate(Gate):
     decide: DecideBy = None
 
     @property
+    def about(self) -> str:
+        """The rubric, by which a judge scores."""
+        return self.rubric
+
+    @property
     def text(self) -> str:
         """The condition."""
         how = f" ({self.decide})" if self.decide else ""
@@ -49,7 +55,7 @@ class Certificate(Gate):
     def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
         """It is of no system."""
         if self.system is not None:
-            entry.meaningless("system", "a certificate is of a judge, not of a system")
+            entry.wrong("system", "a certificate is of a judge, not of a system", at_key=True)
 
     def read(self, files: GateFiles) -> None:
         """Read the certificate, which has to have the rubric with its kappa."""

@@ -101,10 +101,8 @@ class Change(MeasureGate):
         for name in self.systems:
             if name not in base.systems:
                 raise _lacks(f"no system '{name}'", base, name, list(base.systems))
-            scores = list(base.systems[name].columns)
-            if self.score is not None and find_score(self.score, scores) is None:
-                found = f"system '{name}' has no '{self.score}'"
-                raise _lacks(found, base, self.score, scores)
+            if self.score is not None:
+                score_in(base, name, self.score)
 
     def held(self, having: Systems, run: GatedRun) -> list[str]:
         """Return every system that has a counterpart; where none has, all there is to hold."""
@@ -131,7 +129,7 @@ class Change(MeasureGate):
             if run.is_sample:
                 n, total = len(run.scored.query_ids), run.n_queries
                 return Decision("undecided", f"a sample of {n} of {total} queries was asked")
-            return Decision("undecided", f"refused: {error}", {"refused": True})
+            return Decision("undecided", f"refused: {error}", refused=True)
         return self.decide_pairs(pairs, run.method)
 
     def columns_of(self, system: SystemScores, score: str) -> SystemScores:
@@ -159,6 +157,19 @@ class Change(MeasureGate):
         if run.base is not None:
             return run.base, run.base.systems.get(system.name)
         return run.scored, baseline_of(system, having, run.scored.baseline)
+
+
+def score_in(source: ScoredSystems, system: str, score: str) -> str:
+    """Return the name under which a system has a score.
+
+    Raises:
+        DataError: It has none of that name.
+    """
+    names = list(source.systems[system].columns)
+    found = find_score(score, names)
+    if found is None:
+        raise _lacks(f"system '{system}' has no '{score}'", source, score, names)
+    return found
 
 
 def _lacks(found: str, base: ScoredSystems, name: str, known: list[str]) -> DataError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ragbench.comparison.sources import ScoredSystems
-from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.errors import ConfigError, DataError
 from ragbench.gates.base import COSTS, Decision, Gate, GatedRun, GateFiles
 from ragbench.gates.scores import find_score
 from ragbench.records.gate import GateVerdict
@@ -21,11 +21,11 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[GateVerdict]:
         config. Where a gate cannot be compared with what it names, its entry is undecided and
         `refused`.
     """
-    return [_entry(gate, system, found) for gate in gates for system, found in gate.verdicts(run)]
+    return [_verdict(gate, system, found) for gate in gates for system, found in gate.verdicts(run)]
 
 
-def _entry(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
-    verdict, why, facts = found.verdict, found.why, dict(found.facts)
+def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
+    verdict, why = found.verdict, found.why
     if verdict == "undecided" and gate.undecided == "fail":
         verdict, why = "fail", f"undecided, which counts as failed here: {why}"
     return GateVerdict(
@@ -34,8 +34,8 @@ def _entry(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
         verdict=verdict,
         why=why,
         line=gate.place.line,
-        refused=bool(facts.pop("refused", False)),
-        unknown=facts,
+        refused=found.refused,
+        unknown=found.facts,
     )
 
 
@@ -86,7 +86,7 @@ def _check_each(gates: Sequence[Gate], check: Callable[[Gate], None], subject: s
         try:
             check(gate)
         except DataError as error:
-            problems.append(_at_gate(gate, str(error)))
+            problems.append(gate.place.problem(str(error), "gates"))
     if problems:
         raise ConfigError(problems, problems[0].file or subject)
 
@@ -104,25 +104,14 @@ def check_gate_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequ
     """
     problems = []
     for gate in gates:
-        score = gate.score
+        score, add = gate.score, gate.place.problem
         if score is not None and find_score(score, scores) is None:
-            close = nearest(score, scores)
-            problems.append(_at_gate(gate, f"'{score}' is not scored", ", ".join(scores), close))
+            found, close = f"'{score}' is not scored", nearest(score, scores)
+            problems.append(add(found, "gates", ", ".join(scores), close))
         problems += [
-            _at_gate(gate, f"no system '{name}'", ", ".join(systems), nearest(name, systems))
+            add(f"no system '{name}'", "gates", ", ".join(systems), nearest(name, systems))
             for name in gate.names
             if name not in systems
         ]
     if problems:
         raise ConfigError(problems, problems[0].file or "the config")
-
-
-def _at_gate(
-    gate: Gate, found: str, allowed: str | None = None, close: str | None = None
-) -> Problem:
-    """Return a problem that stands where the gate stands."""
-    place = gate.place
-    return Problem(
-        found, place.file, place.line, place.column, "gates", allowed, close, place.source,
-        place.width,
-    )  # fmt: skip

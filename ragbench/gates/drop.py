@@ -12,7 +12,7 @@ from ragbench.comparison.interim import look_confidence, look_of, paired_interva
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
-from ragbench.gates.base import Decide, DecideBy, Decision, Verdict
+from ragbench.gates.base import Decide, DecideBy, Decision
 from ragbench.gates.change import (
     ENOUGH_CLUSTERS,
     TOO_FEW_CLUSTERS,
@@ -20,6 +20,7 @@ from ragbench.gates.change import (
     queries_to_decide,
     shown_needed,
 )
+from ragbench.records.gate import Verdict
 from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval
 from ragbench.types import FloatArray

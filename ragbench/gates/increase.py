@@ -14,7 +14,7 @@ from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores, with_cost_column
 from ragbench.errors import DataError
-from ragbench.gates.base import Decision, Verdict
+from ragbench.gates.base import Decision
 from ragbench.gates.change import (
     ENOUGH_CLUSTERS,
     TOO_FEW_CLUSTERS,
@@ -22,6 +22,7 @@ from ragbench.gates.change import (
     queries_to_decide,
     shown_needed,
 )
+from ragbench.records.gate import Verdict
 from ragbench.registry import Option
 from ragbench.stats import Increase as IncreaseInterval
 from ragbench.stats import increase_interval, queries_for, t_quantile
@@ -37,7 +38,7 @@ class Increase(Change):
     """A latency, a price or a number of tokens did not rise by more than `max_increase`."""
 
     conditions = ("max_increase",)
-    of_costs = True
+    of = "cost"
 
     max_increase: Annotated[
         float,

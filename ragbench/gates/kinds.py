@@ -43,12 +43,15 @@ def _optional(option: DeclaredOption) -> DeclaredOption:
     return replace(option, annotation=option.annotation | None, default=None)
 
 
-def kind_of(values: Mapping[str, Any], entry: Entry) -> type[Gate] | None:
-    """Return the kind of gate that has these keys; None, with a problem, where none has.
+def make_gate(values: Mapping[str, Any], entry: Entry) -> tuple[Gate, bool] | None:
+    """Make the gate that some keys mean; what is wrong with the keys goes into `entry`.
 
     Args:
         values: The keys that are given, in the order in which they stand.
         entry: Takes the problems.
+
+    Returns:
+        The gate, and whether nothing is missing in it; None where it is of no kind.
     """
     kinds = gate_kinds()
     subjects = list(dict.fromkeys(kind.subject for kind in kinds))
@@ -57,35 +60,35 @@ def kind_of(values: Mapping[str, Any], entry: Entry) -> type[Gate] | None:
         found = f"{' and '.join(given)} are both given" if given else "it names no subject"
         entry.wrong(None, found, f"one of {', '.join(subjects)}")
         return None
-    subject, name = given[0], values[given[0]]
-    kinds = [kind for kind in kinds if kind.subject == subject and kind.is_about(name)]
+    subject = given[0]
+    kinds = [k for k in kinds if k.subject == subject and k.is_about(values[subject])]
     if len(kinds) == 1:
-        return kinds[0]
+        return _make(kinds[0], values, subject, entry)
     conditions = list(dict.fromkeys(key for kind in kinds for key in kind.conditions))
     given = [key for key in conditions if key in values]
     if len(given) != 1:
         found = f"{' and '.join(given)} in one gate" if given else "no condition"
         entry.wrong(None, found, f"one of {', '.join(conditions)}")
         return None
-    return next(kind for kind in kinds if given[0] in kind.conditions)
+    kind = next(kind for kind in kinds if given[0] in kind.conditions)
+    means = f"{given[0]} of {values[subject]}" if kind.of == "cost" else given[0]
+    return _make(kind, values, means, entry)
 
 
-def make_gate(kind: type[Gate], values: Mapping[str, Any], entry: Entry) -> tuple[Gate, bool]:
-    """Make a gate of its keys, with a problem for each that means nothing, or is missing.
-
-    Returns:
-        The gate, and whether nothing is missing in it.
-    """
+def _make(
+    kind: type[Gate], values: Mapping[str, Any], means: str, entry: Entry
+) -> tuple[Gate, bool]:
+    """A gate of a kind, with a problem for each key that means nothing, or is missing."""
     declared = declared_options(kind)
-    others = [key for key in kind.conditions if key not in values]
-    allowed = [key for key in declared if key not in others or declared[key].required]
-    of = kind.meaning(values)
+    allowed = sorted(k for k in declared if k in values or k not in kind.conditions)
     for key in values:
-        if key not in allowed:
-            entry.meaningless(key, f"it means nothing with {of}", ", ".join(sorted(allowed)))
+        if key not in declared:
+            found = f"it means nothing with {means}"
+            entry.wrong(key, found, ", ".join(allowed), at_key=True)
     missing = [key for key, each in declared.items() if each.required and key not in values]
     for key in missing:
         entry.wrong(None, f"missing key '{key}'")
-    given: dict[str, Any] = dict.fromkeys(missing)  # said above: None while names are checked
+    # None stands for what is missing, while the names are checked
+    given: dict[str, Any] = dict.fromkeys(missing)
     given |= {key: value for key, value in values.items() if key in declared}
     return kind(**given), not missing

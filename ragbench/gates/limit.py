@@ -1,4 +1,4 @@
-"""`min` and `max`: the mean of a score is at least, or at most, a limit."""
+"""`min` and `max`: the mean of a score, or a cost, is at least, or at most, a limit."""
 
 from __future__ import annotations
 
@@ -84,6 +84,27 @@ class Limit(MeasureGate):
         return low is not None and high is not None and not low <= self.limit <= high
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cost(MeasureGate):
+    """A latency, a price or a number of tokens is at most `max`."""
+
+    conditions = ("max",)
+    of = "cost"
+
+    max: Most
+
+    @property
+    def text(self) -> str:
+        """The condition."""
+        return f"{self.measure} <= {self.max:g}"
+
+    def decide_system(
+        self, system: SystemScores, score: str, having: Systems, run: GatedRun
+    ) -> Decision:
+        """Compare the cost as `summary.json` has it."""
+        return decide_cost(run.costs.get(system.name, {}).get(score), self.max)
+
+
 def decide_score(
     column: ScoreColumn,
     *,
@@ -142,6 +163,13 @@ def decide_score(
             turned = f"{n_failed} queries failed, which could turn {verdict}; of the others: {why}"
             return Decision("undecided", turned, facts)
     return Decision(verdict, why, facts)
+
+
+def decide_cost(value: float | None, most: float) -> Decision:
+    """Decide whether a latency, a price or a number of tokens is at most a limit."""
+    if value is None:
+        return Decision("undecided", "not known", {"value": None})
+    return Decision(within(value, None, most), f"it is {value:.4g}", {"value": value})
 
 
 def _compared(found: ScoreSummary, is_least: bool, decide: Decide) -> float:

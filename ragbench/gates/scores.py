@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from ragbench.errors import RagbenchError
-
-Kind = Literal["retrieval", "generation", "judge"]
+from ragbench.records.summary import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +41,9 @@ class KnownScores:
         written = find_score(name, list(self.named))
         if written is not None:
             return self.named[written]
-        meant = (known_measure(name), known_metric(name), known_rubric(name))
-        return next((each for each in meant if each is not None and each.kind in self.open), None)
+        kinds: tuple[Kind, ...] = ("retrieval", "generation", "judge")
+        meant = (known_score(name, kind) for kind in kinds if kind in self.open)
+        return next((each for each in meant if each is not None), None)
 
 
 def find_score(name: str, scores: Sequence[str]) -> str | None:
@@ -75,35 +74,21 @@ def canonical(name: str) -> str | None:
         return None
 
 
-def known_measure(name: str) -> KnownScore | None:
-    """Return what is known of a measure; None for what is none."""
+def known_score(name: str, kind: Kind) -> KnownScore | None:
+    """Return what is known of a measure, a metric or a rubric; None where there is none."""
+    from ragbench.score.judge.rubric import load_rubric
     from ragbench.score.retrieval.notation import parse_measure
-
-    try:
-        found = parse_measure(name)
-    except RagbenchError:  # reported where it stands in the metrics, or no measure at all
-        return None
-    return KnownScore(name, "retrieval", found.direction, found.low, found.high, found.aggregate)
-
-
-def known_metric(name: str) -> KnownScore | None:
-    """Return what is known of a metric of answers; None for what is none."""
     from ragbench.score.text.notation import parse_metric
 
     try:
-        found = parse_metric(name)
-    except RagbenchError:
+        if kind == "retrieval":
+            of = parse_measure(name)
+            return KnownScore(name, kind, of.direction, of.low, of.high, of.aggregate)
+        if kind == "generation":
+            metric = parse_metric(name)
+            declared = metric.declaration
+            return KnownScore(name, kind, declared.direction, *metric.range, declared.aggregate)
+        rubric = load_rubric(name)
+    except RagbenchError:  # reported where it stands in the metrics, or no score at all
         return None
-    declared = found.declaration
-    return KnownScore(name, "generation", declared.direction, *found.range, declared.aggregate)
-
-
-def known_rubric(name: str) -> KnownScore | None:
-    """Return what is known of a rubric's score; None for what is no rubric."""
-    from ragbench.score.judge.rubric import load_rubric
-
-    try:
-        found = load_rubric(name)
-    except RagbenchError:
-        return None
-    return KnownScore(found.name, "judge", found.direction, 0.0, 1.0, "mean")
+    return KnownScore(rubric.name, kind, rubric.direction, 0.0, 1.0, "mean")

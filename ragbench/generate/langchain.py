@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-from ragbench.adapters.factory import Factory, FactoryArgs, live_object
+from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
 from ragbench.adapters.hits import IdField
 from ragbench.adapters.templates import PASSAGE_PLACES, check_template, passage_values
 from ragbench.errors import OptionError
@@ -78,7 +78,7 @@ class LangchainGenerator(ChatGenerator):
         """
         chosen = LangchainGeneratorOptions(**options)
         owner = "generator 'langchain'"
-        made = live_object(client, chosen.factory, chosen.args, owner)
+        made = resolve_client(client, chosen.factory, chosen.args, owner)
         identity = fingerprint_json([chosen.factory, chosen.args, chosen.version])
         super().__init__(
             lambda replies: LangchainChat(made, version=identity),
@@ -184,7 +184,7 @@ class LangchainApp:
             OptionError: An option cannot be one.
         """
         owner = "app 'langchain'"
-        made = live_object(client, factory, args, owner)
+        made = resolve_client(client, factory, args, owner)
         check_template(input, ("question",), "langchain", "input")
         self._chain = Chain(made, input, answer=answer, id_field=id_field, owner=owner)
 

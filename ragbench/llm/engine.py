@@ -126,19 +126,15 @@ class ChatEngine:
             self._loop.close()
 
     def __enter__(self) -> ChatEngine:
-        """Return the engine itself."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
         self.close()
 
     async def __aenter__(self) -> ChatEngine:
-        """Return the engine itself."""
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        """Close it."""
         await asyncio.to_thread(self.close)
 
     @property

@@ -165,7 +165,6 @@ class Estimate:
     """US dollars; None where a price is not known."""
 
     def __add__(self, other: Estimate) -> Estimate:
-        """Return both together."""
         usd = None if self.usd is None or other.usd is None else _sum(self.usd, other.usd)
         return Estimate(_sum(self.calls, other.calls), _sum(self.tokens, other.tokens), usd)
 

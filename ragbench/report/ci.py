@@ -1,13 +1,14 @@
-"""What continuous integration shows: JUnit XML, and annotations and summaries of GitHub."""
+"""What continuous integration shows: JUnit XML, annotations and summaries of GitHub, pytest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 from ragbench.records.gate import GateVerdict
 from ragbench.records.summary import Summary
-from ragbench.report.digits import printable
+from ragbench.report.digits import printable, significant
 
 
 def render_junit(summary: Summary) -> str:
@@ -117,6 +118,20 @@ def step_summary(report: str) -> str:
         return text
     kept = data[: SUMMARY_LIMIT - len(_CUT.encode())].decode("utf-8", "ignore")
     return f"{kept.rpartition(chr(10))[0]}{_CUT}"
+
+
+def worst_lines(facts: Mapping[str, Any]) -> list[str]:
+    """Write the queries that lost most as an aligned table; nothing where none did."""
+    worst = facts.get("worst_queries") or ()
+    if not worst:
+        return []
+    rows = [("query", "score", "baseline")]
+    rows += [
+        (printable(row["query_id"]), significant(row["score"]), significant(row["baseline"]))
+        for row in worst
+    ]
+    width = max(len(query) for query, _, _ in rows)
+    return [f"  {query:{width}}  {score:>6}  {before}" for query, score, before in rows]
 
 
 def _data(text: str) -> str:

@@ -47,7 +47,7 @@ class MMR(Reranker):
 
     packages = ("sentence-transformers", "transformers", "torch")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is an option in the YAML
         self,
         *,
         lambda_mult: Annotated[

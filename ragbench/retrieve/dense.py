@@ -59,7 +59,7 @@ class Dense(Retriever):
     indexes = True
     packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is an option in the YAML
         self,
         *,
         model: Model = DEFAULT_MODEL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from ragbench.adapters.factory import Factory, FactoryArgs, live_object
+from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
 from ragbench.adapters.hits import IdField
 from ragbench.adapters.sync_or_async import Either
 from ragbench.adapters.templates import check_template, fill
@@ -49,7 +49,7 @@ class HaystackRetriever(ForeignRetriever):
         owner = "retriever 'haystack'"
         if inputs is not None:
             check_template(inputs, _PLACES, "haystack", "inputs")
-        made = live_object(client, factory, args, owner)
+        made = resolve_client(client, factory, args, owner)
         self._run = Either(made, "run", "run_async")
         if not self._run:
             allowed = "an object with run(query=...) or run_async(query=...)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragbench.adapters.factory import Factory, FactoryArgs, live_object
+from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
 from ragbench.adapters.hits import IdField
 from ragbench.adapters.sync_or_async import Either
 from ragbench.errors import AdapterError
@@ -41,7 +41,7 @@ class LangchainRetriever(ForeignRetriever):
             OptionError: Not exactly one of factory and client.
         """
         super().__init__(id_field)
-        made = live_object(client, factory, args, "retriever 'langchain'")
+        made = resolve_client(client, factory, args, "retriever 'langchain'")
         self._invoke = Either(made, "invoke")
         self._scored = Either(made, "similarity_search_with_score")
         self._plain = Either(made, "similarity_search")

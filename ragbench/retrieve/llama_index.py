@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from ragbench.adapters.factory import Factory, FactoryArgs, live_object
+from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
 from ragbench.adapters.hits import IdField
 from ragbench.adapters.sync_or_async import Either
 from ragbench.errors import AdapterError
@@ -40,7 +40,7 @@ class LlamaIndexRetriever(ForeignRetriever):
             OptionError: Not exactly one of factory and client.
         """
         super().__init__(id_field)
-        made = live_object(client, factory, args, "retriever 'llama_index'")
+        made = resolve_client(client, factory, args, "retriever 'llama_index'")
         self._id = id
         self._search = Either(made, "retrieve")
         if not self._search:

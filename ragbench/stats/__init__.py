@@ -9,6 +9,9 @@ compared: `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, 
 `split_variance`, `cheapest_design`. Looking early: `look_sizes`, `spending_bounds`,
 `interim_interval`, `betting_interval`. Raters: `cohen_kappa`, `krippendorff_alpha`, `spearman`,
 `kendall_tau_b`, `roc_auc`; their labels correct a judge's mean by `ppi_mean`.
+
+An argument that is no number, not finite, of another shape or length, or outside its range raises
+an `OptionError` that says what is allowed; docstrings name only what one would not expect.
 """
 
 from __future__ import annotations

@@ -99,9 +99,6 @@ def mean_agreement(
     Returns:
         The mean over the tables in which the statistic is defined, with the number of items. NaN
         with the reason where it is defined in none.
-
-    Raises:
-        OptionError: groups are not as many as items, or confidence is outside (0, 1).
     """
     arguments.probability("agreement", "confidence", confidence)
     labels = _group_numbers(groups, len(tables[0]))
@@ -153,9 +150,6 @@ def raw_agreement(
     Returns:
         A share in [0, 1]; NaN where no item has both ratings. Constants are no special case.
 
-    Raises:
-        OptionError: x and y are not of one length, or hold an infinity.
-
     Example:
         >>> raw_agreement([1, 1, 2, 2], [1, 2, 2, 2]).value
         0.75
@@ -186,11 +180,7 @@ NO_ITEMS = "no item has two ratings"
 
 
 def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """Give two columns of ratings as a table (n, 2), or refuse them.
-
-    Raises:
-        OptionError: They are not of one length, or hold an infinity.
-    """
+    """Give two columns of ratings as a table (n, 2), or refuse them."""
     columns = [np.asarray(column, dtype=np.float64) for column in (x, y)]
     for option, column in zip("xy", columns, strict=True):
         if column.ndim != 1:

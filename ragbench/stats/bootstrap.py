@@ -1,4 +1,9 @@
-"""Bootstrap intervals of a mean: percentile, BCa and studentized."""
+"""Bootstrap intervals of a mean: percentile, BCa and studentized.
+
+Each takes n finite numbers, one per query, draws `resamples` samples of n with replacement, the
+same for the same seed, and returns the lower and the upper limit: both the mean where all values
+are equal, NaN where n = 0. Memory stays bounded; the time is O(n x resamples).
+"""
 
 from __future__ import annotations
 
@@ -29,20 +34,6 @@ def percentile_bootstrap(
 ) -> tuple[float, float]:
     """Give the interval between two quantiles of the resampled means.
 
-    Memory stays bounded; the time is O(n x resamples).
-
-    Args:
-        values: n finite numbers, one per query.
-        confidence: Coverage that is aimed at.
-        resamples: How many samples of n are drawn with replacement.
-        seed: Equal seeds give equal intervals.
-
-    Returns:
-        Lower and upper limit; both the mean where all values are equal, NaN where n = 0.
-
-    Raises:
-        OptionError: An option is outside what is allowed, or a value is not finite.
-
     Example:
         A mean of two resampled values is 0 in one of four resamples, and 1 in another.
 
@@ -65,18 +56,6 @@ def bca_bootstrap(
     """Give the percentile interval corrected for bias and for skew.
 
     Not the better choice for sparse paired differences: there its coverage falls to 86 %.
-
-    Args:
-        values: n finite numbers, one per query.
-        confidence: Coverage that is aimed at.
-        resamples: How many samples of n are drawn with replacement.
-        seed: Equal seeds give equal intervals.
-
-    Returns:
-        Lower and upper limit; both the mean where all values are equal, NaN where n = 0.
-
-    Raises:
-        OptionError: An option is outside what is allowed, or a value is not finite.
 
     Example:
         The same range, moved up by the skew.
@@ -113,20 +92,8 @@ def studentized_bootstrap(
 ) -> tuple[float, float]:
     """Give the interval from the resampled distribution of Student's statistic.
 
-    The limits mirror each other where the values change sign, and shift and scale with them.
-
-    Args:
-        values: n finite numbers, one per query.
-        confidence: Coverage that is aimed at.
-        resamples: How many samples of n are drawn with replacement.
-        seed: Equal seeds give equal intervals.
-
-    Returns:
-        Lower and upper limit; both the mean where all values are equal, NaN where n = 0. A limit
-        is infinite where so few values differ that resamples without spread reach the quantile.
-
-    Raises:
-        OptionError: An option is outside what is allowed, or a value is not finite.
+    The limits mirror each other where the values change sign, and shift and scale with them. A
+    limit is infinite where so few values differ that resamples without spread reach the quantile.
 
     Example:
         Skewed upwards, so the interval reaches farther up than down.

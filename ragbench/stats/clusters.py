@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-
 _ROUNDING = 1e-12
 
 
@@ -32,10 +31,6 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
     Returns:
         Table (clusters, m) in the order of the sorted labels; NaN where no query of a cluster is
         scored. Sums of rounding errors are 0.
-
-    Raises:
-        OptionError: differences is no table or holds an infinity, or clusters has other than n
-            labels.
 
     Example:
         >>> cluster_sums([[0.5], [0.25], [-0.5]], ["a", "b", "a"]).tolist()
@@ -56,11 +51,7 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
 
 
 def cluster_codes(owner: str, clusters: ArrayLike, n: int) -> tuple[NDArray[np.intp], int]:
-    """Number the clusters from 0; give the number of each query's and how many there are.
-
-    Raises:
-        OptionError: clusters has not one dimension, or other than n labels.
-    """
+    """Number the clusters from 0; give the number of each query's and how many there are."""
     labels: NDArray[Any] = np.asarray(clusters)
     if labels.ndim != 1 or len(labels) != n:
         raise OptionError(owner, "clusters", f"shape {labels.shape}", f"{n} labels, one per query")

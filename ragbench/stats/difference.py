@@ -1,4 +1,4 @@
-"""The interval of a mean paired difference, in which gates and comparisons are decided."""
+"""The interval of a mean paired difference, on which gates rest, and its effect size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ragbench.types import FloatArray
-
 
 DifferenceMethod = Literal["default", "percentile", "bca"]
 DifferenceRule = Literal[
@@ -109,10 +108,6 @@ def difference_interval(
     Returns:
         The mean and its limits. With a bounded range and a query they are never NaN, and the
         width is never zero. Where `identical` has an unbounded range, the limits are NaN.
-
-    Raises:
-        OptionError: A difference is not finite or too large for the range, or an option is not
-            allowed.
 
     Example:
         Two of fifty queries lost their hit; that none is lost elsewhere remains possible.
@@ -253,9 +248,6 @@ def effect_size(differences: ArrayLike) -> float:
     Returns:
         Cohen's d of paired samples; NaN where n < 2, or where all differences are equal.
 
-    Raises:
-        OptionError: A difference is not finite.
-
     Example:
         Mean 2, standard deviation 1.
 
@@ -290,9 +282,6 @@ def effect_size_interval(
         Lower and upper limit; NaN where there is no effect size, or a single cluster. Where few
         queries changed the limits say too little, as every bootstrap's do: read those of the
         mean difference.
-
-    Raises:
-        OptionError: A difference is not finite, or an option is not allowed.
 
     Example:
         >>> low, high = effect_size_interval([0.1, -0.1] * 50 + [0.1] * 20)

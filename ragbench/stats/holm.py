@@ -27,9 +27,6 @@ def holm_p_values(p_values: ArrayLike) -> FloatArray:
     Returns:
         Array of the same shape: reject where it is at most alpha.
 
-    Raises:
-        OptionError: A p-value is outside 0..1.
-
     Example:
         0.01 x 3, 0.02 x 2, and 0.03 x 1, which may not fall below the one before it.
 
@@ -58,9 +55,6 @@ def benjamini_hochberg_p_values(p_values: ArrayLike) -> FloatArray:
     Returns:
         Array of the same shape: reject where it is at most alpha.
 
-    Raises:
-        OptionError: A p-value is outside 0..1.
-
     Example:
         0.04 x 3 / 3, 0.02 x 3 / 2, and 0.015 x 3 / 1, which may not exceed the one after it.
 
@@ -87,9 +81,6 @@ def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
     Args:
         n_comparisons: Size of the family, 1 or more.
         alpha: Family-wise error rate.
-
-    Raises:
-        OptionError: n_comparisons is below 1, or alpha is outside (0, 1).
 
     Example:
         >>> resamples_needed(500)

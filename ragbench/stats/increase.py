@@ -80,9 +80,6 @@ def increase_interval(
         resamples: How many samples are drawn with replacement.
         seed: Equal seeds give equal intervals.
 
-    Raises:
-        OptionError: An amount is negative or not finite, or an option is not allowed.
-
     Example:
         Every other query takes half as much again.
 

@@ -50,9 +50,6 @@ def cohen_kappa(
         A value in [-1, 1]; 0 is chance. NaN with the reason where a rater gave one level to all
         items: kappa would be 0 or 0 / 0, whatever the other one said.
 
-    Raises:
-        OptionError: x and y are not of one length, or weights is another word.
-
     Example:
         Agreement .7; by chance .5 x .6 + .5 x .4 = .5: (.7 - .5) / (1 - .5).
 
@@ -108,9 +105,6 @@ def confusion_table(
 
     Returns:
         Counts of shape (levels, levels).
-
-    Raises:
-        OptionError: A rating is none of the levels.
 
     Example:
         >>> confusion_table([1, 1, 2], [1, 2, 2], [1, 2, 3]).tolist()

@@ -45,9 +45,6 @@ def krippendorff_alpha(
         At most 1; 0 is chance. NaN with the reason where all ratings are equal, which is no
         proof of agreement, or where no item has two.
 
-    Raises:
-        OptionError: ratings has not two dimensions, or level is another word.
-
     Example:
         Three of four items alike; of the 8 x 7 ordered pairs of ratings 2 x 3 x 5 differ, so
         1 - (2 / 8) / (30 / 56).

@@ -37,7 +37,8 @@ def max_t_p_values(
     Compares |sum(d)| / sqrt(sum(d^2)) of each column with the largest such value of all columns
     under the same flips. Columns that say the same thing twice cost nothing, unlike in Holm's
     adjustment; the division lets measures of any scale share a family. The chance of any false
-    rejection stays below alpha. Exact where at most 14 queries changed in any column.
+    rejection stays below alpha. Exact where at most 14 queries changed in any column. The p-values
+    are those of `randomization_p_values` in form.
 
     Args:
         differences: Table (n queries, m comparisons); NaN where a comparison is not scored.
@@ -47,12 +48,6 @@ def max_t_p_values(
             sums above.
         resamples: Number of random flips.
         seed: Equal seeds give equal p-values. The order of the columns does not matter.
-
-    Returns:
-        Array of shape (m,), values in (0, 1]. 1 where no query changed; NaN where none is scored.
-
-    Raises:
-        OptionError: differences is no table or holds an infinity, or an option is not allowed.
 
     Example:
         Twice the same comparison, all of ten queries won: no price for the second, 2 / 2^10.
@@ -121,9 +116,6 @@ def tied_with_best(
         Array of shape (s,). True for the best system, for each system that is not significantly
         different from it, and for one that shares no scored query with it. Where several have
         the best mean, a tie with any of them counts. False where a system has no score.
-
-    Raises:
-        OptionError: values is no table or holds an infinity, or an option is not allowed.
 
     Example:
         The second system is worse on all ten queries, the third on one only.

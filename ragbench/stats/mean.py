@@ -73,9 +73,6 @@ def mean_interval(
         The mean and its limits, inside the range. The limits are NaN (`undefined`) where there
         is no value, or where the range is unbounded and no two values differ.
 
-    Raises:
-        OptionError: A value is not finite or outside the range, or an option is not allowed.
-
     Example:
         Three hits of three do not make certain: 3 / (3 + 1.96^2) is the lower limit.
 

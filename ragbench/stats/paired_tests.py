@@ -1,4 +1,11 @@
-"""Tests of paired differences: randomization, t, Wilcoxon's signed ranks, McNemar."""
+"""Tests of paired differences: randomization, t, Wilcoxon's signed ranks, McNemar.
+
+Each takes a table of n queries and m pairs of systems, NaN where a pair is not scored, and returns
+an array of shape (m,): p-values in (0, 1], 1 where no query changed, NaN where none is scored.
+
+A sign flip is a 0 or 1 per query; 1 changes the sign of its difference. Flips of all queries reach
+all columns of a table at once, by one matrix product per block.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +26,11 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-
+RESAMPLES = 100_000
 EXACT_UP_TO = 14
 """With at most this many queries to flip, all 2^14 = 16,384 flips are enumerated."""
+EXACT_RANKS_UP_TO = 50
+"""With at most this many changed queries the distribution of the rank sum is computed."""
 
 _BLOCK_BYTES = 32 * 2**20
 _TIE = 1e-12
@@ -69,9 +78,6 @@ def _flipped_sums(flips: np.ndarray, differences: FloatArray) -> FloatArray:
     return sums
 
 
-RESAMPLES = 100_000
-
-
 def randomization_p_values(
     differences: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> FloatArray:
@@ -89,12 +95,6 @@ def randomization_p_values(
         differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
         resamples: Number of random signs.
         seed: Equal seeds give equal p-values, whatever other columns there are.
-
-    Returns:
-        Array of shape (m,), values in (0, 1]. 1 where no query changed; NaN where none is scored.
-
-    Raises:
-        OptionError: differences is no table or holds an infinity, or an option is not allowed.
 
     Example:
         All ten queries won: only all + and all - are as extreme, 2 / 2^10.
@@ -140,15 +140,9 @@ def t_test_p_values(differences: ArrayLike) -> FloatArray:
     Assumes that the mean of the differences is close to normal: doubtful where few queries
     changed, and there `randomization_p_values` is the better test.
 
-    Args:
-        differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
-
     Returns:
         Array of shape (m,), values in [0, 1]. 1 where no query changed; NaN where fewer than two
         are scored, or where all changed by the same amount: there is no spread to divide by.
-
-    Raises:
-        OptionError: differences is no table or holds an infinity.
 
     Example:
         Mean 2, standard error 1 / sqrt(3): t is 3.46 with two degrees of freedom.
@@ -176,10 +170,6 @@ def _t_test_p_value(d: FloatArray) -> float:
     return 2 * t_sf(abs(t), len(d) - 1)
 
 
-EXACT_RANKS_UP_TO = 50
-"""With at most this many changed queries the distribution of the rank sum is computed."""
-
-
 def wilcoxon_p_values(differences: ArrayLike) -> FloatArray:
     """Test each column of paired differences for a distribution symmetric about 0, by ranks.
 
@@ -187,15 +177,6 @@ def wilcoxon_p_values(differences: ArrayLike) -> FloatArray:
     that differ by rounding alone. Exact up to 50 changed queries, ties included; beyond, the
     normal approximation with the variance that the ties leave. One huge difference counts no
     more than the largest rank, so this is no test of the mean.
-
-    Args:
-        differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
-
-    Returns:
-        Array of shape (m,), values in (0, 1]. 1 where no query changed; NaN where none is scored.
-
-    Raises:
-        OptionError: differences is no table or holds an infinity.
 
     Example:
         All of five queries won: the rank sum is as large as can be, 2 / 2^5.
@@ -257,9 +238,6 @@ def mcnemar_p_values(differences: ArrayLike) -> FloatArray:
     Args:
         differences: Table (n queries, m pairs of systems) of -1, 0 and 1; NaN where a pair is
             not scored.
-
-    Returns:
-        Array of shape (m,), values in (0, 1]. 1 where no query changed; NaN where none is scored.
 
     Raises:
         OptionError: A difference is none of -1, 0 and 1, or differences is no table.

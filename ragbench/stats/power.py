@@ -39,9 +39,6 @@ def minimum_detectable_difference(
     Returns:
         A difference in the unit of sd; NaN where n < 2 or sd is NaN.
 
-    Raises:
-        OptionError: sd or n is negative, or a probability is outside (0, 1).
-
     Example:
         >>> round(minimum_detectable_difference(0.2, 225), 4)
         0.0375
@@ -82,10 +79,6 @@ def queries_needed(
 
     Returns:
         A number of queries, at least 2. None for never: distance is 0 or noise, or sd is NaN.
-
-    Raises:
-        OptionError: distance or sd is negative, n_observed is below 1, or a probability is
-            outside (0, 1).
 
     Example:
         To pass `max_drop: 0.05` when the systems are equal and differences vary by 0.2:
@@ -137,9 +130,6 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
 
     Returns:
         A probability.
-
-    Raises:
-        OptionError: t is not finite, df is below 1 or not finite, or noncentrality is NaN.
 
     Example:
         Without a difference the power is the error rate.

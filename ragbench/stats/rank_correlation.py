@@ -39,9 +39,6 @@ def spearman(
     Returns:
         A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
 
-    Raises:
-        OptionError: x and y are not of one length, or hold an infinity.
-
     Example:
         Squares of the differences of ranks: 0, 1, 1, 0; 1 - 6 x 2 / (4 x 15).
 
@@ -80,9 +77,6 @@ def kendall_tau_b(
 
     Returns:
         A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
-
-    Raises:
-        OptionError: x and y are not of one length, or hold an infinity.
 
     Example:
         Five of six pairs in order, one reversed: (5 - 1) / 6.

@@ -1,6 +1,7 @@
-"""Looking early: bounds for a few planned looks, and the interval that each look may print.
+"""Looking early: bounds for a few planned looks, and bets that hold whenever one looks.
 
-`judge: {stop_when: decided}` reads these. For looks at any time see `betting_interval`.
+`judge: {stop_when: decided}` reads them; with `always_valid: true` the bets, from about 500 queries
+on.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from ragbench.types import FloatArray
 
-
 LOOKS = 5
 """More looks save little, and each costs a little of the last one's width."""
 
@@ -33,6 +33,10 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 _HIGHEST = 8.0
 """A bound above it spends less than 1e-15: nothing that the others would miss."""
 
+_MOST = 0.5
+"""Share of the capital that may be lost on one query."""
+_STEPS = 50
+
 
 def look_sizes(n: int, *, looks: int = LOOKS) -> tuple[int, ...]:
     """Give after how many of n queries to look, in equal steps; the last look is at n.
@@ -40,9 +44,6 @@ def look_sizes(n: int, *, looks: int = LOOKS) -> tuple[int, ...]:
     Args:
         n: Queries, or clusters, of the whole data set.
         looks: How many looks; fewer where n is smaller.
-
-    Raises:
-        OptionError: n or looks is below 1.
 
     Example:
         >>> look_sizes(498)
@@ -168,11 +169,6 @@ def _find_height(
     return high
 
 
-_MOST = 0.5
-"""Share of the capital that may be lost on one query."""
-_STEPS = 50
-
-
 def betting_interval(
     differences: ArrayLike, *, range: tuple[float, float] = (0.0, 1.0), confidence: float = 0.95
 ) -> tuple[float, float]:
@@ -193,10 +189,6 @@ def betting_interval(
 
     Returns:
         Lower and upper limit; everything that is possible where there is no query.
-
-    Raises:
-        OptionError: A difference is not finite or too large for the range, the range is not
-            bounded, or confidence is outside (0, 1).
 
     Example:
         Each of 100 queries gained: the mean is above 0, whenever one looks.

@@ -23,9 +23,6 @@ def t_sf(t: float, df: float) -> float:
     Returns:
         The area of the upper tail, in [0, 1].
 
-    Raises:
-        OptionError: df is below 1 or not finite, or t is NaN.
-
     Example:
         With one degree of freedom a quarter of the area lies above 1.
 
@@ -59,9 +56,6 @@ def t_quantile(p: float, df: float) -> float:
     Args:
         p: A probability strictly between 0 and 1.
         df: Degrees of freedom, 1 or more.
-
-    Raises:
-        OptionError: p is outside (0, 1), or df is below 1 or not finite.
 
     Example:
         The factor of a 95 % interval of 10 values.

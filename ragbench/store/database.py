@@ -92,7 +92,6 @@ class DatabaseFile:
             yield from (key for key, content, sum_ in rows if kind.checksum(key, content) != sum_)
 
     def __len__(self) -> int:
-        """Count the rows."""
         with self.guarded() as connection:
             found = connection.execute(f"SELECT count(*) FROM {self.kind.table}").fetchone()
             return int(found[0])
@@ -103,11 +102,9 @@ class DatabaseFile:
             self._connection.close()
 
     def __enter__(self: File) -> File:
-        """Return the file itself."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
         self.close()
 
 

@@ -70,11 +70,9 @@ class StageFile:
             _touch(path)
 
     def __contains__(self, item: str) -> bool:
-        """Tell whether an item is there."""
         return item in self._items
 
     def __len__(self) -> int:
-        """Count the items."""
         return len(self._items)
 
     def get(self, item: str) -> Any:
@@ -113,11 +111,9 @@ class StageFile:
                 raise _not_written(self.path, error) from None
 
     def __enter__(self) -> StageFile:
-        """Return the file itself."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
         self.close()
 
     def _open(self) -> IO[bytes]:

@@ -164,7 +164,6 @@ class ReplyStore(Generic[Stored]):
         return self._own.damaged()
 
     def __len__(self) -> int:
-        """Count the replies in the file itself."""
         return len(self._own)
 
     def close(self) -> None:
@@ -175,11 +174,9 @@ class ReplyStore(Generic[Stored]):
             reader.close()
 
     def __enter__(self: Store) -> Store:
-        """Return the store itself."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
         self.close()
 
 

@@ -11,7 +11,7 @@ from ragbench.data.files.lines import read_lines, source_name
 from ragbench.data.trec import stream as trec_stream
 from ragbench.data.trec.run_text import hit_fields, hit_score, no_rankings
 from ragbench.data.trec.stream import open_run_stream
-from ragbench.data.trec.trec_files import gathered, read_run
+from ragbench.data.trec.trec_files import read_run, whole_run
 from ragbench.errors import DataError
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Run
@@ -67,7 +67,7 @@ def columns(run):
 def in_pieces(size):
     def read(source):
         with open_run_stream(source, again=False) as stream:
-            run = gathered(stream.pieces(size))
+            run = whole_run(stream.pieces(size))
             return run.to_dict(), run.duplicates, stream.tag or "run"
 
     return read

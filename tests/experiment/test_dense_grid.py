@@ -9,9 +9,20 @@ from ragbench.data.trec.trec_files import read_run
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache
 
+pytestmark = pytest.mark.slow
 
-@pytest.fixture
-def encoded(monkeypatch):
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The working directory of all tests here, whose cache keeps what the first one encodes."""
+    folder = tmp_path_factory.mktemp("grid")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def encoded():
     """How many texts models have encoded so far."""
     texts, encode = [], SentenceTransformerEmbedder.encode
 
@@ -19,14 +30,13 @@ def encoded(monkeypatch):
         texts.extend(asked)
         return encode(self, asked, **options)
 
-    monkeypatch.setattr(SentenceTransformerEmbedder, "encode", watched)
-    return lambda: len(texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SentenceTransformerEmbedder, "encode", watched)
+        yield lambda: len(texts)
 
 
-@pytest.fixture
-def run(repository, minilm, tiny_cross_encoder, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
+@pytest.fixture(scope="module")
+def run(repository, minilm, tiny_cross_encoder, place):
     models = {
         "retrievers.dense.model": minilm,
         "retrievers.diverse.model": minilm,
@@ -38,8 +48,21 @@ def run(repository, minilm, tiny_cross_encoder, tmp_path, monkeypatch):
     )
 
 
-def test_a_grid_runs_and_a_further_retriever_encodes_nothing(run, encoded, minilm, tmp_path):
-    first = run()
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch):
+    monkeypatch.delenv("RAGBENCH_CACHE")
+
+
+@pytest.fixture(scope="module")
+def first(run, encoded):
+    """The first run, from an empty cache, and how many texts it encoded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAGBENCH_CACHE")
+        return run(), encoded()
+
+
+def test_a_grid_runs_and_a_further_retriever_encodes_nothing(run, first, encoded, minilm, place):
+    first, before = first
     scores = {s["name"]: s["scores"]["ndcg@10"]["mean"] for s in first.summary["systems"]}
 
     assert scores["dense"] > scores["bm25"] > 0.55
@@ -48,8 +71,7 @@ def test_a_grid_runs_and_a_further_retriever_encodes_nothing(run, encoded, minil
     assert_same_documents(first.path, "bm25", "reranked")
     assert_same_documents(first.path, "dense", "diverse")
 
-    before = encoded()
-    with EmbeddingCache(tmp_path / ".ragbench" / VECTORS_FILE) as cache:
+    with EmbeddingCache(place / ".ragbench" / VECTORS_FILE) as cache:
         assert len(cache) == before
     again = run({"retrievers.dot": {"type": "dense", "model": minilm, "similarity": "dot"}})
     assert encoded() == before
@@ -57,9 +79,8 @@ def test_a_grid_runs_and_a_further_retriever_encodes_nothing(run, encoded, minil
 
 
 @pytest.fixture
-def grid(repository, minilm, tiny_cross_encoder, tmp_path, monkeypatch):
+def grid(repository, minilm, tiny_cross_encoder, place, monkeypatch):
     """Run configs/grid.yaml as its head says: two variables name the models."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ENCODER", minilm)
     monkeypatch.setenv("RERANKER", tiny_cross_encoder)
     config = repository / "configs" / "grid.yaml"
@@ -69,9 +90,7 @@ def grid(repository, minilm, tiny_cross_encoder, tmp_path, monkeypatch):
 FAMILY = ["bm25", "rm3", "dense", "hybrid", "reranked", "diverse"]
 
 
-def test_the_whole_family_in_one_grid(grid, monkeypatch):
-    monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
-
+def test_the_whole_family_in_one_grid(first, grid):
     experiment = grid()
 
     systems = experiment.summary["systems"]

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from pathlib import Path
@@ -19,28 +18,13 @@ from ragbench.store.items import DamagedItems
 from ragbench.testing import ChatServer
 from tests.commands import run_command
 from tests.experiment.test_stages import contents, work
-from tests.score.judge.scripted import Script
+from tests.score.judge.scripted import Held, Script
 
 STAGES = ("retrieve", "generate", "score", "judge", "compare")
 SMALL = {
     "retrievers": {"exact": {"type": "bm25", "stemmer": "none"}},
     "statistics": {"resamples": 100},
 }
-
-
-class Held(Script):
-    """Answers all but the last that `hold_after` lets through; that one waits for `release`."""
-
-    def __init__(self):
-        super().__init__()
-        self.answered, self.hold_after = 0, None
-        self.release = threading.Event()
-
-    def __call__(self, body, times_asked):
-        self.answered += 1
-        if self.hold_after is not None and self.answered > self.hold_after:
-            assert self.release.wait(120), "the test releases what it holds"
-        return super().__call__(body, times_asked)
 
 
 class Command:
@@ -88,21 +72,16 @@ class Command:
             time.sleep(0.005)
         return process
 
-    def release(self):
-        """Answer from now on."""
-        self.script.hold_after = None
-        self.script.release.set()
-
     def contents(self):
         return contents(load_experiment(self.output / "moons"))
 
 
 @pytest.fixture
 def command(config, tmp_path, repository):
-    script = Held()
+    script = Held(Script())
     with ChatServer(script, model="m") as server:
         yield Command(config, tmp_path, server, script, repository)
-        script.release.set()
+        script.release()
 
 
 @pytest.fixture
@@ -264,7 +243,7 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent, code):
 
     process.send_signal(sent)
     _, problems = process.communicate(timeout=60)
-    command.release()
+    command.script.release()
 
     assert process.returncode == code
     assert "Traceback" not in problems
@@ -283,7 +262,7 @@ def test_two_at_once(command, undisturbed):
     code, problems = command.run()
 
     first.send_signal(signal.SIGCONT)
-    command.release()
+    command.script.release()
     assert code == 2
     assert f"another run (process {first.pid}) is at work here" in problems
     _, said = first.communicate(timeout=60)

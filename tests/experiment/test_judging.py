@@ -20,7 +20,8 @@ from ragbench.llm import Replies
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import Answer
-from tests.score.judge.scripted import Script
+from tests.commands import run_command
+from tests.score.judge.scripted import Held, Script
 
 GROUNDED = [name for name in built_in_rubrics() if load_rubric(name).method == "claims"]
 TIMES = ("latency_ms", "queries_per_second")
@@ -285,27 +286,28 @@ def test_an_address_with_a_password_is_refused_without_showing_it(config):
     assert SECRET not in str(caught.value)
 
 
-def command(path):
-    return [sys.executable, "-m", "ragbench", "run", str(path), "--json"]
-
-
 @pytest.mark.slow
 def test_a_killed_run_pays_for_nothing_twice(config, tmp_path):
     """Kill -9 in the middle, the same command again: the result of an undisturbed run."""
-    with ChatServer(Script(), latency_s=0.05) as server:
+    script = Held(Script(), hold_after=12)
+    with ChatServer(script) as server:
         concurrency = 2
         path = tmp_path / "exp.yaml"
         block = {"concurrency": concurrency, "rubrics": GROUNDED}
         path.write_text(yaml.safe_dump(judged(config, server, **block)))
         process = subprocess.Popen(
-            command(path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path
+            [sys.executable, "-m", "ragbench", "run", str(path), "--json"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=tmp_path,
         )
-        while server.counters.answered < 12 and process.poll() is None:
+        while server.counters.requests <= 12 and process.poll() is None:
             time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
+        script.release()
         assert not list((tmp_path / "runs").rglob("summary.json")), "it was killed too late"
-        done = subprocess.run(command(path), capture_output=True, text=True, cwd=tmp_path)
+        done = run_command("run", path, "--json", cwd=tmp_path)
 
         assert done.returncode == 0, done.stderr
         repeated = sum(server.counters.asked.values()) - len(server.counters.asked)

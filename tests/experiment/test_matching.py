@@ -1,14 +1,13 @@
 """`match:` in whole experiments: what is folded, what is credited, what is said about it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import pytrec_eval
 
 import ragbench as rb
 from ragbench.data.trec.trec_files import read_run
+from tests.commands import run_command
 from tests.experiment.moons import CORPUS, write_jsonl
 
 DOCUMENT = {"level": "document", "id": "metadata.doc_id"}
@@ -299,13 +298,6 @@ def test_judgements_of_nothing_in_the_corpus_are_refused(chunked):
         rb.run_experiment(chunked)
 
 
-def ragbench(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "ragbench", *arguments],
-        cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False,
-    )  # fmt: skip
-
-
 def test_the_command_says_how_hits_are_matched(chunked, tmp_path):
     (tmp_path / "c.yaml").write_text(
         "dataset: {type: beir, path: moons}\n"
@@ -313,8 +305,8 @@ def test_the_command_says_how_hits_are_matched(chunked, tmp_path):
         'metrics: {retrieval: {match: {level: document, separator: "#"}, measures: [recall@10]}}\n'
     )
 
-    validated = ragbench("validate", "c.yaml", cwd=tmp_path)
-    done = ragbench("run", "c.yaml", cwd=tmp_path)
+    validated = run_command("validate", "c.yaml", cwd=tmp_path)
+    done = run_command("run", "c.yaml", cwd=tmp_path)
 
     assert "match     document(separator=#)\n" in validated.stdout
     assert done.returncode == 0, done.stderr
@@ -322,7 +314,7 @@ def test_the_command_says_how_hits_are_matched(chunked, tmp_path):
     (report,) = tmp_path.glob("runs/c/2*/report.md")
     assert "match:document(separator=" in report.read_text()
     saved = next(tmp_path.glob("runs/c/2*/config.yaml"))
-    assert ragbench("validate", str(saved), cwd=saved.parent).returncode == 0
+    assert run_command("validate", str(saved), cwd=saved.parent).returncode == 0
 
 
 def chunked_by_us(config, **match):

@@ -20,11 +20,13 @@ from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import Answer
+from tests.commands import run_command
 from tests.experiment.moons import QUERIES
 from tests.experiment.test_preferences import OWN
 from tests.experiment.test_samples import SAID, SAMPLES, answer_in_turn, asking, rows_of, system_of
+from tests.score.judge.scripted import Held
 
-RUN = [sys.executable, "-m", "ragbench", "run", "exp.yaml"]
+RUN = ["run", "exp.yaml", "--no-judge"]
 
 
 @pytest.fixture(autouse=True)
@@ -181,18 +183,21 @@ def test_a_coverage_gate_counts_answers(config):
 
 
 def test_a_kill_loses_at_most_what_was_under_way(config, tmp_path):
-    with ChatServer(answer_in_turn, model="m", latency_s=0.05) as server:
+    script = Held(answer_in_turn, hold_after=4)
+    with ChatServer(script, model="m") as server:
         entries = asking(config, server, concurrency=1)
         (tmp_path / "exp.yaml").write_text(yaml.safe_dump(entries))
-        process = subprocess.Popen([*RUN, "--no-judge"], cwd=tmp_path, env=os.environ)
-        until = time.monotonic() + 60
-        while server.counters.requests < 5 and time.monotonic() < until:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ragbench", *RUN], cwd=tmp_path, env=os.environ
+        )
+        while server.counters.requests < 5 and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        script.release()
         asked = server.counters.requests
         assert 5 <= asked < len(QUERIES) * SAMPLES
-        subprocess.run([*RUN, "--no-judge"], cwd=tmp_path, env=os.environ, check=True)
+        assert run_command(*RUN, cwd=tmp_path).returncode == 0
 
         assert len(QUERIES) * SAMPLES <= server.counters.requests <= len(QUERIES) * SAMPLES + 1
     kept = rows_of(load_experiment(tmp_path / "runs" / "moons"), "predictions")

@@ -7,13 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.gates.certificate import decide_kappa
-from ragbench.gates.cost import decide_cost
-from ragbench.gates.failed import decide_failed
-from ragbench.gates.limit import decide_score
+from ragbench.gates.limit import decide_cost, decide_score
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.stats import cohen_kappa
 from ragbench.types import Cause
 
 NAN = float("nan")
@@ -81,58 +77,7 @@ def test_pass_and_fail_stand_whatever_the_failed_items_would_have_been(values, l
 
 
 @pytest.mark.parametrize(
-    ("values", "most", "verdict", "why"),
-    [
-        pytest.param([1] * 99 + [NAN], 0.01, "pass", "1 of 100 failed (1 timeout)", id="1 %"),
-        pytest.param([1] * 98 + [NAN] * 2, 0.01, "fail", "2 of 100", id="2 %"),
-        pytest.param([1, 0], 0.0, "pass", "0 of 2 failed", id="none"),
-    ],
-)
-def test_coverage(values, most, verdict, why):
-    found = decide_failed(column(values), most)
-
-    assert found.verdict == verdict
-    assert found.why.startswith(why)
-
-
-def test_coverage_of_nothing_is_undecided():
-    found = decide_failed(column([NAN], Cause.NO_RELEVANT), 0.5)
-
-    assert (found.verdict, found.why) == ("undecided", "the score applies to no query")
-
-
-@pytest.mark.parametrize(
     ("value", "verdict"), [(199.9, "pass"), (200.0, "pass"), (200.1, "fail"), (None, "undecided")]
 )
 def test_cost(value, verdict):
     assert decide_cost(value, 200.0).verdict == verdict
-
-
-def certificate(value, interval=(None, None), reason=None):
-    kappa = {"value": value, "interval": list(interval), "n": 50, "reason": reason}
-    return {"rubrics": {"faithfulness": {"agreement": {"kappa": kappa}}}}
-
-
-@pytest.mark.parametrize(
-    ("value", "interval", "decide", "verdict"),
-    [
-        pytest.param(0.6, (0.4, 0.8), "mean", "pass", id="reaches it"),
-        pytest.param(0.59, (0.4, 0.8), "mean", "fail", id="below"),
-        pytest.param(0.7, (0.5, 0.9), "interval", "fail", id="its lower end is below"),
-        pytest.param(0.9, (0.7, 1.0), "interval", "pass", id="its lower end too"),
-        pytest.param(None, (None, None), "mean", "undecided", id="null is no pass"),
-        pytest.param(0.9, (None, None), "interval", "undecided", id="no interval is no pass"),
-    ],
-)
-def test_certificate(value, interval, decide, verdict):
-    found = decide_kappa(certificate(value, interval), "faithfulness", 0.6, decide=decide)
-
-    assert found.verdict == verdict
-
-
-def test_the_kappa_of_constant_labels_says_why_it_is_none():
-    agreement = cohen_kappa([1, 1, 1, 1], [1, 1, 1, 1]).to_dict()
-    found = decide_kappa({"rubrics": {"tone": {"agreement": {"kappa": agreement}}}}, "tone", 0.6)
-
-    assert found.verdict == "undecided"
-    assert found.why.startswith("kappa is not defined: ")

@@ -6,7 +6,7 @@ import math
 import pytest
 
 import ragbench
-from ragbench.config import components, schema
+from ragbench.config import components, judges, schema
 from ragbench.config.options import INVALID, check_value
 from ragbench.config.problems import Report
 from ragbench.config.tree import PythonReader
@@ -24,7 +24,7 @@ from ragbench.score.text import METRICS
 FAMILIES = (LOADERS, RETRIEVERS, RERANKERS, GENERATORS, APPS, JUDGES, MEASURES, METRICS)
 BLOCKS = (
     *(components.Common, components.RerankerCommon, components.GeneratorCommon),
-    *(components.JudgeCommon, schema.Top, schema.BudgetLimits, schema.Executor, schema.Match),
+    *(judges.JudgeCommon, schema.Top, schema.BudgetLimits, schema.Executor, schema.Match),
     *(schema.Fill, schema.RetrievalMetrics, schema.Statistics),
 )
 ODD = [

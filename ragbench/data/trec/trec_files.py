@@ -54,7 +54,7 @@ def read_run(source: Source, name: str | None = None) -> Run:
         DataError: Fewer than six columns, or a score that is not a number, with the line.
     """
     with open_run_stream(source, again=False) as stream:
-        run = gathered(stream.pieces())
+        run = whole_run(stream.pieces())
         return replace(run, name=name or stream.tag or "run")
 
 
@@ -115,7 +115,7 @@ def _check_id(name: str, noun: str) -> None:
         raise DataError(f"{noun} {why}: {name!r}", record="run file", allowed=ID_ALLOWED)
 
 
-def gathered(pieces: Iterable[ParsedText]) -> Run:
+def whole_run(pieces: Iterable[ParsedText]) -> Run:
     """Return a run: queries and documents in the order in which they come first.
 
     Linear in the hits, but n log n where the lines of a query are scattered or name a document

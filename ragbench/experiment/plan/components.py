@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.problems import Place
 from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
-from ragbench.errors import AdapterError, ConfigError, OptionError, Problem
+from ragbench.errors import AdapterError, ConfigError, OptionError, Place, Problem
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.records import PlannedJudge
 from ragbench.generate.base import Generator

@@ -29,8 +29,7 @@ from ragbench.llm import Budget
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.score.base import Advance, Look, ScoreColumn
-from ragbench.score.judge.base import AskingJudge, Item
-from ragbench.score.judge.rubric import Rubric
+from ragbench.score.judge.base import AskingJudge, Item, Rubric
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
 from ragbench.score.text.base import Metric
 from ragbench.score.text.columns import TextScorer

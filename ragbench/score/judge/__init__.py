@@ -12,5 +12,3 @@ JUDGES = Family(
         "nli": "ragbench.score.judge.nli:NLI",
     },
 )
-
-__all__ = ["JUDGES"]

@@ -8,11 +8,13 @@ ALCE (Gao et al., 2023) on top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Literal
 
-from ragbench.types.scores import Cause
+from ragbench.score.judge.base import Rubric, not_applicable
+from ragbench.types.scores import Cause, Verdict
 
 Ruling = Literal["supported", "contradicted", "not_mentioned"]
 """What one text says of one claim."""
@@ -78,82 +80,38 @@ class Formula:
         return tuple(need for word, need in named.items() if word in words)
 
 
-def _share(marks: Sequence[bool]) -> float | None:
+def _share(marks: Iterable[bool]) -> float | None:
+    marks = [*marks]
     return sum(marks) / len(marks) if marks else None
 
 
-def _faithfulness(found: Grounding) -> float | None:
-    return _share(found.grounded)
-
-
-def _factual_consistency(found: Grounding) -> float | None:
-    """A claim is inconsistent where a passage contradicts it and none supports it."""
-    return _share(
-        ["supported" in row or "contradicted" not in row for row in found.answer_passages]
-    )
-
-
-def _hallucination(found: Grounding) -> float | None:
-    pairs = zip(found.grounded, found.right, strict=True)
-    return _share([not grounded and not right for grounded, right in pairs])
-
-
-def _self_knowledge(found: Grounding) -> float | None:
-    pairs = zip(found.grounded, found.right, strict=True)
-    return _share([right and not grounded for grounded, right in pairs])
-
-
-def _noise_sensitivity(found: Grounding) -> float | None:
-    pairs = zip(found.grounded, found.right, strict=True)
-    return _share([grounded and not right for grounded, right in pairs])
-
-
-def _context_recall(found: Grounding) -> float | None:
-    return _share(found.findable)
-
-
-def _context_precision(found: Grounding) -> float | None:
-    """A passage counts where it supports at least one claim of the reference."""
-    columns = zip(*found.reference_passages, strict=True)
-    return _share(["supported" in column for column in columns])
-
-
-def _context_utilization(found: Grounding) -> float | None:
-    pairs = zip(found.findable, found.recalled, strict=True)
-    return _share([recalled for findable, recalled in pairs if findable])
-
-
-def _claim_precision(found: Grounding) -> float | None:
-    return _share(found.right)
-
-
-def _claim_recall(found: Grounding) -> float | None:
-    return _share(found.recalled)
+def _of_pairs(found: Grounding, counts: Callable[[bool, bool], bool]) -> float | None:
+    """Share of the answer's claims that count, by whether they are grounded and whether right."""
+    return _share(counts(*pair) for pair in zip(found.grounded, found.right, strict=True))
 
 
 def _claim_f1(found: Grounding) -> float | None:
-    precision, recall = _claim_precision(found), _claim_recall(found)
+    precision, recall = _share(found.right), _share(found.recalled)
     if precision is None or recall is None:
         return None
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def _citation_recall(found: Grounding) -> float | None:
-    """A claim counts where a passage that its sentence cites supports it."""
-    claims = zip(found.answer_passages, found.cited, strict=True)
-    return _share([any(_supports(row, cited) for cited in passages) for row, passages in claims])
-
-
 def _citation_precision(found: Grounding) -> float | None:
     """A citation counts where its passage supports a claim of its sentence."""
     citations: dict[tuple[int, int], bool] = {}
-    for row, sentence, passages in zip(
-        found.answer_passages, found.sentences, found.cited, strict=True
-    ):
+    claims = zip(found.answer_passages, found.sentences, found.cited, strict=True)
+    for row, sentence, passages in claims:
         for cited in passages:
             key = (sentence, cited)
             citations[key] = citations.get(key, False) or _supports(row, cited)
-    return _share([*citations.values()])
+    return _share(citations.values())
+
+
+def _citation_recall(found: Grounding) -> float | None:
+    """A claim counts where a passage that its sentence cites supports it."""
+    claims = zip(found.answer_passages, found.cited, strict=True)
+    return _share(any(_supports(row, cited) for cited in passages) for row, passages in claims)
 
 
 def _supports(row: Sequence[Ruling], cited: int) -> bool:
@@ -167,21 +125,67 @@ _AR: tuple[Side, ...] = ("answer_reference",)
 _RA: tuple[Side, ...] = ("reference_answer",)
 
 FORMULAS: Mapping[str, Formula] = {
-    "faithfulness": Formula(_AP, _faithfulness),
-    "factual_consistency": Formula(_AP, _factual_consistency),
-    "hallucination": Formula(_AP + _AR, _hallucination),
-    "self_knowledge": Formula(_AP + _AR, _self_knowledge),
-    "noise_sensitivity": Formula(_AP + _AR, _noise_sensitivity),
-    "context_precision": Formula(_RP, _context_precision),
-    "context_recall": Formula(_RP, _context_recall),
-    "context_utilization": Formula(_RP + _RA, _context_utilization, Cause.NOTHING_TO_USE),
-    "claim_precision": Formula(_AR, _claim_precision),
-    "claim_recall": Formula(_RA, _claim_recall),
+    "faithfulness": Formula(_AP, lambda found: _share(found.grounded)),
+    # inconsistent is a claim that a passage contradicts and none supports
+    "factual_consistency": Formula(
+        _AP,
+        lambda found: _share(
+            "supported" in row or "contradicted" not in row for row in found.answer_passages
+        ),
+    ),
+    "hallucination": Formula(
+        _AP + _AR, lambda found: _of_pairs(found, lambda grounded, right: not (grounded or right))
+    ),
+    "self_knowledge": Formula(
+        _AP + _AR, lambda found: _of_pairs(found, lambda grounded, right: right and not grounded)
+    ),
+    "noise_sensitivity": Formula(
+        _AP + _AR, lambda found: _of_pairs(found, lambda grounded, right: grounded and not right)
+    ),
+    # a passage counts where it supports at least one claim of the reference
+    "context_precision": Formula(
+        _RP,
+        lambda found: _share(
+            "supported" in column for column in zip(*found.reference_passages, strict=True)
+        ),
+    ),
+    "context_recall": Formula(_RP, lambda found: _share(found.findable)),
+    "context_utilization": Formula(
+        _RP + _RA,
+        lambda found: _share(compress(found.recalled, found.findable)),
+        Cause.NOTHING_TO_USE,
+    ),
+    "claim_precision": Formula(_AR, lambda found: _share(found.right)),
+    "claim_recall": Formula(_RA, lambda found: _share(found.recalled)),
     "claim_f1": Formula(_AR + _RA, _claim_f1),
     "citation_precision": Formula(_AP, _citation_precision, Cause.NO_CITATIONS),
     "citation_recall": Formula(_AP, _citation_recall),
 }
 """Name in a rubric's `formula` -> how the number is made."""
+
+WHY_NOT = {
+    Cause.NO_CLAIMS: "there is no claim to check",
+    Cause.NO_CITATIONS: "the answer cites no passage",
+    Cause.NOTHING_TO_USE: "no passage has anything of the reference",
+}
+"""What a verdict says where a number does not apply."""
+
+
+def grounded_verdict(
+    rubric: Rubric, found: Grounding, lines: Iterable[str], why_not: Mapping[Cause, str] = WHY_NOT
+) -> Verdict:
+    """Return the verdict of a rubric over claims, with its reasons line by line."""
+    score = apply_formula(rubric.formula or "", found)
+    if isinstance(score, Cause):
+        return not_applicable(score, "\n".join([why_not[score], *lines]))
+    return Verdict(score, reasoning="\n".join(lines))
+
+
+def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return that of the reference that gives the best number; the first where none has one."""
+    sign = -1 if rubric.direction == "lower" else 1
+    scored = [verdict for verdict in verdicts if verdict.score is not None]
+    return max(scored, key=lambda verdict: sign * (verdict.score or 0.0), default=verdicts[0])
 
 
 def apply_formula(name: str, found: Grounding) -> float | Cause:

@@ -11,14 +11,25 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import check_values, declared_options, nearest, shown
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
-from ragbench.score.judge.rubric import Rubric, default_rubrics, load_rubric
+from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item, Rubric
+from ragbench.score.judge.rubric import default_rubrics, load_rubric
 from ragbench.score.judge.verdicts import ajudge_all, judge_all
 from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
     from ragbench.llm import Replies
     from ragbench.types import Document
+
+_ROW_KEYS = (
+    "question",
+    "answer",
+    "contexts",
+    "reference",
+    "query_id",
+    "queries",
+    "guidelines",
+    "other",
+)
 
 
 class Judge:
@@ -249,18 +260,6 @@ def load_rubrics(names: Sequence[str | Path], type_name: str, judge: base.Judge)
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, "each name once")
         seen.add(rubric.name)
     return rubrics
-
-
-_ROW_KEYS = (
-    "question",
-    "answer",
-    "contexts",
-    "reference",
-    "query_id",
-    "queries",
-    "guidelines",
-    "other",
-)
 
 
 def _texts(name: str, value: Any) -> list[str] | None:

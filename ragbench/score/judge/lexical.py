@@ -33,6 +33,86 @@ _SHORT_ANSWER = 5  # words; a longer answer that shares no word with its questio
 _WEIGHT_OF_TOPIC = 0.6
 
 
+class Overlap:
+    """Finds the words of a claim in a text.
+
+    A text supports a claim where it has `threshold` of its content words and all of its numbers;
+    none contradicts one: words do not tell. Reference and answer are read together with the
+    question, which they need not repeat, but at least one word must be their own. Keeps the terms
+    of what it has read: one for each item.
+    """
+
+    def __init__(self, analyze: Analyzer, threshold: float) -> None:
+        self._analyze, self._threshold = analyze, threshold
+        self._read: dict[str, frozenset[str]] = {}
+
+    def of_passage(self, claim: Claim, text: str) -> Ruling:
+        """Return what a passage says of a claim."""
+        return self._ruling(claim.terms, self._terms(text))
+
+    def of_other(self, claim: Claim, text: str, question: str) -> Ruling:
+        """Return what an answer or a reference says of a claim."""
+        own = self._terms(text)
+        return self._ruling(claim.terms, own | self._terms(question) if claim.terms & own else own)
+
+    def _terms(self, text: str) -> frozenset[str]:
+        if text not in self._read:
+            self._read[text] = terms_of(text, self._analyze)
+        return self._read[text]
+
+    def _ruling(self, terms: frozenset[str], source: frozenset[str]) -> Ruling:
+        has_numbers = numbers_in(terms) <= source
+        enough = len(terms & source) / len(terms) >= self._threshold
+        return "supported" if has_numbers and enough else "not_mentioned"
+
+
+_WHICH = r"(?:in |on |at |from )?(?:what|which) (?:is |was |are |were )?(?:the )?"
+_KINDS = (
+    ("number", r"how (?:many|much|long|old|far|tall|high|large|big|fast|often|deep|wide|heavy)\b"),
+    (
+        "number",
+        _WHICH + r"(?:number|percentage|amount|share)\b",
+    ),
+    (
+        "time",
+        r"when\b|" + _WHICH + r"(?:year|date|day|month|century|decade|time)\b",
+    ),
+    ("person", r"(?:who|whom|whose|by whom|to whom|with whom)\b"),
+    (
+        "place",
+        r"where\b|" + _WHICH + r"(?:country|city|town|state|place|continent)\b",
+    ),
+    ("reason", r"why\b"),
+    (
+        "yes or no",
+        r"(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|may|must)\b",
+    ),
+)
+_QUESTION_KINDS = [(kind, re.compile(pattern)) for kind, pattern in _KINDS]
+_NAME = r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ]\w+"
+_SHORT_NAME = r"^\W*(?:the |The )?[A-ZÀ-Þ][\w'.-]*(?:\s+\S+){0,4}\W*$"
+_NUMBER_WORD = (
+    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|"
+    r"fifty|hundreds?|thousands?|millions?|billions?|half|none|zero|once|twice|dozens?)\b"
+)
+_TIME_WORD = (
+    r"\b(?:january|february|march|april|june|july|august|september|october|november|december|"
+    r"monday|tuesday|wednesday|thursday|friday|saturday|sunday|century|year|month|week|today|"
+    r"yesterday|tomorrow|morning|evening|night|spring|summer|autumn|winter|ago|during|after|"
+    r"before|until)\b"
+)
+_SIGNS = {
+    "number": (r"\d", f"(?i){_NUMBER_WORD}"),
+    "time": (r"\d", f"(?i){_TIME_WORD}"),
+    "person": (_NAME, _SHORT_NAME),
+    "place": (_NAME, _SHORT_NAME, r"(?i)\b(?:in|at|near|on|under|inside|between|from)\b"),
+    "reason": (
+        r"(?i)\b(?:because|since|due to|so that|in order|cause[sd]?|reason|owing|as a result|to)\b",
+    ),
+    "yes or no": (r"(?i)^\W*(?:yes|no|not|it depends|partly)\b",),
+}
+
+
 class Lexical:
     """Judge by the content words that an answer shares with passages, question and references.
 
@@ -225,86 +305,6 @@ def _explain(claim: Claim, best: Support, credit: float, unknown: frozenset[str]
 def _listed(terms: Iterable[str]) -> str:
     found = sorted(terms)
     return f" ({', '.join(found)})" if found else ""
-
-
-class Overlap:
-    """Finds the words of a claim in a text.
-
-    A text supports a claim where it has `threshold` of its content words and all of its numbers;
-    none contradicts one: words do not tell. Reference and answer are read together with the
-    question, which they need not repeat, but at least one word must be their own. Keeps the terms
-    of what it has read: one for each item.
-    """
-
-    def __init__(self, analyze: Analyzer, threshold: float) -> None:
-        self._analyze, self._threshold = analyze, threshold
-        self._read: dict[str, frozenset[str]] = {}
-
-    def of_passage(self, claim: Claim, text: str) -> Ruling:
-        """Return what a passage says of a claim."""
-        return self._ruling(claim.terms, self._terms(text))
-
-    def of_other(self, claim: Claim, text: str, question: str) -> Ruling:
-        """Return what an answer or a reference says of a claim."""
-        own = self._terms(text)
-        return self._ruling(claim.terms, own | self._terms(question) if claim.terms & own else own)
-
-    def _terms(self, text: str) -> frozenset[str]:
-        if text not in self._read:
-            self._read[text] = terms_of(text, self._analyze)
-        return self._read[text]
-
-    def _ruling(self, terms: frozenset[str], source: frozenset[str]) -> Ruling:
-        has_numbers = numbers_in(terms) <= source
-        enough = len(terms & source) / len(terms) >= self._threshold
-        return "supported" if has_numbers and enough else "not_mentioned"
-
-
-_WHICH = r"(?:in |on |at |from )?(?:what|which) (?:is |was |are |were )?(?:the )?"
-_KINDS = (
-    ("number", r"how (?:many|much|long|old|far|tall|high|large|big|fast|often|deep|wide|heavy)\b"),
-    (
-        "number",
-        _WHICH + r"(?:number|percentage|amount|share)\b",
-    ),
-    (
-        "time",
-        r"when\b|" + _WHICH + r"(?:year|date|day|month|century|decade|time)\b",
-    ),
-    ("person", r"(?:who|whom|whose|by whom|to whom|with whom)\b"),
-    (
-        "place",
-        r"where\b|" + _WHICH + r"(?:country|city|town|state|place|continent)\b",
-    ),
-    ("reason", r"why\b"),
-    (
-        "yes or no",
-        r"(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|may|must)\b",
-    ),
-)
-_QUESTION_KINDS = [(kind, re.compile(pattern)) for kind, pattern in _KINDS]
-_NAME = r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ]\w+"
-_SHORT_NAME = r"^\W*(?:the |The )?[A-ZÀ-Þ][\w'.-]*(?:\s+\S+){0,4}\W*$"
-_NUMBER_WORD = (
-    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|"
-    r"fifty|hundreds?|thousands?|millions?|billions?|half|none|zero|once|twice|dozens?)\b"
-)
-_TIME_WORD = (
-    r"\b(?:january|february|march|april|june|july|august|september|october|november|december|"
-    r"monday|tuesday|wednesday|thursday|friday|saturday|sunday|century|year|month|week|today|"
-    r"yesterday|tomorrow|morning|evening|night|spring|summer|autumn|winter|ago|during|after|"
-    r"before|until)\b"
-)
-_SIGNS = {
-    "number": (r"\d", f"(?i){_NUMBER_WORD}"),
-    "time": (r"\d", f"(?i){_TIME_WORD}"),
-    "person": (_NAME, _SHORT_NAME),
-    "place": (_NAME, _SHORT_NAME, r"(?i)\b(?:in|at|near|on|under|inside|between|from)\b"),
-    "reason": (
-        r"(?i)\b(?:because|since|due to|so that|in order|cause[sd]?|reason|owing|as a result|to)\b",
-    ),
-    "yes or no": (r"(?i)^\W*(?:yes|no|not|it depends|partly)\b",),
-}
 
 
 def kind_of(question: str) -> str:

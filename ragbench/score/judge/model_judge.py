@@ -34,9 +34,9 @@ from ragbench.score.judge.base import (
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.nuggets import count_nuggets
 from ragbench.score.judge.methods.pairwise import compare_pair
-from ragbench.score.judge.methods.prompt import prompt_fingerprint
 from ragbench.score.judge.methods.rating import rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session
+from ragbench.score.judge.methods.templates import prompt_fingerprint
 from ragbench.signature import fingerprint_json
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.scores import Cause, Verdict
@@ -76,6 +76,27 @@ _METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] =
     "claims": check_claims,
     "pairwise": compare_pair,
     "nuggets": count_nuggets,
+}
+
+_MOST = 20  # items that are rehearsed; the others are taken to be like them
+
+
+def majority(values: Sequence[float]) -> float:
+    """Return the most frequent value; the mean of those that are equally frequent.
+
+    Example:
+        >>> majority([4, 4, 1]), majority([4, 1])
+        (4.0, 2.5)
+    """
+    counts = Counter(values)
+    most = max(counts.values())
+    return statistics.fmean(value for value, count in counts.items() if count == most)
+
+
+_COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "majority": majority,
 }
 
 
@@ -251,25 +272,6 @@ def _usage_of(reply: ChatReply) -> Usage:
     return Usage(reply.usage.input_tokens, reply.usage.output_tokens, reply.cost_usd)
 
 
-def majority(values: Sequence[float]) -> float:
-    """Return the most frequent value; the mean of those that are equally frequent.
-
-    Example:
-        >>> majority([4, 4, 1]), majority([4, 1])
-        (4.0, 2.5)
-    """
-    counts = Counter(values)
-    most = max(counts.values())
-    return statistics.fmean(value for value, count in counts.items() if count == most)
-
-
-_COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "mean": statistics.fmean,
-    "median": statistics.median,
-    "majority": majority,
-}
-
-
 def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
     """Return the mean verdict of one model's samples.
 
@@ -344,9 +346,6 @@ def _shown(verdict: Verdict) -> str:
     if verdict.level is not None:
         return f"level {verdict.level:.3g}"
     return verdict.cause if verdict.score is None else f"{verdict.score:.3g}"
-
-
-_MOST = 20  # items that are rehearsed; the others are taken to be like them
 
 
 def rehearse(judge: ModelJudge, items: Sequence[Item], rubrics: Sequence[Rubric]) -> Estimate:

@@ -31,10 +31,14 @@ from ragbench.types.scores import Verdict
 if TYPE_CHECKING:
     from ragbench.embed.base import Device, Vectors
 
-
 DEFAULT_MODEL = "cross-encoder/nli-deberta-v3-base"
 _OWNER = "nli"
 _BLOCK = 64  # items: enough pairs to find some of equal length, few enough to show progress
+
+Pair = tuple[str, str]
+"""A source and a claim."""
+
+_ALLOWED = "an entailment model, or one of sentence-transformers"
 
 
 class NLI:
@@ -246,12 +250,6 @@ def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
 def _without_contradiction(names: Sequence[str]) -> tuple[str, ...]:
     """The rubrics that do not ask whether a text contradicts a claim."""
     return tuple(name for name in names if name != "factual_consistency")
-
-
-Pair = tuple[str, str]
-"""A source and a claim."""
-
-_ALLOWED = "an entailment model, or one of sentence-transformers"
 
 
 class LocalModel(Protocol):

@@ -13,17 +13,6 @@ from ragbench.registry import nearest
 from ragbench.score.judge.base import NEEDS, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 
-__all__ = [
-    "About",
-    "DEFAULT_RUBRICS",
-    "Rubric",
-    "about",
-    "built_in_rubrics",
-    "default_rubrics",
-    "load_rubric",
-    "read_rubric",
-]
-
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
 """What is asked where nobody names rubrics: is it grounded, to the point, and right."""
 

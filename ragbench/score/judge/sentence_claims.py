@@ -1,4 +1,4 @@
-"""Claims of a text as sets of terms, and how much of a claim a passage covers."""
+"""Sentences as claims, for judges that ask nobody: their terms, and what texts say of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,33 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ragbench.score.judge.base import Item, Rubric, not_applicable
+from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.citations import cited_sentences
-from ragbench.score.judge.grounding import FORMULAS, Grounding, Ruling, Side, apply_formula
+from ragbench.score.judge.grounding import (
+    FORMULAS,
+    WHY_NOT,
+    Grounding,
+    Ruling,
+    Side,
+    best_verdict,
+    grounded_verdict,
+)
 from ragbench.text.analyze import Analyzer
 from ragbench.types.scores import Cause, Verdict
 
 _REFUSAL_LENGTH = 400  # characters; the patterns take quadratic time
 _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # the mark of an item in a list claims nothing
+
+_WHY_NOT = {
+    **WHY_NOT,
+    Cause.NO_CLAIMS: "there is no claim to check: the text is empty or declines to answer",
+}
+ALL_SIDES: tuple[Side, ...] = (
+    "answer_passages",
+    "reference_passages",
+    "answer_reference",
+    "reference_answer",
+)
 
 
 class Claim(NamedTuple):
@@ -107,19 +126,6 @@ def _refusals() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(line) for line in lines if line and not line.startswith("#"))
 
 
-WHY_NOT = {
-    Cause.NO_CLAIMS: "there is no claim to check: the text is empty or declines to answer",
-    Cause.NO_CITATIONS: "the answer cites no passage",
-    Cause.NOTHING_TO_USE: "no passage has anything of the reference",
-}
-ALL_SIDES: tuple[Side, ...] = (
-    "answer_passages",
-    "reference_passages",
-    "answer_reference",
-    "reference_answer",
-)
-
-
 class Reader(Protocol):
     """Says what a text says of a claim."""
 
@@ -158,19 +164,12 @@ def judge_sentences(
         reader: Checks the claims.
         sides: What the reader is asked; default: what the number is made of.
     """
-    formula = rubric.formula or ""
-    asked = FORMULAS[formula].sides if sides is None else sides
+    asked = FORMULAS[rubric.formula or ""].sides if sides is None else sides
     verdicts = []
     for reference in item.references or [""]:
         found, lines = _ground(item, reference, analyze, reader, asked)
-        score = apply_formula(formula, found)
-        if isinstance(score, Cause):
-            verdicts.append(not_applicable(score, "\n".join([WHY_NOT[score], *lines])))
-        else:
-            verdicts.append(Verdict(score, reasoning="\n".join(lines)))
-    sign = -1 if rubric.direction == "lower" else 1
-    scored = [verdict for verdict in verdicts if verdict.score is not None]
-    return max(scored, key=lambda verdict: sign * (verdict.score or 0.0), default=verdicts[0])
+        verdicts.append(grounded_verdict(rubric, found, lines, _WHY_NOT))
+    return best_verdict(rubric, verdicts)
 
 
 def _ground(

@@ -1,4 +1,8 @@
-"""Rubrics applied to items: at once where a judge can, else one by one; failures are verdicts."""
+"""Verdicts of judges on many items, and the columns of scores that they make.
+
+Rubrics are applied at once where a judge can, else one by one; what fails is a verdict too. Pairs
+of answers are compared in both orders.
+"""
 
 from __future__ import annotations
 

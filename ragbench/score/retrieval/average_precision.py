@@ -1,4 +1,4 @@
-"""Average precision: `map` and `map@k`."""
+"""Average precision: `map` and `map@k`, and what is made of it: `gmap`, `yaap`, `infap`, `lrap`."""
 
 from __future__ import annotations
 

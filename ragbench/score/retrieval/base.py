@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import DeclaredOption, declared_options
+from ragbench.registry import DeclaredOption, checked, declared_options
 from ragbench.score.base import Aggregate
 from ragbench.score.retrieval.kernel.positions import TieGroups
 from ragbench.score.retrieval.options import Cutoff as Cutoff
@@ -179,6 +179,75 @@ class RankedGrades:
         return np.where(self.count_relevant(rel) > 0, scores, np.nan)
 
 
+Subtopics = frozenset[Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSubtopics:
+    """The subtopics of one query, as its ranking and its judgements cover them."""
+
+    retrieved: tuple[Subtopics, ...]
+    """Rank -> the subtopics that the document there covers; none where it is not relevant."""
+    judged: tuple[Subtopics, ...]
+    """What each relevant document covers, retrieved or not; documents by id, the largest first."""
+
+    @classmethod
+    def of(
+        cls, retrieved: Iterable[str], judged: Mapping[str, Collection[Hashable]]
+    ) -> RankedSubtopics:
+        """Join a ranking with judgements.
+
+        Args:
+            retrieved: Document ids, best first; one that occurs again counts at its first place.
+            judged: Document id -> the subtopics that it is relevant to.
+
+        Example:
+            >>> ranked = RankedSubtopics.of(["d2", "d9"], {"d1": {"a"}, "d2": {"a", "b"}})
+            >>> [sorted(covered) for covered in ranked.retrieved]
+            [['a', 'b'], []]
+        """
+        return cls.at_ranks(dict(enumerate(dict.fromkeys(retrieved), 1)), judged)
+
+    @classmethod
+    def at_ranks(
+        cls, retrieved: Mapping[int, str], judged: Mapping[str, Collection[Hashable]]
+    ) -> RankedSubtopics:
+        """Join judgements with the documents whose ranks are known; the others cover nothing.
+
+        Args:
+            retrieved: Rank, from 1, -> document id.
+            judged: Document id -> the subtopics that it is relevant to.
+        """
+        covers = {document: frozenset(topics) for document, topics in judged.items()}
+        by_rank: list[Subtopics] = [frozenset()] * max(retrieved, default=0)
+        for rank, document in retrieved.items():
+            by_rank[rank - 1] = covers.get(document, frozenset())
+        falling = sorted(covers, reverse=True)
+        return cls(tuple(by_rank), tuple(covers[doc] for doc in falling if covers[doc]))
+
+    @property
+    def all(self) -> Subtopics:
+        """Every subtopic that a document is relevant to."""
+        return frozenset().union(*self.judged)
+
+
+@dataclass(frozen=True)
+class RetrievedPassages:
+    """What n queries retrieved, as texts, and the answers that they should have found."""
+
+    passages: Sequence[Sequence[str]]
+    """Query -> the texts of its passages, best first."""
+    answers: Sequence[Sequence[str]]
+    """Query -> its gold answers; none where it has no reference."""
+
+    def __post_init__(self) -> None:
+        if len(self.passages) != len(self.answers):
+            raise DataError(
+                f"passages of {len(self.passages)} queries, answers of {len(self.answers)}",
+                allowed="one list of answers for each list of passages",
+            )
+
+
 @dataclass(frozen=True)
 class MeasureSpec:
     """What `@measure` declares about a measure; notation, list, report and docs read it."""
@@ -247,17 +316,14 @@ def measure(
 
     def decorate(kernel: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(kernel)
-        def checked(*args: P.args, **options: P.kwargs) -> R:
-            allowed = options_of(checked)
-            for option, value in options.items():
-                if option in allowed:
-                    allowed[option].check(name, value)
+        def run(*args: P.args, **options: P.kwargs) -> R:
             if not spec.averages_ties and getattr(args[0], "averaged", False):
                 raise no_average(name)
             return kernel(*args, **options)
 
-        checked.__dict__["measure_spec"] = spec
-        return checked
+        guarded = checked(name, run)
+        guarded.__dict__["measure_spec"] = spec
+        return guarded
 
     return decorate
 
@@ -281,72 +347,3 @@ def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:
 def options_of(kernel: Callable[..., Any]) -> Mapping[str, DeclaredOption]:
     """Return the options that a measure declares, by name."""
     return declared_options(kernel)
-
-
-Subtopics = frozenset[Hashable]
-
-
-@dataclass(frozen=True, slots=True)
-class RankedSubtopics:
-    """The subtopics of one query, as its ranking and its judgements cover them."""
-
-    retrieved: tuple[Subtopics, ...]
-    """Rank -> the subtopics that the document there covers; none where it is not relevant."""
-    judged: tuple[Subtopics, ...]
-    """What each relevant document covers, retrieved or not; documents by id, the largest first."""
-
-    @classmethod
-    def of(
-        cls, retrieved: Iterable[str], judged: Mapping[str, Collection[Hashable]]
-    ) -> RankedSubtopics:
-        """Join a ranking with judgements.
-
-        Args:
-            retrieved: Document ids, best first; one that occurs again counts at its first place.
-            judged: Document id -> the subtopics that it is relevant to.
-
-        Example:
-            >>> ranked = RankedSubtopics.of(["d2", "d9"], {"d1": {"a"}, "d2": {"a", "b"}})
-            >>> [sorted(covered) for covered in ranked.retrieved]
-            [['a', 'b'], []]
-        """
-        return cls.at_ranks(dict(enumerate(dict.fromkeys(retrieved), 1)), judged)
-
-    @classmethod
-    def at_ranks(
-        cls, retrieved: Mapping[int, str], judged: Mapping[str, Collection[Hashable]]
-    ) -> RankedSubtopics:
-        """Join judgements with the documents whose ranks are known; the others cover nothing.
-
-        Args:
-            retrieved: Rank, from 1, -> document id.
-            judged: Document id -> the subtopics that it is relevant to.
-        """
-        covers = {document: frozenset(topics) for document, topics in judged.items()}
-        by_rank: list[Subtopics] = [frozenset()] * max(retrieved, default=0)
-        for rank, document in retrieved.items():
-            by_rank[rank - 1] = covers.get(document, frozenset())
-        falling = sorted(covers, reverse=True)
-        return cls(tuple(by_rank), tuple(covers[doc] for doc in falling if covers[doc]))
-
-    @property
-    def all(self) -> Subtopics:
-        """Every subtopic that a document is relevant to."""
-        return frozenset().union(*self.judged)
-
-
-@dataclass(frozen=True)
-class RetrievedPassages:
-    """What n queries retrieved, as texts, and the answers that they should have found."""
-
-    passages: Sequence[Sequence[str]]
-    """Query -> the texts of its passages, best first."""
-    answers: Sequence[Sequence[str]]
-    """Query -> its gold answers; none where it has no reference."""
-
-    def __post_init__(self) -> None:
-        if len(self.passages) != len(self.answers):
-            raise DataError(
-                f"passages of {len(self.passages)} queries, answers of {len(self.answers)}",
-                allowed="one list of answers for each list of passages",
-            )

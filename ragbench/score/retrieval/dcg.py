@@ -23,6 +23,108 @@ from ragbench.types import FloatArray, IntArray
 _measure = partial(measure, group="graded gain", averages_ties=True)
 
 
+def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
+    """Add up, for each row, the values of its query down to it, itself included.
+
+    By doubling, log(longest query) passes: one running sum over all queries would be one pass, but
+    what earlier queries leave in it rounds away the last digits of later ones.
+
+    Args:
+        values: Row -> value.
+        starts: Shape (n + 1,): where each query's rows start.
+
+    Example:
+        >>> running_sums(np.array([1.0, 2.0, 4.0, 0.5]), np.array([0, 3, 4]))
+        array([1. , 3. , 7. , 0.5])
+    """
+    sums = values.astype(np.float64)  # a copy
+    lengths = np.diff(starts)
+    place = np.arange(len(values)) - np.repeat(starts[:-1], lengths)
+    step = 1
+    while step < lengths.max(initial=0):
+        reach = np.flatnonzero(place >= step)
+        sums[reach] += sums[reach - step]
+        step *= 2
+    return sums
+
+
+@dataclass(frozen=True, eq=False)
+class Gained:
+    """Gains of the retrieved documents and of the judged ones, the latter best first."""
+
+    ranked: RankedGrades
+    """What gains."""
+    rows: FloatArray
+    """Row of `ranked` -> gain; unjudged documents have no row and gain nothing."""
+    ideal: FloatArray
+    """Gains of all judged documents, falling within each query; none is below 0."""
+
+    @classmethod
+    def of(
+        cls, owner: str, ranked: RankedGrades, gain: str = "linear", gains: str | None = None
+    ) -> Gained:
+        """Read gains off grades.
+
+        Args:
+            owner: The measure, for messages.
+            ranked: Grades of the retrieved documents in rank order.
+            gain: `linear` or `exp`; negative grades gain nothing.
+            gains: Gains of single grades, as `read_gains` reads them; only with `linear`.
+
+        Raises:
+            OptionError: `gains` cannot be read, or both are given.
+            DataError: A grade is too large for `exp`.
+        """
+        mapping = read_gains(owner, gains, gain)
+        rows = _gains(owner, ranked.grades, gain, mapping)
+        ideal = np.maximum(_gains(owner, ranked.judged_grades, gain, mapping), 0.0)
+        if mapping:
+            ideal = ideal[np.lexsort((-ideal, ranked.judged_query))]
+        return cls(ranked, rows, ideal)
+
+    @functools.cached_property
+    def n_gaining(self) -> IntArray:
+        """Query -> number of judged documents that gain something."""
+        gaining = self.ranked.judged_query[self.ideal > 0]
+        return np.bincount(gaining, minlength=self.ranked.n_queries)
+
+    def where_gaining(self, scores: FloatArray) -> FloatArray:
+        """Keep the scores of the queries for which a document can gain anything; NaN elsewhere."""
+        return np.where(self.n_gaining > 0, scores, np.nan)
+
+    def sum_ideal(self, weights: FloatArray | None = None) -> FloatArray:
+        """Add up the best ranking query by query; 0 where nothing gains."""
+        values = self.ideal if weights is None else self.ideal * weights
+        total = np.bincount(self.ranked.judged_query, values, minlength=self.ranked.n_queries)
+        return total.astype(np.float64, copy=False)
+
+    def ideal_down_to(
+        self, query: IntArray, rank: IntArray, weights: FloatArray | None = None
+    ) -> FloatArray:
+        """Add up the best rankings of some queries down to some ranks from 1 on.
+
+        Args:
+            query: Positions of queries with a document that gains.
+            rank: For each, the last rank that counts; may lie beyond the judged documents.
+            weights: Judged document -> what its gain is multiplied with.
+        """
+        starts = self.ranked.judged_starts
+        sums = running_sums(self.ideal if weights is None else self.ideal * weights, starts)
+        last = np.minimum(rank, self.n_gaining[query])
+        down_to: FloatArray = sums[starts[query] + last - 1]
+        return down_to
+
+
+def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -> FloatArray:
+    positive: FloatArray = np.maximum(grades, 0).astype(np.float64)
+    if gain == "exp":
+        check_exponent(owner, int(grades.max(initial=0)))
+        positive = np.exp2(positive) - 1.0
+    for grade, value in mapping.items():
+        positive[grades == grade] = value
+    return positive
+
+
 @_measure("cg", aliases=("cumulated_gain",), range=(0.0, np.inf), cutoff="required")
 def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") -> FloatArray:
     """Score each query by the sum of what its first k documents gain, whatever their order.
@@ -172,105 +274,3 @@ def _best(gained: Gained, k: int | None, discount: str, base: float) -> FloatArr
     rank = gained.ranked.judged_rank
     weights = 1.0 / discounts(rank, discount, base)
     return gained.sum_ideal(weights if k is None else weights * (rank <= k))
-
-
-@dataclass(frozen=True, eq=False)
-class Gained:
-    """Gains of the retrieved documents and of the judged ones, the latter best first."""
-
-    ranked: RankedGrades
-    """What gains."""
-    rows: FloatArray
-    """Row of `ranked` -> gain; unjudged documents have no row and gain nothing."""
-    ideal: FloatArray
-    """Gains of all judged documents, falling within each query; none is below 0."""
-
-    @classmethod
-    def of(
-        cls, owner: str, ranked: RankedGrades, gain: str = "linear", gains: str | None = None
-    ) -> Gained:
-        """Read gains off grades.
-
-        Args:
-            owner: The measure, for messages.
-            ranked: Grades of the retrieved documents in rank order.
-            gain: `linear` or `exp`; negative grades gain nothing.
-            gains: Gains of single grades, as `read_gains` reads them; only with `linear`.
-
-        Raises:
-            OptionError: `gains` cannot be read, or both are given.
-            DataError: A grade is too large for `exp`.
-        """
-        mapping = read_gains(owner, gains, gain)
-        rows = _gains(owner, ranked.grades, gain, mapping)
-        ideal = np.maximum(_gains(owner, ranked.judged_grades, gain, mapping), 0.0)
-        if mapping:
-            ideal = ideal[np.lexsort((-ideal, ranked.judged_query))]
-        return cls(ranked, rows, ideal)
-
-    @functools.cached_property
-    def n_gaining(self) -> IntArray:
-        """Query -> number of judged documents that gain something."""
-        gaining = self.ranked.judged_query[self.ideal > 0]
-        return np.bincount(gaining, minlength=self.ranked.n_queries)
-
-    def where_gaining(self, scores: FloatArray) -> FloatArray:
-        """Keep the scores of the queries for which a document can gain anything; NaN elsewhere."""
-        return np.where(self.n_gaining > 0, scores, np.nan)
-
-    def sum_ideal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Add up the best ranking query by query; 0 where nothing gains."""
-        values = self.ideal if weights is None else self.ideal * weights
-        total = np.bincount(self.ranked.judged_query, values, minlength=self.ranked.n_queries)
-        return total.astype(np.float64, copy=False)
-
-    def ideal_down_to(
-        self, query: IntArray, rank: IntArray, weights: FloatArray | None = None
-    ) -> FloatArray:
-        """Add up the best rankings of some queries down to some ranks from 1 on.
-
-        Args:
-            query: Positions of queries with a document that gains.
-            rank: For each, the last rank that counts; may lie beyond the judged documents.
-            weights: Judged document -> what its gain is multiplied with.
-        """
-        starts = self.ranked.judged_starts
-        sums = running_sums(self.ideal if weights is None else self.ideal * weights, starts)
-        last = np.minimum(rank, self.n_gaining[query])
-        down_to: FloatArray = sums[starts[query] + last - 1]
-        return down_to
-
-
-def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -> FloatArray:
-    positive: FloatArray = np.maximum(grades, 0).astype(np.float64)
-    if gain == "exp":
-        check_exponent(owner, int(grades.max(initial=0)))
-        positive = np.exp2(positive) - 1.0
-    for grade, value in mapping.items():
-        positive[grades == grade] = value
-    return positive
-
-
-def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
-    """Add up, for each row, the values of its query down to it, itself included.
-
-    By doubling, log(longest query) passes: one running sum over all queries would be one pass, but
-    what earlier queries leave in it rounds away the last digits of later ones.
-
-    Args:
-        values: Row -> value.
-        starts: Shape (n + 1,): where each query's rows start.
-
-    Example:
-        >>> running_sums(np.array([1.0, 2.0, 4.0, 0.5]), np.array([0, 3, 4]))
-        array([1. , 3. , 7. , 0.5])
-    """
-    sums = values.astype(np.float64)  # a copy
-    lengths = np.diff(starts)
-    place = np.arange(len(values)) - np.repeat(starts[:-1], lengths)
-    step = 1
-    while step < lengths.max(initial=0):
-        reach = np.flatnonzero(place >= step)
-        sums[reach] += sums[reach - step]
-        step *= 2
-    return sums

@@ -1,4 +1,4 @@
-"""Binary preference: `bpref`."""
+"""Where not all is judged: `bpref`, `gm_bpref`, and how much is: `judged@k`, `unjudged@k`."""
 
 from __future__ import annotations
 

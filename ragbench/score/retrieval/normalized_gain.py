@@ -1,4 +1,4 @@
-"""nDCG averaged over the ranks that count for a query: `ndcg_rel`, `rndcg`."""
+"""Gains normalised otherwise than at one rank: `ndcg_rel`, `rndcg`, `g`, `bing`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from ragbench.score.retrieval.base import Grade, RankedGrades, measure
 from ragbench.score.retrieval.dcg import Gained, discounts, running_sums
 from ragbench.score.retrieval.options import Gains
 from ragbench.types import FloatArray, IntArray
+
+LEAST_COST = 1.0
+"""What a rank costs where the best ranking would gain less there, or nothing at all."""
 
 
 @measure("ndcg_rel", group="graded gain", range=(0.0, 1.0), cutoff="none")
@@ -114,10 +117,6 @@ def _dcg_down_to(gained: Gained, query: IntArray, rank: IntArray) -> FloatArray:
 def _place(query: IntArray, rank: IntArray) -> IntArray:
     place: IntArray = (query << 32) + rank
     return place
-
-
-LEAST_COST = 1.0
-"""What a rank costs where the best ranking would gain less there, or nothing at all."""
 
 
 @measure("g", group="graded gain", aliases=("normalized_gain",), range=(0.0, 1.0), cutoff="none")

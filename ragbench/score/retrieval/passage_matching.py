@@ -1,6 +1,7 @@
-"""Finds gold passages in retrieved ones by their words: `match: {level: text}`.
+"""Matches retrieved passages with judged ones: by their words, or by the documents they are of.
 
-For judgements whose ids did not survive another cut of the same texts into chunks.
+`match: {level: text}` is for judgements whose ids did not survive another cut of the same texts
+into chunks; `match: {level: document}` folds passages into documents before anything is cut off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Precision, recall and their harmonic mean: `precision@k`, `recall@k`, `f1@k`."""
+"""Precision and recall at a rank, at R, and at levels of recall: `precision@k`, `recall@k`, ..."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from ragbench.errors import OptionError
 from ragbench.registry import Option
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.types import FloatArray, IntArray
+
+Multiple = Annotated[float, Option("How many times R ranks are looked at.", gt=0)]
+
+RecallLevel = Annotated[float, Option("Share of the relevant documents to be found.", ge=0, le=1)]
+LEVELS = tuple(tenths / 10 for tenths in range(11))
+Levels = Annotated[str, Option("Levels of recall instead of the eleven, as {0.2,0.5,0.8}.")]
 
 _measure = partial(measure, group="precision and recall", range=(0.0, 1.0))
 
@@ -74,9 +80,6 @@ def f1(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> Floa
     depth: int | IntArray = k if k is not None else ranked.n_retrieved
     scores = ranked.divide(2 * ranked.count_hits(rel, k), relevant + depth)
     return ranked.where_relevant(scores, rel)
-
-
-Multiple = Annotated[float, Option("How many times R ranks are looked at.", gt=0)]
 
 
 @_measure("r_precision", aliases=("rprec",), cutoff="none", averages_ties=True)
@@ -164,11 +167,6 @@ def relative_precision(
     relevant = ranked.count_relevant(rel)
     depth = ranked.n_retrieved.clip(min=1) if k is None else np.full(ranked.n_queries, k)
     return ranked.divide(ranked.count_hits(rel, k), np.minimum(depth, relevant))
-
-
-RecallLevel = Annotated[float, Option("Share of the relevant documents to be found.", ge=0, le=1)]
-LEVELS = tuple(tenths / 10 for tenths in range(11))
-Levels = Annotated[str, Option("Levels of recall instead of the eleven, as {0.2,0.5,0.8}.")]
 
 
 @_measure("iprec_at_recall", cutoff="required", at="recall")

@@ -16,7 +16,6 @@ RbpGain = Annotated[
     Literal["binary", "graded"], Option("Relevant or not, or the grade over the largest grade.")
 ]
 
-
 _measure = partial(measure, group="models of a reader", range=(0.0, 1.0))
 
 

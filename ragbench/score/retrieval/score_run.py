@@ -95,7 +95,7 @@ class Rules:
         return {**asdict(self), "judged_only": self.judged_only or None}
 
 
-def score_run(
+def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     run: Run | Mapping[str, Mapping[str, float]],
     qrels: Qrels | Mapping[str, Mapping[str, int]],
     measures: object,
@@ -209,45 +209,6 @@ def column_of(
     )
 
 
-def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
-    """Apply the rules to what a measure says: a value or a cause for every query."""
-    ranked = evidence.grades
-    values = np.array(measure.score(evidence.read_by(measure)), np.float64)
-    causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
-    if rules.no_relevant == "zero":
-        irrelevant = causes == Cause.NO_RELEVANT
-        values[irrelevant] = measure.of_nothing
-        causes[irrelevant] = Cause.SCORED
-    if rules.missing == "skip":
-        causes[list(ranked.missing)] = Cause.MISSING_QUERY
-    elif rules.trec_eval == 9 and measure.low == -np.inf:
-        # version 9 divides by all queries and adds nothing; version 10 scores an empty ranking
-        values[list(ranked.missing)] = 0.0
-    causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS
-    values[causes != Cause.SCORED] = np.nan
-    return values, causes
-
-
-def _counts(evidence: Evidence, rules: Rules, unknown: int, duplicates: int) -> RunCounts:
-    ranked = evidence.grades
-    judged = np.diff(ranked.judged_starts) > 0
-    relevant = ranked.count_relevant(1) > 0
-    missing = np.zeros(ranked.n_queries, bool)
-    missing[list(ranked.missing)] = True
-    has_value = judged & (relevant | (rules.no_relevant == "zero"))
-    if rules.missing == "skip":
-        has_value &= ~missing
-    return RunCounts(
-        queries=ranked.n_queries,
-        scored=int(has_value.sum()),
-        missing=len(ranked.missing),
-        without_judgements=unknown + int((~judged).sum()),
-        without_relevant=int((judged & ~relevant).sum()),
-        duplicates=duplicates,
-        judged_share=evidence.judged_share,
-    )
-
-
 def score_passages(
     retrieved: RetrievedPassages,
     measures: Sequence[Measure],
@@ -300,3 +261,42 @@ def score_passages(
             )
         )
     return columns
+
+
+def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
+    """Apply the rules to what a measure says: a value or a cause for every query."""
+    ranked = evidence.grades
+    values = np.array(measure.score(evidence.read_by(measure)), np.float64)
+    causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
+    if rules.no_relevant == "zero":
+        irrelevant = causes == Cause.NO_RELEVANT
+        values[irrelevant] = measure.of_nothing
+        causes[irrelevant] = Cause.SCORED
+    if rules.missing == "skip":
+        causes[list(ranked.missing)] = Cause.MISSING_QUERY
+    elif rules.trec_eval == 9 and measure.low == -np.inf:
+        # version 9 divides by all queries and adds nothing; version 10 scores an empty ranking
+        values[list(ranked.missing)] = 0.0
+    causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS
+    values[causes != Cause.SCORED] = np.nan
+    return values, causes
+
+
+def _counts(evidence: Evidence, rules: Rules, unknown: int, duplicates: int) -> RunCounts:
+    ranked = evidence.grades
+    judged = np.diff(ranked.judged_starts) > 0
+    relevant = ranked.count_relevant(1) > 0
+    missing = np.zeros(ranked.n_queries, bool)
+    missing[list(ranked.missing)] = True
+    has_value = judged & (relevant | (rules.no_relevant == "zero"))
+    if rules.missing == "skip":
+        has_value &= ~missing
+    return RunCounts(
+        queries=ranked.n_queries,
+        scored=int(has_value.sum()),
+        missing=len(ranked.missing),
+        without_judgements=unknown + int((~judged).sum()),
+        without_relevant=int((judged & ~relevant).sum()),
+        duplicates=duplicates,
+        judged_share=evidence.judged_share,
+    )

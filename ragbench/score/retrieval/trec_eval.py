@@ -1,4 +1,4 @@
-"""trec_eval's way to write: names and sets of measures, parameters, relevance strings."""
+"""trec_eval's way to write: sets of measures, parameters such as `P.5,10`, relevance strings."""
 
 from __future__ import annotations
 
@@ -112,7 +112,6 @@ def expand(name: str, *, own: Collection[str] = (), trec_eval: int = 10) -> tupl
 
 OFFICIAL = expand("official")
 """What trec_eval prints when no measure is named, in its order."""
-
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 _SIGNED = rf"-?{_NUMBER}"

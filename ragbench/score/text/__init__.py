@@ -20,5 +20,3 @@ METRICS = Family(
         "semantic_similarity": f"{_HERE}.semantic_similarity:semantic_similarity",
     },
 )
-
-__all__ = ["METRICS"]

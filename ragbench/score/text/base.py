@@ -11,14 +11,13 @@ entry point group `ragbench.metrics`.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from ragbench.errors import OptionError
-from ragbench.registry import DeclaredOption, declared_options
+from ragbench.registry import checked
 from ragbench.score.base import Advance as Advance
 from ragbench.score.base import Aggregate
 from ragbench.score.options import write_options
@@ -210,25 +209,11 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
 
     def declare(function: Function) -> Function:
         owner = names[0] if len(names) == 1 else function.__name__
-
-        @functools.wraps(function)
-        def checked(*args: Any, **options: Any) -> Any:
-            allowed = options_of(function) if options else {}
-            for option, value in options.items():
-                if option in allowed:
-                    allowed[option].check(owner, value)
-            return function(*args, **options)
-
-        checked.__dict__["declaration"] = Declaration(names, function, **declared)
-        return cast(Function, checked)
+        guarded = checked(owner, function)
+        guarded.__dict__["declaration"] = Declaration(names, function, **declared)
+        return cast(Function, guarded)
 
     return declare
-
-
-@functools.cache
-def options_of(function: Callable[..., Any]) -> Mapping[str, DeclaredOption]:
-    """Return the options that a metric declares, by name."""
-    return declared_options(function)
 
 
 def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Function], Function]:

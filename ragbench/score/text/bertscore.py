@@ -219,7 +219,7 @@ def _range(options: Options) -> tuple[float, float]:
     equals="bert-score of each pair alone, within 1e-5 (in a batch, it moves by up to 2e-4 itself)",
     not_for="facts: a wrong name or number, or a `not`, costs little; values of two models",
 )
-def bertscore(
+def bertscore(  # noqa: PLR0913  the public signature: an option each
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     *,

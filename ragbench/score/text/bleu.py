@@ -1,4 +1,4 @@
-"""What BLEU is computed from: clipped matches, n-grams and lengths, which add up over texts."""
+"""BLEU: `bleu`, cumulative `bleu1` to `bleu4`, `bleu.precision1` to `4`, and `bleu.corpus`."""
 
 from __future__ import annotations
 
@@ -186,6 +186,17 @@ def note_words(texts: Sequence[str], options: Options) -> list[str]:
     return note_unspaced("bleu", texts, "bleu(tokenize=char) splits them, tokenize=zh Chinese")
 
 
+class _Corpus(BleuRows):
+    """Scores all predictions together."""
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        counted = list(self.count(rows, self.max_order, advance))
+        column = _contributions(counted, self.max_order, *self.smoothing)
+        return [column for _ in metrics]
+
+
 def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], float]]:
     """The longest n-gram that a metric needs, and what it reads off the result."""
     if metric.part.startswith("precision"):
@@ -257,17 +268,6 @@ def bleu(
         max_order,
     )
     return bleu_of(counted, max_order, smooth, value)
-
-
-class _Corpus(BleuRows):
-    """Scores all predictions together."""
-
-    def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
-        counted = list(self.count(rows, self.max_order, advance))
-        column = _contributions(counted, self.max_order, *self.smoothing)
-        return [column for _ in metrics]
 
 
 @metric(

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ragbench.types import IntArray
 
-
 CharOrder = Annotated[int, Option("Longest n-grams of characters that count.", ge=1, le=20)]
 WordOrder = Annotated[int, Option("Longest n-grams of words that count.", ge=0, le=20)]
 Beta = Annotated[float, Option("How many times recall counts as much as precision.", ge=0, le=100)]
@@ -39,6 +38,10 @@ EpsSmoothing = Annotated[
 _PUNCTUATION = frozenset(string.punctuation)
 _ROWS = 500  # that are prepared at once: bounds the memory
 _TINY = 1e-16  # sacrebleu's value of a ratio without a denominator
+
+_BITS = 63
+_BLOCK = 65_536  # symbols; more do not fit into the cache of a core, which doubles the time
+_SPARSE = 16  # table entries per symbol; above, sorting the symbols is faster than a table
 
 Counts = tuple[int, int, int]
 """Of one order: n-grams of the prediction, of the reference, and how many they share."""
@@ -243,10 +246,6 @@ def _f_score(counts: Sequence[Counts], beta: float, eps_smoothing: bool) -> floa
 
 
 Text = TypeVar("Text", bound=Sequence[str])
-
-_BITS = 63
-_BLOCK = 65_536  # symbols; more do not fit into the cache of a core, which doubles the time
-_SPARSE = 16  # table entries per symbol; above, sorting the symbols is faster than a table
 
 
 def shared_ngrams(pairs: Sequence[tuple[Text, Text]], order: int) -> Iterator[list[int] | None]:

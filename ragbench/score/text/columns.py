@@ -25,7 +25,6 @@ from ragbench.types.scores import Cause
 if TYPE_CHECKING:
     from ragbench.types import CauseArray
 
-
 _TOLD_AT_ONCE = 50  # rows
 
 

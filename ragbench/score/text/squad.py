@@ -1,4 +1,4 @@
-"""Normalised answers, remembered for the metrics that read the same text one after the other."""
+"""Short answers as SQuAD normalises them: `exact_match`, `contains`, `token_f1`."""
 
 from __future__ import annotations
 

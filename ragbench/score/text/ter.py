@@ -1,4 +1,10 @@
-"""Translation edit rate: `ter`; lower is better."""
+"""Translation edit rate: `ter`; lower is better.
+
+The search for shifts is that of Tercom as sacrebleu has it, with its limits, so that the numbers
+are the same: the best shift is made as long as it saves edits, and edits are counted near the
+diagonal of the table alone. All shifts of a round are tried together, one row of their tables at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +37,11 @@ AsianSupport = Annotated[
 CaseSensitive = Annotated[bool, Option("Tell capitals from small letters.")]
 
 _Split = Callable[[str], list[str]]
+
+_LONGEST_SHIFT = 10  # words, as the next one: Tercom's limits
+_FARTHEST_SHIFT = 50
+_MOST_SHIFTS = 1000  # that are tried for one pair of texts: sacrebleu's limit
+_ROOM = 1_000_000  # words of shifted texts in memory at a time
 
 
 class _Rows:
@@ -141,12 +152,6 @@ def _tercom(*options: bool) -> _Split:
 
     tokenize = TercomTokenizer(*options)
     return lambda text: str(tokenize(text.rstrip())).split()
-
-
-_LONGEST_SHIFT = 10  # words, as the next one: Tercom's limits
-_FARTHEST_SHIFT = 50
-_MOST_SHIFTS = 1000  # that are tried for one pair of texts: sacrebleu's limit
-_ROOM = 1_000_000  # words of shifted texts in memory at a time
 
 
 class _Shift(NamedTuple):

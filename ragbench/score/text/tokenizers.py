@@ -31,6 +31,16 @@ _PACKAGES = {
 }
 _LONGEST = 64  # characters of a word that is worth remembering
 
+_REMEMBERED = 100_000  # words
+
+_SYMBOL = re.compile(r"([!-&(-+/:-@\[-`{-~])")
+_POINT_AFTER_NON_DIGIT = re.compile(r"([^0-9])([.,])")
+_POINT_BEFORE_NON_DIGIT = re.compile(r"([.,])([^0-9])")
+_DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
+
+# In this order: `&amp;lt;` becomes `<`, as in the original.
+_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
+
 
 def tokenizer(owner: str, name: str, lowercase: bool = False) -> Tokenize:
     """Return the tokenizer of that name.
@@ -141,15 +151,6 @@ def _by_word(split: Tokenize) -> Tokenize:
     return tokenize
 
 
-_REMEMBERED = 100_000  # words
-
-
-_SYMBOL = re.compile(r"([!-&(-+/:-@\[-`{-~])")
-_POINT_AFTER_NON_DIGIT = re.compile(r"([^0-9])([.,])")
-_POINT_BEFORE_NON_DIGIT = re.compile(r"([.,])([^0-9])")
-_DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
-
-
 def _split(word: str) -> tuple[str, ...]:
     """Split the punctuation off one word without white space in it."""
     if word.isalnum():
@@ -182,7 +183,3 @@ def tokenize_13a(text: str) -> list[str]:
         for entity, character in _ENTITIES:
             text = text.replace(entity, character)
     return list(itertools.chain.from_iterable(map(_split_remembered, text.split())))
-
-
-# In this order: `&amp;lt;` becomes `<`, as in the original.
-_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -70,3 +71,22 @@ class Script:
             return self.split(number, text)
         words = self.verdict(number, text) if kind == "claim" else self.support(number)
         return {"reason": "it says so", "verdict": words}
+
+
+class Held:
+    """A script that answers so many requests, and then holds all others until it is released."""
+
+    def __init__(self, script: Callable[..., Any], hold_after: int | None = None) -> None:
+        self._script, self.answered, self.hold_after = script, 0, hold_after
+        self._released = threading.Event()
+
+    def __call__(self, body: Mapping[str, Any], times_asked: int) -> Any:
+        self.answered += 1
+        if self.hold_after is not None and self.answered > self.hold_after:
+            assert self._released.wait(120), "the test releases what it holds"
+        return self._script(body, times_asked)
+
+    def release(self) -> None:
+        """Answer from now on."""
+        self.hold_after = None
+        self._released.set()

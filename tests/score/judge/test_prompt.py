@@ -12,10 +12,10 @@ from ragbench.score.judge.methods.prompt import (
     nuggets_prompt,
     pairwise_prompt,
     preview,
-    prompt_fingerprint,
     rating_prompt,
     verdicts_prompt,
 )
+from ragbench.score.judge.methods.templates import prompt_fingerprint
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
 
 ITEM = Item(

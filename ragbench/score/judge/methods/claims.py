@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.score.judge.base import Item, Rubric, not_applicable
+from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.citations import cited_sentences
-from ragbench.score.judge.grounding import FORMULAS, Grounding, Ruling, Side, apply_formula
+from ragbench.score.judge.grounding import (
+    FORMULAS,
+    Grounding,
+    Ruling,
+    Side,
+    best_verdict,
+    grounded_verdict,
+)
 from ragbench.score.judge.methods.prompt import claims_prompt, verdicts_prompt
 from ragbench.score.judge.methods.session import ReplyLog
-from ragbench.types.scores import Cause, Verdict
+from ragbench.types.scores import Verdict
 
-_WHY_NOT = {
-    Cause.NO_CLAIMS: "there is no claim to check",
-    Cause.NO_CITATIONS: "the answer cites no passage",
-    Cause.NOTHING_TO_USE: "no passage has anything of the reference",
-}
 _ANSWER = "answer"
 
 
@@ -65,9 +67,7 @@ async def check_claims(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
         _verdict(rubric, claims, checked, reference)
         for reference in (references if compares else [""])
     ]
-    sign = -1 if rubric.direction == "lower" else 1
-    scored = [verdict for verdict in verdicts if verdict.score is not None]
-    return max(scored, key=lambda verdict: sign * (verdict.score or 0.0), default=verdicts[0])
+    return best_verdict(rubric, verdicts)
 
 
 def _texts(item: Item) -> _Texts:
@@ -186,10 +186,7 @@ def _verdict(
         if name in claims
         for line in _lines(name, claims[name], checked, reference)
     ]
-    score = apply_formula(rubric.formula or "", found)
-    if isinstance(score, Cause):
-        return not_applicable(score, "\n".join([_WHY_NOT[score], *lines]))
-    return Verdict(score, reasoning="\n".join(lines))
+    return grounded_verdict(rubric, found, lines)
 
 
 def _rows(name: str, checked: Mapping[_Pair, _Checked]) -> list[list[Ruling]]:

@@ -15,7 +15,6 @@ from ragbench.score.judge.base import NEEDS, Item, Rubric
 from ragbench.score.judge.grounding import FORMULAS, Ruling
 from ragbench.score.judge.methods.templates import (
     Material,
-    prompt_fingerprint,
     shown_example,
     system_text,
     user_text,
@@ -23,20 +22,27 @@ from ragbench.score.judge.methods.templates import (
 )
 from ragbench.text.sentences import sentences
 
-__all__ = [
-    "Prompt",
-    "assignment_prompt",
-    "claims_prompt",
-    "example_item",
-    "nuggets_prompt",
-    "pairwise_prompt",
-    "prompt_fingerprint",
-    "rating_prompt",
-    "verdicts_prompt",
-]
-
 _JUDGED = {"answer": "the answer", "context": "the passage", "query": "the set of queries"}
 _LABELS = {"contexts": "passage", "guidelines": "guideline", "queries": "query"}
+
+RULINGS: tuple[str, ...] = get_args(Ruling)
+"""What a source says of a claim."""
+OUTCOMES = ("A", "B", "tie")
+"""How two answers compare."""
+IMPORTANCES = ("vital", "okay")
+"""How much a nugget matters."""
+SUPPORTS = ("support", "partial_support", "not_support")
+"""How far an answer has a nugget."""
+
+_STAND_IN = Item(
+    question="When was the harbour bridge opened?",
+    answer="It was opened on 3 May 1932.",
+    contexts=["The harbour bridge was opened to traffic on 3 May 1932."],
+    references=["The harbour bridge was opened in 1932."],
+    queries=["harbour bridge opening date"],
+    guidelines=["Answer in one sentence."],
+    other="In the year 1923.",
+)
 
 
 @dataclass(frozen=True)
@@ -265,16 +271,6 @@ def _numbers(texts: Sequence[str]) -> range:
     return range(1, len(texts) + 1)
 
 
-RULINGS: tuple[str, ...] = get_args(Ruling)
-"""What a source says of a claim."""
-OUTCOMES = ("A", "B", "tie")
-"""How two answers compare."""
-IMPORTANCES = ("vital", "okay")
-"""How much a nugget matters."""
-SUPPORTS = ("support", "partial_support", "not_support")
-"""How far an answer has a nugget."""
-
-
 def word(allowed: Sequence[str]) -> dict[str, Any]:
     """Return the schema of one word of several."""
     return {"type": "string", "enum": [*allowed]}
@@ -294,17 +290,6 @@ def record(properties: Mapping[str, Any]) -> dict[str, Any]:
         "required": [*properties],
         "additionalProperties": False,
     }
-
-
-_STAND_IN = Item(
-    question="When was the harbour bridge opened?",
-    answer="It was opened on 3 May 1932.",
-    contexts=["The harbour bridge was opened to traffic on 3 May 1932."],
-    references=["The harbour bridge was opened in 1932."],
-    queries=["harbour bridge opening date"],
-    guidelines=["Answer in one sentence."],
-    other="In the year 1923.",
-)
 
 
 class Preview(NamedTuple):

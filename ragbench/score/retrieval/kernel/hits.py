@@ -1,4 +1,9 @@
-"""Finds the judged documents among those that a run retrieved, and their ranks."""
+"""Finds the judged documents among those that a run retrieved, and their ranks.
+
+Hits and qrels are joined by the hashes of their ids, then by their bytes. In memory that is done in
+two ways that give the same: the judged are looked up among the retrieved, or the retrieved among
+the judged, whichever are fewer.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,8 @@ from ragbench.score.retrieval.kernel.positions import SortedLists, TiedMembers, 
 from ragbench.types import FloatArray, IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
 from ragbench.types.checks import id_bytes
+
+_FEW = 30  # documents that tie, up to which walking through them beats a table
 
 _FEWEST_BITS = 16  # of the filter that most rows do not pass: 64 KiB lie in the nearest cache
 _MOST_BITS = 24
@@ -140,9 +147,6 @@ def _possible(keys: HashArray, wanted: HashArray) -> IntArray:
     marked: NDArray[np.bool_] = np.zeros(1 << bits, bool)
     marked[(wanted >> shift).view(np.int64)] = True
     return np.flatnonzero(marked[(keys >> shift).view(np.int64)])
-
-
-_FEW = 30  # documents that tie, up to which walking through them beats a table
 
 
 @dataclass(frozen=True, eq=False)

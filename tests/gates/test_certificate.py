@@ -1,0 +1,36 @@
+"""`decide_kappa`: what a certificate says of a judge."""
+
+import pytest
+
+from ragbench.gates.certificate import decide_kappa
+from ragbench.stats import cohen_kappa
+
+
+def certificate(value, interval=(None, None), reason=None):
+    kappa = {"value": value, "interval": list(interval), "n": 50, "reason": reason}
+    return {"rubrics": {"faithfulness": {"agreement": {"kappa": kappa}}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "decide", "verdict"),
+    [
+        pytest.param(0.6, (0.4, 0.8), "mean", "pass", id="reaches it"),
+        pytest.param(0.59, (0.4, 0.8), "mean", "fail", id="below"),
+        pytest.param(0.7, (0.5, 0.9), "interval", "fail", id="its lower end is below"),
+        pytest.param(0.9, (0.7, 1.0), "interval", "pass", id="its lower end too"),
+        pytest.param(None, (None, None), "mean", "undecided", id="null is no pass"),
+        pytest.param(0.9, (None, None), "interval", "undecided", id="no interval is no pass"),
+    ],
+)
+def test_certificate(value, interval, decide, verdict):
+    found = decide_kappa(certificate(value, interval), "faithfulness", 0.6, decide=decide)
+
+    assert found.verdict == verdict
+
+
+def test_the_kappa_of_constant_labels_says_why_it_is_none():
+    agreement = cohen_kappa([1, 1, 1, 1], [1, 1, 1, 1]).to_dict()
+    found = decide_kappa({"rubrics": {"tone": {"agreement": {"kappa": agreement}}}}, "tone", 0.6)
+
+    assert found.verdict == "undecided"
+    assert found.why.startswith("kappa is not defined: ")

@@ -1,0 +1,28 @@
+"""`decide_failed`: a share of what a score applies to."""
+
+import pytest
+
+from ragbench.gates.failed import decide_failed
+from ragbench.types import Cause
+from tests.gates.test_limit import NAN, column
+
+
+@pytest.mark.parametrize(
+    ("values", "most", "verdict", "why"),
+    [
+        pytest.param([1] * 99 + [NAN], 0.01, "pass", "1 of 100 failed (1 timeout)", id="1 %"),
+        pytest.param([1] * 98 + [NAN] * 2, 0.01, "fail", "2 of 100", id="2 %"),
+        pytest.param([1, 0], 0.0, "pass", "0 of 2 failed", id="none"),
+    ],
+)
+def test_coverage(values, most, verdict, why):
+    found = decide_failed(column(values), most)
+
+    assert found.verdict == verdict
+    assert found.why.startswith(why)
+
+
+def test_coverage_of_nothing_is_undecided():
+    found = decide_failed(column([NAN], Cause.NO_RELEVANT), 0.5)
+
+    assert (found.verdict, found.why) == ("undecided", "the score applies to no query")

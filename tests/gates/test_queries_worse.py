@@ -1,0 +1,45 @@
+"""`decide_queries_worse`: a count over these queries, failures left open."""
+
+import pytest
+
+from ragbench.gates.queries_worse import decide_queries_worse
+from ragbench.types import Cause
+from tests.gates.test_drop import NAN, paired
+
+
+@pytest.mark.parametrize(
+    ("system", "max_queries", "by", "verdict"),
+    [
+        pytest.param([0, 0, 1, 1], 2, 0.5, "pass", id="two lost their hit, two may"),
+        pytest.param([0, 0, 1, 1], 1, 0.5, "fail", id="one may"),
+        pytest.param([0.6, 0.6, 1, 1], 1, 0.5, "pass", id="lost 0.4 each"),
+        pytest.param([0.5, 0.5, 1, 1], 1, 0.5, "fail", id="lost 0.5 each, which counts"),
+        pytest.param([0.9, 1, 1, 1], 0, 0.0, "fail", id="any loss"),
+        pytest.param([1, 1, 1, 1], 0, 0.0, "pass", id="no loss"),
+    ],
+)
+def test_queries_that_became_worse(system, max_queries, by, verdict):
+    found = decide_queries_worse(paired(system, [1.0] * 4), max_queries, by)
+
+    assert found.verdict == verdict
+    assert f"allowed: {max_queries}" in found.why
+
+
+def test_a_failed_query_may_have_become_worse():
+    causes = [Cause.TIMEOUT, Cause.SCORED, Cause.SCORED]
+
+    one = decide_queries_worse(paired([NAN, 0.0, 1.0], [1.0] * 3, causes), 1, 0.5)
+    two = decide_queries_worse(paired([NAN, 0.0, 1.0], [1.0] * 3, causes), 2, 0.5)
+    none = decide_queries_worse(paired([NAN, 0.0, 1.0], [1.0] * 3, causes), 0, 0.5)
+
+    assert (none.verdict, one.verdict, two.verdict) == ("fail", "undecided", "pass")
+    assert one.why.endswith("1 that failed could turn it")
+
+
+def test_worst_queries_stand_first():
+    pairs = paired([0.9, 0.2, NAN, 1.0, 0.5], [1.0, 1.0, 1.0, 0.5, 1.0])
+
+    found = decide_queries_worse(pairs, 0)
+
+    assert [row["query_id"] for row in found.facts["worst_queries"]] == ["q1", "q4", "q0"]
+    assert found.facts["worst_queries"][0] == {"query_id": "q1", "score": 0.2, "baseline": 1.0}

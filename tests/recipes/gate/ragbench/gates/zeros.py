@@ -1,0 +1,36 @@
+"""`max_zeros`: at most a share of the queries scores 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from ragbench.comparison.systems import SystemScores
+from ragbench.gates.base import Decision, GatedRun, MeasureGate, Systems, within
+from ragbench.registry import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zeros(MeasureGate):
+    """At most a share of the queries scores 0."""
+
+    conditions = ("max_zeros",)
+
+    max_zeros: Annotated[float, Option("Largest share of queries that score 0.", ge=0, le=1)]
+
+    @property
+    def text(self) -> str:
+        """The condition."""
+        return f"{self.measure} zeros <= {self.max_zeros:g}"
+
+    def decide_system(
+        self, system: SystemScores, score: str, having: Systems, run: GatedRun
+    ) -> Decision:
+        """Count."""
+        values = system.columns[score].values
+        n, zeros = int((~np.isnan(values)).sum()), int((values == 0).sum())
+        if not n:
+            return Decision("undecided", "nothing was scored", {"n": 0})
+        return Decision(within(zeros / n, None, self.max_zeros), f"{zeros} of {n}", {"n": n})
