@@ -28,7 +28,7 @@ imports:  ## check the direction of imports, and that none go round in a circle
 	$(BIN)/lint-imports --no-cache
 
 deps:  ## check that what is imported is declared, and what is declared is imported
-	$(BIN)/deptry -q ragbench
+	$(BIN)/deptry ragbench
 
 house:  ## measure the package: files, lines, imports, sizes, circles; fail beyond a limit
 	$(BIN)/python -m tests.house

@@ -9,7 +9,8 @@ from ragbench.errors import OptionError
 from ragbench.registry import Option, make_object
 
 Factory = Annotated[
-    str | None, Option("`module:name` of the object, or of what makes it.", refers_to="object")
+    str | None,
+    Option("`module:name` of the object, or of a function that makes it.", refers_to="object"),
 ]
 FactoryArgs = Annotated[dict[str, Any] | None, Option("Arguments of the factory.")]
 

@@ -15,7 +15,7 @@ from ragbench.registry import Option, nearest, shown
 from ragbench.signature import fingerprint
 from ragbench.types import ScoredDocument
 
-IdField = Annotated[str | None, Option("Key of the metadata that holds the ids that are judged.")]
+IdField = Annotated[str | None, Option("Metadata key with the ids that the judgements use.")]
 
 _USUAL = ("_id", "id")
 

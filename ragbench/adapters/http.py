@@ -32,8 +32,10 @@ Url = Annotated[str, Option("Where to POST.")]
 class RequestOptions:
     """How long a request may take, and how often it is sent again."""
 
-    timeout: Annotated[float, Option("Seconds for one reply, all tries.", gt=0)] = 60.0
-    retries: Annotated[int, Option("Further tries, where one can succeed.", ge=0)] = 2
+    timeout: Annotated[
+        float, Option("Time limit of one reply, in seconds, retries included.", gt=0)
+    ] = 60.0
+    retries: Annotated[int, Option("Retries of errors that may be temporary.", ge=0)] = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +53,6 @@ class EndpointOptions(RequestOptions):
             OptionError: The URL cannot be one.
         """
         return Endpoint("http", url, self.headers, timeout=self.timeout, retries=self.retries)
-
-
-Concurrency = Annotated[int, Option("Most calls at the same time.", ge=1)]
 
 
 class Endpoint:

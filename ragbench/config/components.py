@@ -26,21 +26,19 @@ from ragbench.text.chunk import Chunking
 class Common:
     """Keys that every component takes."""
 
-    timeout: Annotated[float | None, Option("Seconds that one call may take.", gt=0)] = None
-    concurrency: Annotated[int, Option("Calls at the same time.", ge=1)] = 1
-    version: Annotated[str | None, Option("A word that changes when its answers do.")] = None
+    timeout: Annotated[float | None, Option("Time limit of one call, in seconds.", gt=0)] = None
+    concurrency: Annotated[int, Option("Number of concurrent calls.", ge=1)] = 1
+    version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerCommon:
     """Keys that every reranker takes besides."""
 
-    retriever: Annotated[
-        str, Option("Retriever whose hits are put in order.", refers_to="retriever")
-    ]
-    depth: Annotated[int, Option("Hits that are put in order; the rest is left out.", ge=1)] = (
-        DEFAULT_DEPTH
-    )
+    retriever: Annotated[str, Option("Retriever whose hits are reordered.", refers_to="retriever")]
+    depth: Annotated[
+        int, Option("Number of hits that are reordered; the rest is left out.", ge=1)
+    ] = DEFAULT_DEPTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +47,9 @@ class GeneratorCommon:
 
     retrievers: Annotated[
         list[str] | None,
-        Option("Retrievers that it is paired with; default: all.", refers_to="retriever"),
+        Option("Retrievers that it is combined with; default: all.", refers_to="retriever"),
     ] = None
-    passages: Annotated[int, Option("Passages that it gets.", ge=1)] = DEFAULT_PASSAGES
+    passages: Annotated[int, Option("Number of passages that it gets.", ge=1)] = DEFAULT_PASSAGES
     samples: Annotated[
         int, Option("How often each query is answered; its score is the mean.", ge=1)
     ] = 1
@@ -254,7 +252,7 @@ def _written(
 
 CHUNK = "chunk"
 """The key of the block."""
-CHUNK_HELP = "How documents are cut into chunks, which are ranked in their place."
+CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
 @dataclass(frozen=True)

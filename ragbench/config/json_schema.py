@@ -123,7 +123,7 @@ def _metrics() -> Schema:
     }
     properties["verify"] = {
         "type": "boolean",
-        "description": "Compute every score again with the packages that define it.",
+        "description": "Compute every score again with its reference package.",
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 

@@ -251,7 +251,7 @@ class Around:
     judges_written: bool
     """Whether there is a block of judges at all."""
     top_k: int | None
-    """Ranks that are kept and scored."""
+    """Number of ranks that are kept and scored."""
     level: str
     """What counts as a hit."""
 

@@ -90,24 +90,28 @@ class RetrievalMetrics:
 
     blocks: ClassVar[Mapping[str, str]] = {
         "match": "What counts as a hit.",
-        "fill": "A judge grades what people have not judged.",
+        "fill": "A judge grades passages that people have not judged.",
     }
 
-    top_k: Annotated[int, Option("Ranks that are kept and scored.", ge=1)] = 100
+    top_k: Annotated[int, Option("Number of ranks that are kept and scored.", ge=1)] = 100
     measures: Annotated[
         tuple[str, ...] | None, Option("Names of measures; default: all that the data allow.")
     ] = None
     ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
-    trec_eval: Annotated[TrecEval, Option("Version whose rounding is followed.")] = 10
-    missing: Annotated[Missing, Option("A judged query that the run lacks.")] = "zero"
-    no_relevant: Annotated[NoRelevant, Option("A query without a relevant document.")] = "skip"
+    trec_eval: Annotated[TrecEval, Option("Version of trec_eval whose rounding is used.")] = 10
+    missing: Annotated[Missing, Option("What happens to a judged query that the run lacks.")] = (
+        "zero"
+    )
+    no_relevant: Annotated[
+        NoRelevant, Option("What happens to a query without a relevant document.")
+    ] = "skip"
     match: Match = field(default_factory=Match)
     fill: Fill | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """How intervals and tests are made."""
+    """How intervals and tests are computed."""
 
     confidence: Annotated[float, Option("Level of the intervals.", gt=0, lt=1)] = 0.95
     resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
@@ -121,7 +125,7 @@ class Statistics:
     ] = "holm"
     family: Annotated[
         Literal["measure", "all"],
-        Option("What is corrected together: the comparisons of one measure, or of all measures."),
+        Option("Comparisons that are corrected together: those of one measure, or of all."),
     ] = "measure"
     baseline: Annotated[
         str | None,
@@ -158,11 +162,13 @@ class Top:
     """A ragbench experiment: data, systems, what to score, and how to compare."""
 
     name: Annotated[str | None, Option("Name of the run folder; default: the file's stem.")] = None
-    seed: Annotated[int, Option("Seed of everything that is drawn.", ge=0)] = DEFAULT_SEED
+    seed: Annotated[int, Option("Seed of all random choices.", ge=0)] = DEFAULT_SEED
     max_failed: Annotated[
         float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
     ] = 0.0
-    output: Annotated[str, Option("Folder of the runs, relative to where you are.")] = "runs"
+    output: Annotated[str, Option("Folder of the runs, relative to the working directory.")] = (
+        "runs"
+    )
     controls: Annotated[
         list[Control] | None,
         Option(
@@ -179,19 +185,19 @@ class Top:
     ] = None
     cache_also: Annotated[
         list[str] | None,
-        Option("Cache folders of others; they are only read.", refers_to="path"),
+        Option("Further cache folders, which are only read.", refers_to="path"),
     ] = None
 
 
 BLOCKS: Mapping[str, str] = {
     "dataset": "Where the questions, documents and judgements are.",
-    "retrievers": "Systems that find passages, by name.",
-    "generators": "Systems that answer from passages, by name; crossed with the retrievers.",
-    "apps": "Systems that retrieve and answer in one call, by name.",
-    "metrics": "What is scored; a block left out gets all that the data allow.",
-    "statistics": "How intervals and tests are made.",
+    "retrievers": "Retrievers, by name.",
+    "generators": "Generators, by name; combined with the retrievers.",
+    "apps": "Applications that retrieve and answer in one call, by name.",
+    "metrics": "What is scored; without a block, everything that the data allow.",
+    "statistics": "How intervals and tests are computed.",
     "gates": "Conditions that a run has to meet.",
-    "budget": "What a run may cost; the rest is left out, and said.",
+    "budget": "Limits on the cost of a run; what exceeds them is left out, with a note.",
     "executor": "What runs the stages.",
 }
 """The top-level keys that hold mappings, `gates` a list; the other ones are declared by `Top`."""
@@ -202,8 +208,8 @@ class BudgetLimits:
     """What a run may cost."""
 
     usd: Annotated[float | None, Option("US dollars for models.", ge=0)] = None
-    tokens: Annotated[int | None, Option("Tokens of models, sent and received.", ge=0)] = None
-    minutes: Annotated[float | None, Option("Minutes that a run may take.", gt=0)] = None
+    tokens: Annotated[int | None, Option("Tokens of models, sent plus received.", ge=0)] = None
+    minutes: Annotated[float | None, Option("Time limit of the run, in minutes.", gt=0)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,9 +246,9 @@ class Component:
     timeout: float | None = None
     """Seconds that one call may take; None is no limit."""
     concurrency: int = 1
-    """Calls at the same time."""
+    """Number of concurrent calls."""
     version: str | None = None
-    """A word that changes when its answers do."""
+    """A word that you change when its answers change."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
     """Where it stands, for errors that come later."""
 
@@ -306,7 +312,7 @@ class ExperimentConfig:
     dataset: Component
     """Where the data are."""
     seed: int = DEFAULT_SEED
-    """Seed of everything that is drawn."""
+    """Seed of all random choices."""
     retrievers: Mapping[str, Component] = field(default_factory=dict)
     """Retrievers by name, sweeps written out, in the order of the file."""
     generators: Mapping[str, Component] = field(default_factory=dict)
@@ -318,7 +324,7 @@ class ExperimentConfig:
     metrics: Metrics = field(default_factory=Metrics)
     """What is scored."""
     statistics: Statistics = field(default_factory=Statistics)
-    """How intervals and tests are made."""
+    """How intervals and tests are computed."""
     gates: tuple[Gate, ...] = ()
     """Conditions that the run has to meet."""
     max_failed: float = 0.0

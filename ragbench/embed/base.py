@@ -69,19 +69,19 @@ Model = Annotated[
 """Where the model is."""
 QueryPrompt = Annotated[
     str | None,
-    Option("What the model gets in front of a query; null: what the model itself names."),
+    Option("Text put before a query; null: the prompt of the model."),
 ]
 """The prefix of queries."""
 DocumentPrompt = Annotated[
     str | None,
-    Option("What the model gets in front of a document; null: what the model itself names."),
+    Option("Text put before a document; null: the prompt of the model."),
 ]
 """The prefix of documents."""
 ComputeDevice = Annotated[Device, Option("Where the model computes; auto takes a GPU.")]
 """Which processor."""
 BatchTokens = Annotated[
     int | None,
-    Option("Tokens of a batch, padding included; null leaves it to the device.", ge=1),
+    Option("Tokens per batch, padding included; null depends on the device.", ge=1),
 ]
 """How much at a time."""
 KeepVectors = Annotated[

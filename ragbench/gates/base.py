@@ -171,10 +171,10 @@ class Gate(ABC):
     """Whether it asks how a system differs from its baseline, so that early stopping need not."""
 
     system: Annotated[
-        str | list[str] | None, Option("Whose; default: every system but the baseline.")
+        str | list[str] | None, Option("The systems; default: all except the baseline.")
     ] = None
     undecided: Annotated[
-        Literal["warn", "fail"], Option("`fail`: what the data cannot tell counts as failed.")
+        Literal["warn", "fail"], Option("`fail`: an undecided gate counts as failed.")
     ] = "warn"
     file: Path | None = None
     """The file that it names."""

@@ -33,11 +33,14 @@ class Certificate(Gate):
 
     certificate: Annotated[
         str,
-        Option("File of `ragbench calibrate` with `rubric` and `min_kappa`.", refers_to="path"),
+        Option(
+            "File written by `ragbench calibrate`; needs `rubric` and `min_kappa`.",
+            refers_to="path",
+        ),
     ]
-    rubric: Annotated[str, Option("certificate: the rubric that it certifies.")]
+    rubric: Annotated[str, Option("certificate: the rubric.")]
     min_kappa: Annotated[
-        float, Option("certificate: smallest kappa of judge and people.", ge=-1, le=1)
+        float, Option("certificate: smallest allowed kappa of judge and people.", ge=-1, le=1)
     ]
     decide: DecideBy = None
 

@@ -40,9 +40,7 @@ class Drop(Change):
     margin_key = "max_drop"
     asks_difference = True
 
-    max_drop: Annotated[
-        float, Option("Largest drop of the mean paired difference that may be.", ge=0)
-    ]
+    max_drop: Annotated[float, Option("Largest allowed drop of the mean paired difference.", ge=0)]
     decide: DecideBy = None
 
     @property

@@ -30,7 +30,7 @@ class Failed(SystemGate):
     conditions = ("max",)
 
     failed: Annotated[
-        str, Option("A score of which few items may have failed; `max` is their share.")
+        str, Option("A score; `max` is the largest share of its items that may fail.")
     ]
     max: Most
 

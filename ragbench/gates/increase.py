@@ -42,7 +42,7 @@ class Increase(Change):
 
     max_increase: Annotated[
         float,
-        Option("Cost: largest increase that may be, as a share of the baseline's.", ge=0),
+        Option("Largest allowed increase of a cost, as a share of the baseline.", ge=0),
     ]
 
     @property

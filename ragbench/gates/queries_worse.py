@@ -21,7 +21,9 @@ class QueriesWorse(Change):
     conditions = ("max_queries_worse",)
     margin_key = "by"
 
-    max_queries_worse: Annotated[int, Option("How many queries may become worse.", ge=0)]
+    max_queries_worse: Annotated[
+        int, Option("Largest number of queries that may become worse.", ge=0)
+    ]
     by: Annotated[
         float | None, Option("max_queries_worse: smallest drop that counts; default: any.", gt=0)
     ] = None

@@ -108,7 +108,7 @@ class PromptOptions:
 class AnswerOptions:
     """Where an answer ends, and how much of the passages it is made from."""
 
-    stop: Annotated[list[str] | None, Option("Texts at which an answer ends.")] = None
+    stop: Annotated[list[str] | None, Option("Texts that end an answer.")] = None
     context_tokens: Annotated[
         int | None,
         Option(

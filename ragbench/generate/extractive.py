@@ -46,7 +46,7 @@ class Extractive(Generator):
     def __init__(
         self,
         *,
-        sentences: Annotated[int, Option("Sentences in an answer.", ge=1, le=20)] = 2,
+        sentences: Annotated[int, Option("Number of sentences in an answer.", ge=1, le=20)] = 2,
         language: Annotated[
             str, Option("ISO 639-1 code of the texts; picks stop words and stemmer.")
         ] = "en",

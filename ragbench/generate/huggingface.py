@@ -125,11 +125,11 @@ class HuggingfaceOptions(PromptOptions, AnswerOptions):
 
     model: Annotated[str, Option("A folder, or a name on the Hugging Face hub.")]
     temperature: Annotated[
-        float, Option("Randomness of answers; 0 takes the likeliest token.", ge=0, le=2)
+        float, Option("Randomness of answers; 0 always takes the most likely token.", ge=0, le=2)
     ] = 0.0
     max_tokens: Annotated[int, Option("Longest answer.", ge=1)] = 128
-    seed: Annotated[int, Option("Seed of the sampling, for each question anew.", ge=0)] = 13
-    device: Annotated[Device, Option("Where to compute.")] = "auto"
+    seed: Annotated[int, Option("Seed of the sampling, set again for each question.", ge=0)] = 13
+    device: Annotated[Device, Option("The device.")] = "auto"
 
 
 class HuggingfaceGenerator(Generator):

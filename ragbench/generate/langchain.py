@@ -38,7 +38,7 @@ class ChainOptions:
         str | None, Option("Path to the answer in what a chain returns; default: the usual.")
     ] = None
     id_field: Annotated[
-        str | None, Option("Key of the metadata of a chain's passages that holds their ids.")
+        str | None, Option("Metadata key with the ids of the passages of a chain.")
     ] = None
 
 
@@ -48,9 +48,9 @@ class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, Call
 
     factory: Factory = None
     args: FactoryArgs = None
-    version: Annotated[str | None, Option("A word that changes when its answers do.")] = None
+    version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
     retries: Annotated[
-        int, Option("Further tries of a chat model, where one can succeed.", ge=0)
+        int, Option("Retries of a chat model, for errors that may be temporary.", ge=0)
     ] = 6
 
 
@@ -169,7 +169,7 @@ class LangchainApp:
         factory: Factory = None,
         args: FactoryArgs = None,
         input: Annotated[
-            str | dict[str, Any], Option('What it gets: a text, or `{input: "{question}"}`.')
+            str | dict[str, Any], Option('The input: a text, or `{input: "{question}"}`.')
         ] = "{question}",
         answer: Annotated[
             str | None, Option("Path to the answer in what it returns; default: the usual.")

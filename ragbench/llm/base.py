@@ -43,7 +43,7 @@ class ChatRequest:
     top_logprobs: int = 0
     """How many alternatives per token the reply should list; 0: no log-probabilities."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters of the server's own."""
+    """Further parameters that the server knows."""
     sample: int = 0
     """Which of several replies to the same question this is; part of the key, never sent."""
 

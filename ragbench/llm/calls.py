@@ -96,7 +96,7 @@ class Sender:
             pass
         elif unheard and self._nobody_there:
             few = len(attempts) <= self._limits.retries
-            why = f"; {_times(attempts)}" + (": nobody has been there yet" if few else "")
+            why = f"; {_times(attempts)}" + (": no connection has succeeded yet" if few else "")
         elif self._limits.timeout is not None and spent_s >= self._limits.timeout:
             why = f"; no time left of {self._limits.timeout:g} s"
         elif len(attempts) > self._limits.retries:

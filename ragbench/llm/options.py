@@ -19,10 +19,10 @@ class ServerOptions:
     """Where a server that speaks the OpenAI protocol is."""
 
     base_url: Annotated[
-        str | None, Option("The server, up to and with `/v1`; default: OpenAI's own.")
+        str | None, Option("URL of the server, up to and including `/v1`; default: OpenAI's.")
     ] = None
     api_key_env: Annotated[
-        str, Option("Environment variable with the key; a server of your own needs none.")
+        str, Option("Environment variable with the key; your own server needs none.")
     ] = "OPENAI_API_KEY"
 
 
@@ -31,10 +31,11 @@ class SamplingOptions:
     """How a server makes a reply."""
 
     temperature: Annotated[
-        float | None, Option("Randomness of replies; null leaves it to the server.", ge=0, le=2)
+        float | None,
+        Option("Randomness of replies; null is the default of the server.", ge=0, le=2),
     ] = 0.0
-    max_tokens: Annotated[int | None, Option("Longest reply, in tokens.", ge=1)] = None
-    seed: Annotated[int | None, Option("Seed of the server's sampling.", ge=0)] = None
+    max_tokens: Annotated[int | None, Option("Length limit of a reply, in tokens.", ge=1)] = None
+    seed: Annotated[int | None, Option("Seed of the sampling by the server.", ge=0)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +43,15 @@ class CallOptions:
     """How many calls there are, how long they may take, and how often they are tried again."""
 
     concurrency: Annotated[
-        int, Option("Most calls at the same time; fewer while the server complains.", ge=1)
+        int,
+        Option(
+            "Largest number of concurrent calls; lowered while the server reports overload.", ge=1
+        ),
     ] = 16
-    timeout: Annotated[float | None, Option("Seconds for one reply, all tries.", gt=0)] = 60.0
-    retries: Annotated[int, Option("Further tries, where one can succeed.", ge=0)] = 6
+    timeout: Annotated[
+        float | None, Option("Time limit of one reply, in seconds, retries included.", gt=0)
+    ] = 60.0
+    retries: Annotated[int, Option("Retries of errors that may be temporary.", ge=0)] = 6
 
     @property
     def limits(self) -> Limits:
@@ -57,8 +63,8 @@ class CallOptions:
 class ReplyOptions:
     """How replies come, and what else a server is told."""
 
-    stream: Annotated[bool, Option("Take replies in pieces.")] = False
-    extra: Annotated[dict[str, Any] | None, Option("Further parameters of the server's own.")] = (
+    stream: Annotated[bool, Option("Receive replies as a stream.")] = False
+    extra: Annotated[dict[str, Any] | None, Option("Further parameters that the server knows.")] = (
         None
     )
 

@@ -21,10 +21,10 @@ class HttpRerankerOptions(RequestOptions):
 
     url: Url
     model: Annotated[
-        str | None, Option("The model, where the server has several; left out if null.")
+        str | None, Option("The model, if the server has several; null sends none.")
     ] = None
     api_key_env: Annotated[
-        str | None, Option("The environment variable that holds the key; null sends none.")
+        str | None, Option("The environment variable with the key; null sends none.")
     ] = None
 
 

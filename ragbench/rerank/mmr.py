@@ -60,7 +60,7 @@ class MMR(Reranker):
             ),
         ] = None,
         mmr_threshold: Annotated[
-            float | None, Option("Another name of lambda_mult.", ge=0, le=1)
+            float | None, Option("Another name for lambda_mult.", ge=0, le=1)
         ] = None,
         relevance: Annotated[
             Literal["similarity", "scores"],

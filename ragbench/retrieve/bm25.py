@@ -41,10 +41,11 @@ class BM25(Retriever):
         self,
         *,
         k1: Annotated[
-            float, Option("How slowly repeated terms stop adding; 0 counts presence only.", ge=0)
+            float, Option("How much repeated terms add; 0 counts only whether a term occurs.", ge=0)
         ] = 0.9,
         b: Annotated[
-            float, Option("How much long documents are discounted; 0 is not at all.", ge=0, le=1)
+            float,
+            Option("How much the length of a document is normalised; 0 is not at all.", ge=0, le=1),
         ] = 0.4,
         variant: Annotated[Variant, Option("Which BM25 formula.")] = "lucene",
         stemmer: Annotated[
@@ -53,7 +54,7 @@ class BM25(Retriever):
         stopwords: Annotated[
             str,
             Option(
-                "Words that are left out: a built-in list, a file with one a line, or none.",
+                "Stop words: a built-in list, a file with a word per line, or none.",
                 refers_to="path_or_name",
             ),
         ] = "english",

@@ -70,16 +70,18 @@ class Dense(Retriever):
         ] = "cosine",
         normalize: Annotated[
             bool | None,
-            Option("Whether vectors get the length 1 first; null: for cosine, not for dot."),
+            Option("Whether vectors are scaled to length 1 first; null: for cosine, not for dot."),
         ] = None,
         index: Annotated[
             Literal["exact", "faiss"],
-            Option("exact looks at every vector; faiss is faster in millions and misses some."),
+            Option(
+                "exact compares with every vector; faiss is faster for millions, but misses some."
+            ),
         ] = "exact",
         probes: Annotated[
             int | None,
             Option(
-                f"faiss: lists of vectors that are searched; null is {DEFAULT_PROBES}. More find "
+                f"faiss: number of lists that are searched; null is {DEFAULT_PROBES}. More find "
                 "more.",
                 ge=1,
             ),

@@ -45,12 +45,12 @@ class Fusion(Retriever):
         self,
         *,
         retrievers: Annotated[
-            list[str], Option("Two retrievers or more, by name.", refers_to="retriever")
+            list[str], Option("Names of two or more retrievers.", refers_to="retriever")
         ],
-        method: Annotated[
-            Method, Option("`rrf` reads ranks alone, the others add scores.")
-        ] = "rrf",
-        k: Annotated[int, Option("rrf: how little the first ranks stand out.", ge=0)] = 60,
+        method: Annotated[Method, Option("`rrf` uses only ranks, the others add scores.")] = "rrf",
+        k: Annotated[
+            int, Option("rrf: larger values give the first ranks less weight.", ge=0)
+        ] = 60,
         weights: Annotated[
             list[float] | None,
             Option("rrf, weighted: a number >= 0 for each retriever; default: equal ones."),
@@ -70,7 +70,7 @@ class Fusion(Retriever):
             ),
         ] = None,
         depth: Annotated[
-            int | None, Option("Hits that are taken from each retriever; default: top_k.", ge=1)
+            int | None, Option("Hits used from each retriever; default: top_k.", ge=1)
         ] = None,
     ) -> None:
         self.sources: Sequence[str] = list(retrievers)

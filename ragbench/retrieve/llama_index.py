@@ -28,7 +28,8 @@ class LlamaIndexRetriever(ForeignRetriever):
         factory: Factory = None,
         args: FactoryArgs = None,
         id: Annotated[
-            Literal["node", "ref_doc"], Option("Whose id counts: the node's, or its document's.")
+            Literal["node", "ref_doc"],
+            Option("Which id is used: that of the node, or of its document."),
         ] = "node",
         id_field: IdField = None,
         client: Any = None,

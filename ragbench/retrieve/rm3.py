@@ -45,10 +45,12 @@ class RM3(Retriever):
             str,
             Option("The bm25 retriever whose index is searched again.", refers_to="retriever"),
         ],
-        terms: Annotated[int, Option("Terms that the query is expanded with.", ge=1)] = 10,
-        documents: Annotated[int, Option("First hits that are taken as relevant.", ge=1)] = 10,
+        terms: Annotated[int, Option("Number of terms that expand the query.", ge=1)] = 10,
+        documents: Annotated[
+            int, Option("Number of first hits that are assumed to be relevant.", ge=1)
+        ] = 10,
         original_weight: Annotated[
-            float, Option("Share of the question's own terms in the new query.", ge=0, le=1)
+            float, Option("Weight of the original terms in the new query.", ge=0, le=1)
         ] = 0.5,
     ) -> None:
         self.sources: Sequence[str] = [retriever]

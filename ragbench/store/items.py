@@ -245,5 +245,5 @@ def _not_written(path: Path, error: OSError) -> DataError:
     return DataError(
         f"cannot be written: {error.strerror}",
         file=path,
-        allowed="room and the right to write; what is stored stays, and the same command goes on",
+        allowed="free space and permission to write; stored items stay; the same command resumes",
     )

@@ -42,8 +42,3 @@ def normalize_answer(text: str) -> str:
     else:
         text = unicodedata.normalize("NFC", text).translate(_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
-
-
-def answer_tokens(text: str) -> list[str]:
-    """Return the words of a normalised answer."""
-    return normalize_answer(text).split()

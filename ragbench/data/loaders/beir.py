@@ -34,7 +34,7 @@ class Beir:
         path: Annotated[Path, Option("The folder.", refers_to="path")],
         split: Annotated[
             str | Mapping[str, Any],
-            Option("The split that is scored; {test: 0.2, seed: 13} draws one where none is."),
+            Option("The split that is scored; {test: 0.2, seed: 13} draws one if there is none."),
         ] = _TEST,
     ) -> None:
         self._path = Path(path)

@@ -34,11 +34,13 @@ class HuggingFace:
             ),
         ],
         subset: Annotated[
-            str | None, Option("The subset, where there are several: `covidqa` of RAGBench.")
+            str | None, Option("The subset, if there are several: `covidqa` of RAGBench.")
         ] = None,
         split: Annotated[
             str | Mapping[str, Any],
-            Option("The split that is scored; {test: 0.2, seed: 13} draws one where only one is."),
+            Option(
+                "The split that is scored; {test: 0.2, seed: 13} draws one if there is only one."
+            ),
         ] = "test",
         columns: Annotated[
             Mapping[str, str | None] | None,

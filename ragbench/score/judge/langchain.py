@@ -21,10 +21,11 @@ class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PriceOptions):
     """What a judge by a chat model of langchain is made with."""
 
     factory: Annotated[
-        str | None, Option("`module:name` of what makes the chat model.", refers_to="object")
+        str | None,
+        Option("`module:name` of a function that makes the chat model.", refers_to="object"),
     ] = None
     args: FactoryArgs = None
-    version: Annotated[str | None, Option("A word that changes when its replies do.")] = None
+    version: Annotated[str | None, Option("A word that you change when its replies change.")] = None
 
 
 class LangchainJudge(ModelJudge):

@@ -98,7 +98,7 @@ class NLI:
         device: Annotated[Device, Option("Where the model computes; auto takes a GPU.")] = "auto",
         batch_tokens: Annotated[
             int | None,
-            Option("Tokens of a batch, padding included; null leaves it to the device.", ge=1),
+            Option("Tokens per batch, padding included; null depends on the device.", ge=1),
         ] = None,
     ) -> None:
         """Make a judge; the model is loaded at the first question.

@@ -29,7 +29,7 @@ class OpenAIJudgeOptions(
     models: Annotated[
         list[str] | None, Option("Several models of the server: a jury; instead of `model`.")
     ] = None
-    combine: Annotated[Combine, Option("How a jury's scores become one.")] = "mean"
+    combine: Annotated[Combine, Option("How the scores of a jury are combined.")] = "mean"
 
 
 class OpenAIJudge(ModelJudge):

@@ -15,7 +15,7 @@ from ragbench.registry import Option
 LARGEST_EXPONENT = 1000
 """2 to the power of larger grades, summed, would leave the range of a double."""
 
-Cutoff = Annotated[int, Option("Look at the first k ranks only.", ge=1)]
+Cutoff = Annotated[int, Option("Use only the first k ranks.", ge=1)]
 """A number of ranks; None looks at all that was retrieved."""
 Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
 """A smallest grade."""
@@ -23,13 +23,13 @@ Persistence = Annotated[
     float, Option("Chance that a reader goes on from one rank to the next.", gt=0, lt=1)
 ]
 LargestGrade = Annotated[
-    int, Option("The grade that satisfies for certain, almost.", ge=1, le=LARGEST_EXPONENT)
+    int, Option("The grade that satisfies the reader almost certainly.", ge=1, le=LARGEST_EXPONENT)
 ]
 Gain = Annotated[
     Literal["linear", "exp"], Option("What a grade gains: the grade itself, or 2^grade - 1.")
 ]
 Gains = Annotated[
-    str, Option("Gains of single grades, as {1:3,2:9}; the others gain their grade, as linear.")
+    str, Option("Gains of single grades, such as {1:3,2:9}; other grades gain their value.")
 ]
 Discount = Annotated[
     Literal["log2", "jk"],

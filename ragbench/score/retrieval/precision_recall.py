@@ -12,11 +12,11 @@ from ragbench.registry import Option
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.types import FloatArray, IntArray
 
-Multiple = Annotated[float, Option("How many times R ranks are looked at.", gt=0)]
+Multiple = Annotated[float, Option("How many times R ranks are used.", gt=0)]
 
 RecallLevel = Annotated[float, Option("Share of the relevant documents to be found.", ge=0, le=1)]
 LEVELS = tuple(tenths / 10 for tenths in range(11))
-Levels = Annotated[str, Option("Levels of recall instead of the eleven, as {0.2,0.5,0.8}.")]
+Levels = Annotated[str, Option("Levels of recall instead of the eleven, such as {0.2,0.5,0.8}.")]
 
 _measure = partial(measure, group="precision and recall", range=(0.0, 1.0))
 

@@ -113,10 +113,10 @@ def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArr
     return ranked.where_relevant(ranked.divide(ranked.count_hits(rel), weighted), rel)
 
 
-Hit = Annotated[float, Option("Worth of a relevant document that was retrieved.")]
-FalseAlarm = Annotated[float, Option("Worth of another document that was retrieved.")]
-Miss = Annotated[float, Option("Worth of a relevant document that was not retrieved.")]
-Rest = Annotated[float, Option("Worth of another document that was not retrieved.")]
+Hit = Annotated[float, Option("Value of a relevant document that was retrieved.")]
+FalseAlarm = Annotated[float, Option("Value of another document that was retrieved.")]
+Miss = Annotated[float, Option("Value of a relevant document that was not retrieved.")]
+Rest = Annotated[float, Option("Value of another document that was not retrieved.")]
 Documents = Annotated[int, Option("Documents in the collection: -N of ragbench score.", ge=1)]
 
 

@@ -231,18 +231,20 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
         ),
     ] = None,
     idf: Annotated[bool, Option("Weigh tokens by how rare they are in the references.")] = False,
-    rescale: Annotated[bool, Option("Rescale, so that random pairs of texts have 0.")] = False,
+    rescale: Annotated[
+        bool, Option("Rescale the scores, so that random pairs of texts get 0.")
+    ] = False,
     baseline: Annotated[
         str,
         Option(
-            "What random pairs have: a language that bert-score ships a file for, or a file.",
+            "Scores of random pairs: a language that bert-score has a file for, or a file.",
             refers_to="path_or_name",
         ),
     ] = "en",
     device: ComputeDevice = "auto",
     batch_tokens: BatchTokens = None,
     batch_size: Annotated[
-        int | None, Option("Texts of a batch; null leaves it to batch_tokens.", ge=1)
+        int | None, Option("Texts per batch; null uses batch_tokens.", ge=1)
     ] = None,
 ) -> list[BertScore]:
     """Score how similar the tokens of a prediction are to those of its reference.

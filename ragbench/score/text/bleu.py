@@ -24,8 +24,8 @@ from ragbench.score.text.scripts import note_unspaced
 from ragbench.score.text.tokenizers import WORD_TOKENIZERS, Tokenizer, tokenizer
 
 Smoothing = Literal["exp", "floor", "add-k", "none"]
-MaxOrder = Annotated[int, Option("Longest n-grams that count.", ge=1, le=20)]
-Smooth = Annotated[Smoothing, Option("What stands in for n-grams without a match.")]
+MaxOrder = Annotated[int, Option("Longest n-grams that are counted.", ge=1, le=20)]
+Smooth = Annotated[Smoothing, Option("Smoothing of n-grams without a match.")]
 SmoothValue = Annotated[
     float | None, Option("The value of floor (default 0.1) or add-k (default 1).", ge=0)
 ]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from ragbench.types import IntArray
 
-CharOrder = Annotated[int, Option("Longest n-grams of characters that count.", ge=1, le=20)]
-WordOrder = Annotated[int, Option("Longest n-grams of words that count.", ge=0, le=20)]
+CharOrder = Annotated[int, Option("Longest n-grams of characters that are counted.", ge=1, le=20)]
+WordOrder = Annotated[int, Option("Longest n-grams of words that are counted.", ge=0, le=20)]
 Beta = Annotated[float, Option("How many times recall counts as much as precision.", ge=0, le=100)]
 Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
 Whitespace = Annotated[bool, Option("Count white space as characters.")]

@@ -29,7 +29,8 @@ Alpha = Annotated[float, Option("Weight of recall against precision, 1 is recall
 BetaPower = Annotated[float, Option("How steeply the penalty grows with the chunks.", ge=0, le=100)]
 Gamma = Annotated[float, Option("The largest penalty for words out of order.", ge=0, le=1)]
 WordNetFolder = Annotated[
-    str | None, Option("Folder with WordNet's database, where it is not found.", refers_to="path")
+    str | None,
+    Option("Folder with the WordNet database, if it is not found by itself.", refers_to="path"),
 ]
 
 Places = list[tuple[int, str]]

@@ -153,7 +153,7 @@ def semantic_similarity(
     references: Sequence[str | Sequence[str]],
     *,
     model: Model = DEFAULT_MODEL,
-    prompt: Annotated[str, Option("What the model gets in front of each text.")] = "",
+    prompt: Annotated[str, Option("Text put before each text.")] = "",
     device: ComputeDevice = "auto",
     batch_tokens: BatchTokens = None,
 ) -> list[float]:

@@ -34,7 +34,7 @@ NoPunct = Annotated[bool, Option("Remove punctuation.")]
 AsianSupport = Annotated[
     bool, Option("With normalized or no_punct: also split Han characters, and East Asian marks.")
 ]
-CaseSensitive = Annotated[bool, Option("Tell capitals from small letters.")]
+CaseSensitive = Annotated[bool, Option("Distinguish upper and lower case.")]
 
 _Split = Callable[[str], list[str]]
 

@@ -32,7 +32,7 @@ class Asking:
     few_shot: bool = True
     """Whether prompts show examples."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters of the server's own."""
+    """Further parameters that the server knows."""
 
     def request(self, model: str, prompt: Prompt, sample: int, top_logprobs: int) -> ChatRequest:
         """Return the request that carries a prompt."""
