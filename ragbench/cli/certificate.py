@@ -19,9 +19,9 @@ from ragbench.cli.output import write_notes, write_result
 from ragbench.config.load import load_config
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
-from ragbench.experiment.plan.components import build_judge
+from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
-from ragbench.experiment.stages.judging import connected, totals_of
+from ragbench.experiment.stages.judging import totals_of
 from ragbench.files import cache_folder, write_atomically
 from ragbench.report.calibration import render_certificate, render_probes
 from ragbench.score.judge.base import Item

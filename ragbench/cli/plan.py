@@ -12,7 +12,8 @@ from ragbench.cli.options import config_argument, limit_option, no_judge_option,
 
 if TYPE_CHECKING:
     from ragbench.experiment.records import Plan
-    from ragbench.experiment.stages.forecast import Forecast, Node
+    from ragbench.experiment.stages.base import Node
+    from ragbench.experiment.stages.graph import Forecast
 
 _SDS = (0.15, 0.3)  # of paired differences, from close systems to different ones
 _ONE = {
@@ -48,10 +49,10 @@ def command(
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
+    from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import load_collection, make_plan
     from ragbench.experiment.records import Choices, LiveComponents
-    from ragbench.experiment.stages.forecast import forecast
-    from ragbench.experiment.stages.judging import missing_keys, readiness
+    from ragbench.experiment.stages.graph import forecast
 
     checked = load_config(config, overrides=overrides)
     choices = Choices(limit=limit, only=only, judge=not no_judge)

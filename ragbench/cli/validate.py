@@ -48,15 +48,16 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
 def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     """The systems and scores of a run; a note where an optional package is missing."""
     from ragbench.errors import MissingExtra
+    from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import make_plan
     from ragbench.experiment.records import Choices, LiveComponents
-    from ragbench.experiment.stages.judging import missing_keys, readiness
 
     try:
         plan = make_plan(config, collection, Choices(), LiveComponents())
     except MissingExtra as error:
         return [("note", [str(error)])]
-    pairs = [f"{retriever}/{generator}" for retriever, generator in plan.pairs]
+    # apps are asked when they are run, and controls are no systems
+    answering = [each.name for each in plan.answering if each.role == "system"]
     judged = [
         f"{rubric.name} ({name})"
         for name, judge in plan.judges.items()
@@ -68,7 +69,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
         f"judge '{name}' would be skipped: {why}" for name, why in plan.skipped_judges.items()
     ]
     return [
-        ("systems", [*plan.retrievers, *pairs, *plan.given]),
+        ("systems", [*plan.retrievers, *answering]),
         ("measures", list(plan.measures)),
         *([("match", [rule])] if (rule := config.metrics.retrieval.match.rule) else []),
         *([("filled", [_filled(plan.fill)])] if plan.fill is not None else []),

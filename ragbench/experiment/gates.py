@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
 from ragbench.comparison.systems import SystemScores
@@ -20,7 +22,6 @@ from ragbench.experiment.costs import with_costs
 from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.records import Plan, Results
-from ragbench.experiment.stages.scores import join_samples
 from ragbench.gates.base import Gate, GatedRun, KnownNames
 from ragbench.gates.decide import (
     check_references,
@@ -34,6 +35,7 @@ from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Kind, Summary
 from ragbench.report.digits import counted
+from ragbench.score.base import ScoreColumn
 
 GateLike = Mapping[str, Any] | str
 """A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""
@@ -233,3 +235,12 @@ def _method(run: Source, held: ScoredSystems) -> Method:
         seed=usual.seed if made.seed is None else made.seed,
         cluster=made.cluster,
     )
+
+
+def join_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
+    """Return one column with every answer as an item of its own."""
+    if len(columns) == 1:
+        return columns[0]
+    values = np.concatenate([column.values for column in columns])
+    causes = np.concatenate([column.causes for column in columns])
+    return replace(columns[0], values=values, causes=causes, details={})

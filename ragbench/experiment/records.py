@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ragbench.comparison.slices import Slicing
@@ -28,7 +29,9 @@ from ragbench.records.summary import (
     EarlyStopping,
     JudgedBy,
     Judging,
+    Kind,
     PreferenceSummary,
+    Role,
     Saved,
     Spending,
     Tokens,
@@ -131,6 +134,22 @@ class LiveComponents:
     apps: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class System:
+    """What is scored: a retriever alone, or somebody who answers."""
+
+    name: str
+    """`bm25`, `bm25/extractive`, the name of an app or of recorded answers."""
+    retriever: str | None = None
+    """Whose passages it answers from, or the control's name; None where it sees to that itself."""
+    generator: str | None = None
+    """Who answers; None of a retriever alone, a whole app, and of answers that were recorded."""
+    role: Role = "system"
+    """What it stands for in comparisons."""
+    control: Control | None = None
+    """Which passages it gets instead of a retriever's."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything that is fixed before the first query is asked."""
@@ -147,14 +166,11 @@ class Plan:
     """The retrievers that are scored, in the order of the config."""
     generators: dict[str, Generator]
     """Name -> generator, ready."""
-    pairs: list[tuple[str, str]]
-    """(retriever, generator) in the order of the config."""
     apps: dict[str, App]
     """Name -> app, ready."""
-    controls: list[tuple[Control, str]]
-    """What generators answer from besides, with the generator."""
-    given: list[str]
-    """Systems that the records came with."""
+    answering: list[System]
+    """Who answers: pairs of retriever and generator in the order of the config, controls, apps,
+    and systems that the records came with."""
     measures: tuple[str, ...]
     metrics: tuple[Metric, ...]
     judges: dict[str, PlannedJudge]
@@ -177,14 +193,12 @@ class Plan:
     @property
     def all_systems(self) -> list[str]:
         """The names of all systems: retrievers, pairs, apps, and what the records came with."""
-        pairs = (f"{retriever}/{generator}" for retriever, generator in self.pairs)
-        return [*self.systems, *pairs, *self.apps, *self.given]
+        return [*self.systems, *(each.name for each in self.answering if each.control is None)]
 
     def component(self, noun: Noun, name: str) -> Component | None:
         """Return what the config says of a retriever, generator or app; None for a live one."""
-        config = self.config
-        blocks = {"retriever": config.retrievers, "generator": config.generators}
-        return {**blocks, "app": config.apps}[noun].get(name)
+        blocks = (self.config.retrievers, self.config.generators, self.config.apps)
+        return dict(zip(("retriever", "generator", "app"), blocks, strict=True))[noun].get(name)
 
     def passages(self, generator: str) -> int:
         """Return how many passages a generator gets."""
@@ -444,3 +458,23 @@ class Results:
     """Stage -> how much of it was stored, and how long the rest took."""
     spending: Spending | None = None
     """What the budget limits, what was spent and what is missing; None without a budget."""
+
+    def add_scores(
+        self,
+        system: System,
+        columns: Mapping[str, ScoreColumn] = MappingProxyType({}),
+        kind: Kind = "retrieval",
+        counts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Add scores of one kind; a system stands where its first ones were added."""
+        if system.name not in (each.name for each in self.systems):
+            made = SystemScores(system.name, system.retriever, system.generator, role=system.role)
+            self.systems.append(made)
+        row = [each.name for each in self.systems].index(system.name)
+        before = self.systems[row]
+        self.systems[row] = replace(
+            before,
+            columns={**before.columns, **columns},
+            kinds={**before.kinds, **dict.fromkeys(columns, kind)},
+            counts={**before.counts, **counts},
+        )

@@ -25,7 +25,7 @@ OPTIONS = {
 @pytest.fixture(scope="module")
 def table(request):
     page = request.config.rootpath / "docs" / "resuming.md"
-    section = page.read_text(encoding="utf-8").split("## What a change makes again")[1]
+    section = page.read_text(encoding="utf-8").split("## What a change recomputes")[1]
     cells = r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$"
     rows = re.findall(cells, section.split("\n## ")[0], re.MULTILINE)
     return {change: (words(always), words(perhaps)) for change, always, perhaps in rows[1:]}

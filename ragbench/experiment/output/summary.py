@@ -13,7 +13,7 @@ from ragbench.comparison.summary import summarize
 from ragbench.comparison.systems import SystemScores, baselines
 from ragbench.experiment.costs import budget_warning, outcomes_of
 from ragbench.experiment.records import Answers, Filled, Plan, PlannedFill, Results
-from ragbench.experiment.stages.scores import failed_answers
+from ragbench.experiment.stages.columns import failed_answers
 from ragbench.llm.failures import shortened
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.summary import (

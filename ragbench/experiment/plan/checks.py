@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ragbench.config.schema import Match
 from ragbench.errors import DataError
-from ragbench.experiment.stages.retrieval import document_id
+from ragbench.experiment.plan.groups import document_id
+from ragbench.generate.base import Generator
 from ragbench.registry import nearest
 from ragbench.types import Document, Qrels, Query
 
@@ -105,3 +106,13 @@ def _allowed(known: Collection[str], match: Match) -> str:
         return f"ids of documents, such as '{example}'"
     how = 'match: {level: document, separator: "#"} where the corpus has parts of documents'
     return f"ids of the corpus, such as '{example}'; or {how}"
+
+
+def doubtful_samples(name: str, generator: Generator, samples: int) -> list[str]:
+    """Warn, before anything is paid for, of answers that may all be the same."""
+    if samples == 1 or generator.temperature != 0:
+        return []
+    return [
+        f"generator '{name}': samples is {samples} at temperature 0, where most servers give the "
+        "same answer each time; set the temperature that is used, such as 0.7"
+    ]

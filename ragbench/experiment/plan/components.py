@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
-from ragbench.errors import AdapterError, ConfigError, OptionError, Place, Problem
+from ragbench.errors import (
+    AdapterError,
+    ConfigError,
+    DataError,
+    MissingExtra,
+    OptionError,
+    Place,
+    Problem,
+)
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.records import PlannedJudge
 from ragbench.generate.base import Generator
@@ -24,6 +33,7 @@ from ragbench.retrieve.python import as_retriever, declared
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Judge
 from ragbench.score.judge.judge import load_rubrics, make_judge
 from ragbench.score.text.base import Metric
+from ragbench.store.replies import REPLIES_FILE
 from ragbench.types import Query, ScoredDocument
 
 DEFAULT_JUDGE = "lexical"
@@ -228,3 +238,79 @@ def calls_of(noun: str, name: str, component: Component | None) -> Calls:
     if component is None:
         return Calls(owner, PYTHON_TIMEOUT)
     return Calls(owner, component.timeout, component.concurrency)
+
+
+@contextmanager
+def connected(
+    judges: Mapping[str, PlannedJudge],
+    folder: Path,
+    also: Sequence[Path] = (),
+    *,
+    replay: bool,
+    budget: Budget | None = None,
+    generators: Mapping[str, tuple[Component | None, Generator]] | None = None,
+) -> Iterator[Replies | None]:
+    """Connect judges and generators for as long as a run takes: to servers, and to stored replies.
+
+    Args:
+        judges: Judges by name.
+        folder: The cache folder.
+        also: Cache folders of others.
+        replay: Whether models answer from stored replies alone.
+        budget: What all calls may cost together.
+        generators: Generators by name, with what the config says of them.
+
+    Yields:
+        The stored replies; None where nobody asks models.
+
+    Raises:
+        ConfigError: A key or a model is missing, or a server's address is wrong.
+        MissingExtra: A package is not installed.
+        DataError: The store cannot be used, there is none to replay, or a model cannot be fetched.
+    """
+    with ExitStack() as stack:
+        made = generators or {}
+        asking = any(isinstance(planned.judge, AskingJudge) for planned in judges.values())
+        replies = None
+        if asking or any(generator.asks is not None for _, generator in made.values()):
+            others = [other / REPLIES_FILE for other in also if (other / REPLIES_FILE).is_file()]
+            replies = stack.enter_context(
+                Replies(folder / REPLIES_FILE, also=others, replay=replay)
+            )
+        for name, (component, generator) in made.items():
+            connect_generator(name, component, generator, replies, budget)
+            if generator.asks is not None:
+                stack.callback(generator.asks.close)
+        for planned in judges.values():
+            if isinstance(planned.judge, AskingJudge):
+                planned.judge.spend_from(budget)
+            connect(planned, replies)
+            if isinstance(planned.judge, CheckedJudge):
+                stack.callback(planned.judge.close)
+        yield replies
+
+
+def readiness(name: str, planned: PlannedJudge) -> str | None:
+    """Say why a run would not start with a judge; None where it would.
+
+    Raises:
+        ConfigError: Its options are wrong, whatever the environment.
+    """
+    if planned.missing_key is not None:
+        return f"judge '{name}' needs a key: {planned.missing_key} is not set"
+    if isinstance(planned.judge, CheckedJudge):
+        try:
+            connect(planned, None)
+        except (MissingExtra, AdapterError, DataError) as error:
+            return str(error)
+        planned.judge.close()
+    return None
+
+
+def missing_keys(generators: Mapping[str, Generator]) -> list[str]:
+    """Say which generators lack a key, so that a run would not start; a phrase each."""
+    return [
+        f"generator '{name}' needs a key: {generator.missing_key} is not set"
+        for name, generator in generators.items()
+        if generator.missing_key is not None
+    ]

@@ -14,11 +14,16 @@ from ragbench.comparison.comparable import Met
 from ragbench.comparison.slices import Slicing
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.config.metrics import METADATA
-from ragbench.config.schema import ExperimentConfig
+from ragbench.config.schema import ExperimentConfig, Match
+from ragbench.data.files.collection import encode_spaces
+from ragbench.data.files.jsonl import id_problem
 from ragbench.data.runs.query_metadata import read_query_metadata
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
-from ragbench.types import Qrels, Query
+from ragbench.score.retrieval.passage_matching import (
+    before_last,
+)
+from ragbench.types import Document, Qrels, Query, ScoredDocument
 
 PREFIX = "metadata."
 
@@ -259,3 +264,22 @@ def _refuse_bets(path: str, sources: Sequence[ScoredSystems]) -> None:
                         f"{name} has bets on single queries, and the units are clusters ({path})"
                     )
                     raise DataError(found, file=source.source)
+
+
+def document_id(passage: Document | ScoredDocument, match: Match) -> str | None:
+    """Return the id of the document that a passage is of; None where its metadata lack it.
+
+    Example:
+        >>> passage = Document("d1#4", metadata={"source": {"doc": 7}})
+        >>> document_id(passage, Match(level="document", id="metadata.source.doc"))
+        '7'
+        >>> document_id(passage, Match(level="document", separator="#"))
+        'd1'
+    """
+    if match.id is None:
+        return before_last(passage.id, match.separator or "")
+    value = look_up(passage.metadata, match.id)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        return None
+    identifier = encode_spaces(str(value))  # as ids of judgements and of hits are written
+    return None if id_problem(identifier) else identifier

@@ -8,29 +8,19 @@ from typing import Any
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import as_loader
-from ragbench.errors import DataError
-from ragbench.experiment.plan.checks import check_coverage, check_judgements
+from ragbench.experiment.plan.checks import check_coverage, check_judgements, doubtful_samples
 from ragbench.experiment.plan.components import build_app, build_generator
 from ragbench.experiment.plan.groups import cluster_labels, slicings
-from ragbench.experiment.plan.scores import (
-    Fills,
-    choose_answer_scores,
-    choose_measures,
-    fit_measures,
-    plan_fill,
-)
+from ragbench.experiment.plan.scores import choose_scores
 from ragbench.experiment.plan.systems import (
     build_retrievers,
     check_live_names,
-    check_system_names,
     choose_baseline,
-    cross,
-    narrow,
+    choose_systems,
     sample,
+    without_stored,
 )
 from ragbench.experiment.records import Choices, LiveComponents, Plan
-from ragbench.experiment.stages.controls import control_pairs, without_stored
-from ragbench.experiment.stages.scores import doubtful_samples
 from ragbench.gates.decide import check_gate_names, read_gate_files
 from ragbench.registry import PYTHON
 from ragbench.score.judge.rubric import load_rubric
@@ -67,51 +57,22 @@ def make_plan(
     check_live_names(config, live)
     gate_files = read_gate_files(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
-    retrievers = [*config.retrievers, *live.retrievers]
-    pairs = cross(config, retrievers, live)
-    apps = [*config.apps, *live.apps]
-    recorded = list(collection.given)
-    retrievers, pairs, others = narrow(retrievers, pairs, [*apps, *recorded], choices.only)
-    apps = [name for name in apps if name in others]
-    given = [name for name in recorded if name in others]
-    asked = [generator for _, generator in pairs]
-    controls = control_pairs(config, collection, asked, live.generators)
-    if not retrievers and not apps and not given:
-        raise DataError(
-            "there is no system to evaluate",
-            file=config.path,
-            allowed="a retriever, an app, or records with contexts or answers",
-        )
-    crossed = [f"{left}/{generator}" for left, generator in (*pairs, *controls)]
-    check_system_names([*retrievers, *crossed, *apps, *given], config.path)
-    has_answers = bool(pairs or apps) or any(
-        row.answer is not None for name in given for row in collection.given[name]
-    )
-    metrics, judges, skipped = choose_answer_scores(
-        config, collection, choices, has_answers=has_answers
-    )
-    fill, why_no_fill = plan_fill(config, choices, judges)
-    warnings += [why_no_fill] if why_no_fill and (retrievers or apps) else []
-    fills = Fills(fill is not None, why_no_fill)
-    measures = choose_measures(config, collection, [*retrievers, *apps], fills)
-    fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
-    warnings += remarks
+    chosen = choose_systems(config, collection, choices.only, live)
+    scores = choose_scores(config, collection, choices, chosen)
     qrels = _subset(collection.qrels, queries)
-    if qrels is not None and collection.documents is not None and _reads_ids(measures):
-        match = config.metrics.retrieval.match
-        warnings += check_judgements(qrels, collection.documents, match, config.path)
+    warnings += [*scores.warnings, *_stale(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
-    warnings += lacking
     slices = slicings(config, queries, qrels, collection.answers)
+    warnings += lacking
     warnings += [
-        f"judge {name} was skipped: {why} (when: available)" for name, why in skipped.items()
+        f"judge {name} was skipped: {why} (when: available)" for name, why in scores.skipped.items()
     ]
-    built = build_retrievers(config, collection, retrievers, live)
+    built = build_retrievers(config, collection, chosen.retrievers, live)
     generators = {
         name: build_generator(name, config.generators.get(name), live.generators.get(name))
-        for name in dict.fromkeys(asked)
+        for name in dict.fromkeys(generator for _, generator in chosen.pairs)
     }
-    controls, uncontrolled = without_stored(controls, generators)
+    controls, uncontrolled = without_stored(chosen.controls, generators)
     warnings += uncontrolled
     stored = {f"retriever '{name}'": made.query_ids for name, made in built.items()}
     stored |= {f"generator '{name}'": made.query_ids for name, made in generators.items()}
@@ -126,18 +87,19 @@ def make_plan(
         queries=queries,
         qrels=qrels,
         retrievers=built,
-        systems=retrievers,
+        systems=chosen.retrievers,
         generators=generators,
-        pairs=pairs,
-        apps={name: build_app(name, config.apps.get(name), live.apps.get(name)) for name in apps},
-        controls=controls,
-        given=given,
-        measures=measures,
-        metrics=metrics,
-        judges=judges,
-        skipped_judges=skipped,
-        fill=fill,
-        baseline=choose_baseline(config, list(collection.given), [*retrievers, *apps], given),
+        apps={
+            name: build_app(name, config.apps.get(name), live.apps.get(name))
+            for name in chosen.apps
+        },
+        answering=chosen.answering(controls),
+        measures=scores.measures,
+        metrics=scores.metrics,
+        judges=scores.judges,
+        skipped_judges=scores.skipped,
+        fill=scores.fill,
+        baseline=choose_baseline(config, collection, chosen),
         clusters=clusters,
         slicings=slices,
         warnings=warnings,
@@ -180,8 +142,15 @@ def _scores(plan: Plan) -> list[str]:
     ]
 
 
-def _reads_ids(measures: Sequence[str]) -> bool:
-    return any(measure.spec.reads != "passages" for measure in parse_measures(measures))
+def _stale(
+    config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
+) -> list[str]:
+    """Warn of judgements that no document can meet, where a measure reads them."""
+    read = any(measure.spec.reads != "passages" for measure in parse_measures(measures))
+    if qrels is None or collection.documents is None or not read:
+        return []
+    match = config.metrics.retrieval.match
+    return check_judgements(qrels, collection.documents, match, config.path)
 
 
 def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import DEFAULT_JUDGE, build_judge, checked_metric
+from ragbench.experiment.plan.systems import ChosenSystems
 from ragbench.experiment.records import Choices, PlannedFill, PlannedJudge
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.rubric import DEFAULT_RUBRICS
@@ -187,3 +189,41 @@ def fit_measures(
         f"fill: {', '.join(deep)} may look below rank {fill.rules.depth}, where only people's "
         "judgements count, and what is not judged is taken for not relevant (fill.depth)"
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenScores:
+    """What a run scores by."""
+
+    measures: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    judges: dict[str, PlannedJudge]
+    skipped: dict[str, str]
+    """Judge -> why it is skipped."""
+    fill: PlannedFill | None
+    """What grades passages that people have not judged; None where nothing does."""
+    warnings: list[str]
+
+
+def choose_scores(
+    config: ExperimentConfig, collection: Collection, choices: Choices, chosen: ChosenSystems
+) -> ChosenScores:
+    """Choose measures, metrics and judges: the named ones, or those that the data allow.
+
+    Raises:
+        DataError: A measure needs judgements that the data lack.
+        MissingExtra: A named metric needs a package that is not installed.
+        ConfigError: A named metric or judge has an option that cannot be met here.
+    """
+    has_answers = bool(chosen.pairs or chosen.apps) or any(
+        row.answer is not None for name in chosen.recorded for row in collection.given[name]
+    )
+    metrics, judges, skipped = choose_answer_scores(
+        config, collection, choices, has_answers=has_answers
+    )
+    ranked = [*chosen.retrievers, *chosen.apps]
+    fill, why_not = plan_fill(config, choices, judges)
+    measures = choose_measures(config, collection, ranked, Fills(fill is not None, why_not))
+    fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
+    warnings = [*([why_not] if why_not and ranked else []), *remarks]
+    return ChosenScores(measures, metrics, judges, skipped, fill, warnings)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ragbench.config.schema import ExperimentConfig
+from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.data.runs.run_folder import file_name
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
+from ragbench.experiment.records import LiveComponents, System
+from ragbench.generate.base import Generator
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Query
-
-if TYPE_CHECKING:
-    from ragbench.experiment.records import LiveComponents
 
 
 def sample(queries: list[Query], limit: int | None, seed: int) -> tuple[list[Query], list[str]]:
@@ -142,20 +141,124 @@ def cross(
     return pairs
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenSystems:
+    """What is run, by name, before anything is made."""
+
+    retrievers: list[str]
+    pairs: list[tuple[str, str]]
+    """(retriever, generator)."""
+    controls: list[tuple[Control, str]]
+    """(what it answers from besides, generator)."""
+    apps: list[str]
+    recorded: list[str]
+    """Systems that the records came with."""
+
+    def answering(self, controls: Sequence[tuple[Control, str]]) -> list[System]:
+        """Return who answers, with those of the controls that can."""
+        return [
+            *(System(f"{left}/{right}", left, right) for left, right in self.pairs),
+            *(
+                System(f"{control}/{right}", control, right, "control", control)
+                for control, right in controls
+            ),
+            *(System(name, role="app") for name in self.apps),
+            *map(System, self.recorded),
+        ]
+
+
+def choose_systems(
+    config: ExperimentConfig, collection: Collection, only: Sequence[str], live: LiveComponents
+) -> ChosenSystems:
+    """Pair retrievers with generators, and keep what `only` names.
+
+    Raises:
+        DataError: There is nothing to run, or two systems would write the same file.
+        OptionError: `only` names nothing.
+    """
+    retrievers = [*config.retrievers, *live.retrievers]
+    pairs = cross(config, retrievers, live)
+    apps, recorded = [*config.apps, *live.apps], list(collection.given)
+    retrievers, pairs, others = narrow(retrievers, pairs, [*apps, *recorded], only)
+    apps = [name for name in apps if name in others]
+    recorded = [name for name in recorded if name in others]
+    asked = [generator for _, generator in pairs]
+    controls = control_pairs(config, collection, asked, live.generators)
+    if not retrievers and not apps and not recorded:
+        raise DataError(
+            "there is no system to evaluate",
+            file=config.path,
+            allowed="a retriever, an app, or records with contexts or answers",
+        )
+    crossed = [f"{left}/{generator}" for left, generator in (*pairs, *controls)]
+    check_system_names([*retrievers, *crossed, *apps, *recorded], config.path)
+    return ChosenSystems(retrievers, pairs, controls, apps, recorded)
+
+
 def choose_baseline(
-    config: ExperimentConfig,
-    recorded: Sequence[str],
-    retrievers: Sequence[str],
-    given: Sequence[str],
+    config: ExperimentConfig, collection: Collection, chosen: ChosenSystems
 ) -> str | None:
     """Return the named one where it runs, else the first of the config, or of the records.
 
     Raises:
         OptionError: It names nothing.
     """
-    candidates = [*retrievers] or [*given]
-    named, known = config.statistics.baseline, [*config.retrievers, *candidates, *recorded]
+    candidates = [*chosen.retrievers, *chosen.apps] or chosen.recorded
+    named = config.statistics.baseline
+    known = [*config.retrievers, *candidates, *collection.given]
     if named is not None and named not in known:
         allowed, close = ", ".join(dict.fromkeys(known)), nearest(named, known)
         raise OptionError("statistics", "baseline", named, allowed, close)
     return named if named in candidates else candidates[0]
+
+
+def control_pairs(
+    config: ExperimentConfig,
+    collection: Collection,
+    generators: Sequence[str],
+    live: Sized = (),
+) -> list[tuple[Control, str]]:
+    """Return each control with each generator that is asked.
+
+    Args:
+        config: The config.
+        collection: The data.
+        generators: Those that are asked.
+        live: All that the caller added to those of the config.
+
+    Raises:
+        DataError: There is no generator at all, or the gold passages are asked for, and the data
+            have none.
+    """
+    if config.controls and not (config.generators or live):
+        raise DataError(
+            "there is no generator that could be given other passages",
+            file=config.path,
+            record="controls",
+            allowed="a generator, or no controls; an app retrieves for itself",
+        )
+    if "gold_context" in config.controls and not (collection.qrels and collection.documents):
+        raise DataError(
+            "gold_context needs relevance judgements and a corpus, and the data set has none",
+            file=config.path,
+            record="controls",
+            allowed="no_context, shuffled_context",
+        )
+    names = dict.fromkeys(generators)
+    return [(control, generator) for generator in names for control in config.controls]
+
+
+def without_stored(
+    controls: Sequence[tuple[Control, str]], generators: Mapping[str, Generator]
+) -> tuple[list[tuple[Control, str]], list[str]]:
+    """Leave out generators that read answers which were made before, whatever they are given.
+
+    Returns:
+        The other controls, and a warning for each generator that is left out.
+    """
+    stored = {name for name, made in generators.items() if made.is_stored}
+    warned = dict.fromkeys(name for _, name in controls if name in stored)
+    return [pair for pair in controls if pair[1] not in stored], [
+        f"generator '{name}' has no controls: its answers are stored, whatever passages it gets"
+        for name in warned
+    ]

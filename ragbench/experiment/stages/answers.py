@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from ragbench.config.schema import DEFAULT_PASSAGES, Control
 from ragbench.experiment.calls import Calls, Outcome, call_each, naming
-from ragbench.experiment.records import Answers
+from ragbench.experiment.records import Answers, Results, System
+from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, StoredStage, Workspace
+from ragbench.experiment.stages.item_json import read_predicted, write_predicted
+from ragbench.experiment.stages.keys import STAGE_VERSIONS, passages_key, query_key, sample_key
+from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.stages.retrieval import Retrieve, key_after
 from ragbench.generate.answer import read_answer
 from ragbench.generate.base import App, Generator, MissingPrediction
-from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
+from ragbench.generate.chat import ChatGenerator
+from ragbench.llm import Estimate
+from ragbench.score.base import Advance
+from ragbench.types import (
+    Answered,
+    Cause,
+    Document,
+    Prediction,
+    Qrels,
+    Query,
+    Retrieved,
+    ScoredDocument,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +48,13 @@ def passages_of(
 
     A hit's own text counts, else the corpus document's; a hit that has neither is left out.
     """
-    return [
-        None if outcome.value is None else _documents(outcome.value, corpus)[:passages]
-        for outcome in outcomes
-    ]
-
-
-def _documents(retrieved: Retrieved, corpus: Mapping[str, Document]) -> list[Document]:
-    found = (document_of(hit, corpus) for hit in retrieved.documents)
-    return [document for document in found if document is not None]
-
-
-def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document | None:
-    """Return a hit as a document with text: its own, else the corpus document's, else None."""
-    if hit.text is not None:
-        return Document(hit.id, hit.text, hit.title or "", hit.metadata)
-    return corpus.get(hit.id)
+    contexts: list[list[Document] | None] = []
+    for outcome in outcomes:
+        hits = None if outcome.value is None else outcome.value.documents
+        found = [document_of(hit, corpus) for hit in hits or ()]
+        known = [document for document in found if document is not None]
+        contexts.append(None if hits is None else known[:passages])
+    return contexts
 
 
 def generate(
@@ -59,12 +70,12 @@ def generate(
 
     Args:
         generator: What answers.
-        queries: The n queries.
+        queries: n queries.
         contexts: n lists of passages; None where retrieval failed.
         retrieved: The n outcomes of retrieval, for the cause of a failure.
         calls: Timeout and concurrency.
-        on_outcome: Given each asked query's position and outcome as soon as it is there.
-        samples: Which of its answers each query is asked for, from 0; default: the first.
+        on_outcome: Told each asked query's position and outcome.
+        samples: Which of its answers each query is asked for, from 0.
     """
     numbers = samples or [0] * len(queries)
     asked = [position for position, documents in enumerate(contexts) if documents is not None]
@@ -126,14 +137,9 @@ def ask_app(
     on_outcome: Callable[[int, Outcome[Prediction]], None],
     corpus: Mapping[str, Document] = MappingProxyType({}),
 ) -> None:
-    """Ask an app every query.
+    """Ask an app every query, and tell each outcome as soon as it is there.
 
-    Args:
-        app: The app.
-        queries: The n queries.
-        calls: Timeout and concurrency.
-        on_outcome: Given each query's position and outcome as soon as it is there.
-        corpus: Documents by id: the texts of passages of which the app tells the id alone.
+    Of passages of which it tells the id alone, the corpus has the texts.
     """
 
     def take(position: int, outcome: Outcome[Prediction]) -> None:
@@ -152,16 +158,6 @@ def ask_app(
     call_each(ask, queries, calls, take)
 
 
-def retrieved_by(outcomes: Sequence[Outcome[Prediction]]) -> list[Outcome[Retrieved]] | None:
-    """Return what an app retrieved, in its order; None where it never says.
-
-    An answer without passages beside others with some is one whose ranking is not known.
-    """
-    if all(o.value is None or o.value.contexts is None for o in outcomes):
-        return None
-    return [_ranking(outcome) for outcome in outcomes]
-
-
 def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
     prediction = outcome.value
     if prediction is None:
@@ -173,3 +169,279 @@ def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
         for document in prediction.contexts
     ]
     return Outcome(Retrieved(hits, prediction.queries), latency_ms=outcome.latency_ms)
+
+
+def control_contexts(
+    control: Control,
+    queries: Sequence[Query],
+    found: Sequence[list[Document] | None],
+    order: Sequence[int],
+    qrels: Qrels | None,
+    corpus: dict[str, Document],
+    passages: int,
+) -> tuple[list[list[Document] | None], list[Outcome[Retrieved]]]:
+    """Return what a generator gets for each query, and the outcomes of 'retrieving' it.
+
+    Args:
+        control: Which control.
+        queries: The n queries.
+        found: What the baseline retriever found for each, cut as generators get it.
+        order: The rows in a random order: each gets the passages of the one after it.
+        qrels: Their judgements.
+        corpus: Documents by id.
+        passages: How many passages the generator gets.
+    """
+    if control == "no_context":
+        return [[] for _ in queries], [Outcome(Retrieved([])) for _ in queries]
+    if control == "gold_context":
+        contexts = [_gold(query, qrels, corpus, passages) for query in queries]
+        return list(contexts), [_none_for(documents, Cause.NO_RELEVANT) for documents in contexts]
+    following = dict(zip(order, [*order[1:], *order[:1]], strict=True))
+    shuffled = [found[following[row]] for row in range(len(queries))]
+    if len(queries) < 2:
+        shuffled = [None] * len(queries)
+    return shuffled, [_none_for(documents, Cause.NO_CONTEXTS) for documents in shuffled]
+
+
+def _gold(
+    query: Query, qrels: Qrels | None, corpus: dict[str, Document], passages: int
+) -> list[Document] | None:
+    """The relevant documents, the most relevant first; None where there is none."""
+    grades = {} if qrels is None else qrels.by_query.get(query.id, {})
+    relevant = sorted((-grade, name) for name, grade in grades.items() if grade > 0)
+    return [corpus[name] for _, name in relevant if name in corpus][:passages] or None
+
+
+def _none_for(documents: list[Document] | None, cause: Cause) -> Outcome[Retrieved]:
+    return Outcome(None, cause) if documents is None else Outcome(Retrieved([]))
+
+
+class Answer(StoredStage):
+    """What a system answers to every query, as often as it is asked.
+
+    Attributes:
+        system: Who answers.
+        samples: How often.
+        passages: How many passages an answer is made from, as far as a plan can tell.
+        is_recorded: Whether the records came with them.
+        partial: What is answered so far, where a budget has the queries answered bit by bit.
+    """
+
+    samples = 1
+    passages = DEFAULT_PASSAGES
+    is_recorded = False
+    partial: Answers
+
+    def __init__(self, workspace: Workspace, system: System, verb: str, **known: Any) -> None:
+        super().__init__(workspace, f"{verb} {system.name}", **known)
+        self.system = system
+
+    @cached_property
+    def answers(self) -> Answers:
+        """All answers."""
+        return self.asked()
+
+    @abstractmethod
+    def asked(self, rows: Sequence[int] | None = None) -> Answers:
+        """Return the answers; only some queries are asked, the others are pending."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every answer is there, or has failed."""
+        return PENDING not in self.answers.outcomes
+
+    def read(self, stored: Any) -> Outcome[Prediction]:
+        """Read an outcome."""
+        return read_predicted(stored)
+
+    def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
+        """Write an outcome."""
+        return self.workspace.without_secrets(write_predicted(value), "detail")
+
+    def collect(self, results: Results) -> None:
+        """Add the answers, and the system, which scores are added to."""
+        results.answers[self.system.name] = self.answers
+        results.add_scores(self.system)
+        if self.samples > 1:
+            results.samples[self.system.name] = {}
+
+    def pay_for(self, rows: Sequence[int]) -> None:
+        """Ask some of the queries."""
+        self.partial = self.asked(rows)
+
+
+class Generate(Answer):
+    """What a generator answers from the passages of a retriever, or of a control."""
+
+    def __init__(self, workspace: Workspace, system: System, source: Retrieve) -> None:
+        under = source if system.control is None else None
+        super().__init__(workspace, system, "generate", under=under)
+        self.generator = system.generator or ""
+        self.samples = self.plan.samples(self.generator)
+        self.passages = self.plan.passages(self.generator)
+        self.unit = "queries" if self.samples == 1 else "answers"
+        self._source = source
+
+    @cached_property
+    def _contexts(
+        self,
+    ) -> tuple[Sequence[list[Document] | None], Sequence[Outcome[Retrieved]]]:
+        """Its passages: a retriever's first hits, or what no retriever found; None if it failed."""
+        plan, control, outcomes = self.plan, self.system.control, self._source.outcomes
+        found = passages_of(outcomes, plan.corpus, self.passages)
+        if control is None:
+            return found, outcomes
+        order = self.workspace.in_random_order(range(len(plan.queries)))
+        return control_contexts(
+            control, plan.queries, found, order, plan.qrels, plan.corpus, self.passages
+        )
+
+    def slots(self) -> list[Slot | None]:
+        """All first answers, then all second ones; a query whose retrieval failed is not asked."""
+        return self._slots
+
+    @cached_property
+    def _slots(self) -> list[Slot | None]:
+        contexts, retrieved = self._contexts
+        key = self.workspace.component_key(
+            "generator", self.generator, stage=STAGE_VERSIONS["generate"]
+        )
+        file = self.workspace.store.file("generate", self.generator, key)
+        keys = [
+            key_after(outcome) if documents is None else passages_key(query, documents)
+            for query, documents, outcome in zip(
+                self.plan.queries, contexts, retrieved, strict=True
+            )
+        ]
+        n = len(keys)
+        return [
+            None if key is None else Slot(file, sample_key(key, sample), row + sample * n)
+            for sample in range(self.samples)
+            for row, key in enumerate(keys)
+        ]
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Ask in random order."""
+        contexts, retrieved = self._contexts
+        order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
+
+        def take(number: int, outcome: Outcome[Prediction]) -> None:
+            keep(order[number], outcome)
+            advance(1)
+
+        generate(
+            self.plan.generators[self.generator],
+            [self.plan.queries[row % n] for row in order],
+            [contexts[row % n] for row in order],
+            [retrieved[row % n] for row in order],
+            self.workspace.calls("generator", self.generator),
+            take,
+            [row // n for row in order],
+        )
+
+    def asked(self, rows: Sequence[int] | None = None) -> Answers:
+        """Return the answers; where retrieval failed, its cause."""
+        n = len(self.plan.queries)
+        chosen = None if rows is None else {r + s * n for r in rows for s in range(self.samples)}
+        found, retrieved = self.items(chosen), [*self._contexts[1]] * self.samples
+        outcomes = [
+            Outcome(None, of.cause, of.detail) if slot is None else outcome or PENDING
+            for outcome, slot, of in zip(found, self._slots, retrieved, strict=True)
+        ]
+        return Answers(self.system.name, outcomes, self.samples)
+
+    def forecast(self) -> Node:
+        """Look up the answers; what a control gets is known when the retriever has found it."""
+        n = len(self.plan.queries)
+        known = self.system.control is None
+        contexts = self._contexts[0] if known else [None] * n
+        outcomes = self.answers.outcomes if known else [PENDING] * n * self.samples
+        node = self.node(n * self.samples)
+        node.cost, node.at_most = self._cost(contexts, outcomes), not known
+        return node
+
+    def _cost(
+        self, contexts: Sequence[list[Document] | None], outcomes: Sequence[Outcome[Prediction]]
+    ) -> Estimate | None:
+        """What the answers that are not stored will cost; None where no model of ours is asked."""
+        made, n = self.plan.generators[self.generator], len(self.plan.queries)
+        if not isinstance(made, ChatGenerator):
+            return None
+        asked = []
+        for number, outcome in enumerate(outcomes):
+            if outcome == PENDING:
+                row = number % n
+                known = contexts[row]
+                found = self.workspace.some_passages(row, self.passages) if known is None else known
+                asked.append((self.plan.queries[row].text, found))
+        return made.estimate(asked)
+
+
+class AskApp(Answer):
+    """What a whole app answers."""
+
+    def __init__(self, workspace: Workspace, system: System) -> None:
+        super().__init__(workspace, system, "answer")
+
+    def slots(self) -> list[Slot | None]:
+        """One for each query."""
+        name = self.system.name
+        key = self.workspace.component_key("app", name, stage=STAGE_VERSIONS["generate"])
+        file = self.workspace.store.file("generate", name, key)
+        return [Slot(file, query_key(query), row) for row, query in enumerate(self.plan.queries)]
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Ask in random order."""
+        order, name = self.workspace.in_random_order(todo), self.system.name
+
+        def take(number: int, outcome: Outcome[Prediction]) -> None:
+            keep(order[number], outcome)
+            advance(1)
+
+        asked = [self.plan.queries[row] for row in order]
+        ask_app(
+            self.plan.apps[name], asked, self.workspace.calls("app", name), take, self.plan.corpus
+        )
+
+    def asked(self, rows: Sequence[int] | None = None) -> Answers:
+        """Return the answers."""
+        return Answers(self.system.name, [outcome or PENDING for outcome in self.items(rows)])
+
+    def retrieved(self) -> list[Outcome[Retrieved]] | None:
+        """Return what it retrieved, in its order; None where it never says.
+
+        An answer without passages beside others with some is one whose ranking is not known.
+        """
+        outcomes = self.answers.outcomes
+        if all(o.value is None or o.value.contexts is None for o in outcomes):
+            return None
+        return [_ranking(outcome) for outcome in outcomes]
+
+    def forecast(self) -> Node:
+        """Look up the answers."""
+        _ = self.answers
+        return self.node(len(self.plan.queries))
+
+
+class Recorded(Answer):
+    """Answers that the records came with."""
+
+    is_recorded = True
+
+    def __init__(self, workspace: Workspace, system: System) -> None:
+        super().__init__(workspace, system, "recorded")
+
+    def asked(self, rows: Sequence[int] | None = None) -> Answers:
+        """Return the answers."""
+        name = self.system.name
+        return given_answers(name, self.plan.queries, self.plan.collection.given[name])
+
+    def slots(self) -> list[Slot | None]:
+        """Nothing is stored."""
+        return []
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Nothing is made."""
+
+    def forecast(self) -> None:
+        """A plan shows what reads them alone."""

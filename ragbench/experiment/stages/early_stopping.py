@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,10 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.costs import scale_usage, total_cost
 from ragbench.experiment.gates import gated
 from ragbench.experiment.plan.plan import method_of
-from ragbench.experiment.records import Answers, EarlyJudge, Plan, PlannedJudge
-from ragbench.experiment.stages.judging import paid_since, totals_of
-from ragbench.experiment.stages.scores import judged_items, mean_over_samples, split_samples
+from ragbench.experiment.records import EarlyJudge, Plan, PlannedJudge, Results
+from ragbench.experiment.stages.base import Stage, Workspace
+from ragbench.experiment.stages.columns import mean_over_samples, split_samples
+from ragbench.experiment.stages.judging import JudgeAnswers, paid_since, totals_of
 from ragbench.gates.scores import find_score
 from ragbench.llm import Totals
 from ragbench.records.comparison import Difference
@@ -28,10 +30,6 @@ from ragbench.signature import order_key
 from ragbench.stats import look_sizes
 from ragbench.types import Cause, Verdict
 
-if TYPE_CHECKING:
-    from ragbench.experiment.stages.score_stages import Scores
-
-
 Json = Mapping[str, Any]
 
 
@@ -40,58 +38,63 @@ def stops_early(judge: PlannedJudge) -> bool:
     return judge.block is not None and judge.block.stop_when is not None and bool(judge.rubrics)
 
 
-def judge_in_looks(
-    plan: Plan, scores: Scores, answers: Sequence[Answers], name: str, aside: Collection[str] = ()
-) -> EarlyJudge:
-    """Let a judge look at growing random samples of the queries, the same for all systems.
+class JudgeEarly(Stage):
+    """A judge that looks at all systems side by side, and stops once its questions are decided.
 
-    After each look its scores are compared, and held against their gates, as the run will print
-    them: with intervals that hold over all looks together. It ends when these decide everything;
-    what is stored of the other queries does not count, so that a result does not depend on what
-    was judged before.
+    It looks at growing random samples of the queries, the same for all systems. After each look its
+    scores are compared, and held against their gates, as the run will print them: with intervals
+    that hold over all looks together. It ends when these decide everything; what is stored of the
+    other queries does not count, so that a result does not depend on what was judged before.
+    Controls are judged as far as the systems, and nothing is asked about them.
 
-    Args:
-        plan: The run.
-        scores: Judges, and stores verdicts.
-        answers: Of every system.
-        name: The judge's name.
-        aside: Systems that nothing is asked about, such as controls; judged as far as the others.
+    Attributes:
+        judges: What it judges: of each system its answers.
 
     References:
         Lan and DeMets (1983), Discrete sequential boundaries for clinical trials.
     """
-    judge, samples = plan.judges[name], list(_samples(plan))
-    gold = plan.collection.answers
-    items = {each.name: judged_items(each, plan.queries, gold) for each in answers}
-    every = {each.name: each for each in answers}
-    found = {system: [_not_judged(judge)] * len(own) for system, own in items.items()}
-    paid = {system: Totals() for system in items}
-    for number, (_, rows) in enumerate(samples, start=1):
-        for system, own in items.items():
-            before = totals_of(judge)
-            asked = every[system].rows(rows)
-            verdicts = scores.verdicts(f"judge {system} ({name})", own, name, judge, asked)
-            paid[system] = paid_since(before, totals_of(judge), paid[system])
-            for row in asked:
-                found[system][row] = verdicts[row]
-        look = _look(plan, judge, number, samples)
-        judged = {
-            each.name: scores.collected(each, items[each.name], judge, found[each.name], look)
-            for each in answers
-        }
-        systems = [
-            _scores_of(plan, each, name, judged[each.name])
-            for each in answers
-            if each.name not in aside
-        ]
-        if number == len(samples) or is_decided(plan, systems):
-            break
-    left = [row for _, rows in samples[number:] for row in rows]
-    not_asked = {
-        system: [own[row] for row in every[system].rows(left)] for system, own in items.items()
-    }
-    saved = _saved(judge, not_asked, judged, len(left), len(plan.queries))
-    return EarlyJudge(look, judged, paid, saved, _over_budget(judged, len(plan.queries)))
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        super().__init__(workspace)
+        self.name, self.judge = name, self.plan.judges[name]
+        self.judges: list[JudgeAnswers] = []
+
+    @cached_property
+    def found(self) -> EarlyJudge:
+        """How far it went, and what it said."""
+        samples, n = _samples(self.plan), len(self.plan.queries)
+        verdicts = {each: [_not_judged(self.judge)] * len(each.items) for each in self.judges}
+        paid = {each.system.name: Totals() for each in self.judges}
+        for number, (_, rows) in enumerate(samples, start=1):
+            for each in self.judges:
+                before, name = totals_of(self.judge), each.system.name
+                given = each.verdicts(rows)
+                paid[name] = paid_since(before, totals_of(self.judge), paid[name])
+                for row in each.answers.rows(rows):
+                    verdicts[each][row] = given[row]
+            look = _look(self.plan, self.judge, number, samples)
+            judged = {each: each.collected(verdicts[each], look) for each in self.judges}
+            systems = [
+                _scores_of(self.plan, each, found)
+                for each, found in judged.items()
+                if each.system.role != "control"
+            ]
+            if number == len(samples) or is_decided(self.plan, systems):
+                break
+        left = [row for _, rows in samples[number:] for row in rows]
+        not_asked = [[each.items[row] for row in each.answers.rows(left)] for each in self.judges]
+        by_name = {each.system.name: found for each, found in judged.items()}
+        saved = _saved(self.judge, not_asked, by_name, len(left), n)
+        return EarlyJudge(look, by_name, paid, saved, _over_budget(by_name, n))
+
+    def asked(self) -> EarlyJudge:
+        """Return how far it went."""
+        return self.found
+
+    def collect(self, results: Results) -> None:
+        """Add how far it went."""
+        results.early[self.name] = self.found
+        results.notes.append(self.found.note(self.name))
 
 
 def _samples(plan: Plan) -> list[tuple[int, list[int]]]:
@@ -129,19 +132,18 @@ def _not_judged(judge: PlannedJudge) -> dict[str, Verdict]:
     return {rubric.name: verdict for rubric in judge.rubrics}
 
 
-def _scores_of(plan: Plan, answers: Answers, name: str, judged: Judged) -> SystemScores:
+def _scores_of(plan: Plan, judge: JudgeAnswers, judged: Judged) -> SystemScores:
     """What the judge said of a system, as the run will compare it."""
-    named = {plan.judge_score(rubric, name): column for rubric, column in judged.columns.items()}
-    columns = {
-        score: mean_over_samples(split_samples(replace(column, name=score), answers.samples))
-        for score, column in named.items()
-    }
+    columns = {}
+    for rubric, column in judged.columns.items():
+        name = plan.judge_score(rubric, judge.name)
+        samples = split_samples(replace(column, name=name), judge.answers.samples)
+        columns[name] = mean_over_samples(samples)
+    system = judge.system
     kinds: dict[str, Kind] = dict.fromkeys(columns, "judge")
-    pairs = {
-        f"{retriever}/{generator}": (retriever, generator) for retriever, generator in plan.pairs
-    }
-    retriever, generator = pairs.get(answers.name, (None, None))
-    return SystemScores(answers.name, retriever, generator, columns, kinds)
+    return SystemScores(
+        system.name, system.retriever, system.generator, columns, kinds, role=system.role
+    )
 
 
 def _over_budget(judged: Mapping[str, Judged], n: int) -> int:
@@ -159,7 +161,7 @@ def _over_budget(judged: Mapping[str, Judged], n: int) -> int:
 
 def _saved(
     judge: PlannedJudge,
-    left: Mapping[str, Sequence[Item]],
+    left: Sequence[Sequence[Item]],
     judged: Mapping[str, Judged],
     n_left: int,
     n: int,
@@ -171,7 +173,7 @@ def _saved(
     cost = total_cost(scale_usage([usage], n_left, n - n_left) for usage in usages)
     calls: int | None = None if isinstance(judge.judge, AskingJudge) else 0
     if isinstance(judge.judge, ModelJudge):
-        each = [rehearse(judge.judge, own, judge.rubrics).calls for own in left.values()]
+        each = [rehearse(judge.judge, own, judge.rubrics).calls for own in left]
         calls = round(sum(low + high for low, high in each) / 2)
     return Saved(calls=calls, usd=cost.usd, tokens=cost.tokens)
 

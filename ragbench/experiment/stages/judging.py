@@ -2,101 +2,40 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from ragbench.config.schema import Component, RetrievalMetrics
-from ragbench.errors import AdapterError, DataError, MissingExtra
-from ragbench.experiment.plan.components import connect, connect_generator
-from ragbench.experiment.records import Filled, JudgeUse, PlannedFill, PlannedJudge, Ranked
-from ragbench.experiment.stages.answers import document_of
-from ragbench.generate.base import Generator
-from ragbench.llm import Budget, Replies, Totals
-from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item
-from ragbench.score.judge.verdicts import Judged
-from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.store.replies import REPLIES_FILE
-from ragbench.types import Cause, Document, Qrels, Query
+from ragbench import __version__
+from ragbench.experiment.calls import Outcome
+from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Plan, PlannedJudge, Results
+from ragbench.experiment.stages.answers import Answer
+from ragbench.experiment.stages.base import (
+    PENDING,
+    Keep,
+    Node,
+    Slot,
+    Stage,
+    StoredStage,
+    Workspace,
+)
+from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
+from ragbench.experiment.stages.item_json import read_verdict, write_verdict
+from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
+from ragbench.llm import Totals
+from ragbench.score.base import Advance, Look
+from ragbench.score.judge.base import AskingJudge, Item, Rubric
+from ragbench.score.judge.model_judge import ModelJudge, rehearse
+from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
+from ragbench.secrets import redact
+from ragbench.signature import fingerprint_json, order_key
+from ragbench.types import Cause, Query, Verdict
 
+_BLOCK = 64  # items
 
-@contextmanager
-def connected(
-    judges: Mapping[str, PlannedJudge],
-    folder: Path,
-    also: Sequence[Path] = (),
-    *,
-    replay: bool,
-    budget: Budget | None = None,
-    generators: Mapping[str, tuple[Component | None, Generator]] | None = None,
-) -> Iterator[Replies | None]:
-    """Connect judges and generators for as long as a run takes: to servers, and to stored replies.
-
-    Args:
-        judges: Judges by name.
-        folder: The cache folder.
-        also: Cache folders of others.
-        replay: Whether models answer from stored replies alone.
-        budget: What all calls may cost together.
-        generators: Generators by name, with what the config says of them.
-
-    Yields:
-        The stored replies; None where nobody asks models.
-
-    Raises:
-        ConfigError: A key or a model is missing, or a server's address is wrong.
-        MissingExtra: A package is not installed.
-        DataError: The store cannot be used, there is none to replay, or a model cannot be fetched.
-    """
-    with ExitStack() as stack:
-        made = generators or {}
-        asking = any(isinstance(planned.judge, AskingJudge) for planned in judges.values())
-        replies = None
-        if asking or any(generator.asks is not None for _, generator in made.values()):
-            others = [other / REPLIES_FILE for other in also if (other / REPLIES_FILE).is_file()]
-            replies = stack.enter_context(
-                Replies(folder / REPLIES_FILE, also=others, replay=replay)
-            )
-        for name, (component, generator) in made.items():
-            connect_generator(name, component, generator, replies, budget)
-            if generator.asks is not None:
-                stack.callback(generator.asks.close)
-        for planned in judges.values():
-            if isinstance(planned.judge, AskingJudge):
-                planned.judge.spend_from(budget)
-            connect(planned, replies)
-            if isinstance(planned.judge, CheckedJudge):
-                stack.callback(planned.judge.close)
-        yield replies
-
-
-def readiness(name: str, planned: PlannedJudge) -> str | None:
-    """Say why a run would not start with a judge; None where it would.
-
-    Raises:
-        ConfigError: Its options are wrong, whatever the environment.
-    """
-    if planned.missing_key is not None:
-        return f"judge '{name}' needs a key: {planned.missing_key} is not set"
-    if isinstance(planned.judge, CheckedJudge):
-        try:
-            connect(planned, None)
-        except (MissingExtra, AdapterError, DataError) as error:
-            return str(error)
-        planned.judge.close()
-    return None
-
-
-def missing_keys(generators: Mapping[str, Generator]) -> list[str]:
-    """Say which generators lack a key, so that a run would not start; a phrase each."""
-    return [
-        f"generator '{name}' needs a key: {generator.missing_key} is not set"
-        for name, generator in generators.items()
-        if generator.missing_key is not None
-    ]
+_UNTOLD = frozenset({"concurrency", "timeout", "retries", "api_key_env", "prices", "stream"})
+"""Options of judges that no verdict depends on."""
 
 
 def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
@@ -150,168 +89,296 @@ def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> li
     ]
 
 
-_NOT_ITS_OWN = ("queries", "gold", "v")
-"""Parts of a judge's signature that fingerprints of the grades stand for."""
+def judged_items(
+    answers: Answers, queries: Sequence[Query], references: Mapping[str, Sequence[str]]
+) -> list[Item]:
+    """Return a system's answers as a judge sees them; a query without an answer is not judged."""
+    return [
+        Item(
+            question=query.text,
+            answer=None if outcome.value is None else outcome.value.answer,
+            contexts=passage_texts(outcome),
+            references=list(references.get(query.id, ())),
+            query_id=query.id,
+            queries=None if outcome.value is None else outcome.value.queries or None,
+            sample=sample,
+        )
+        for sample, each in enumerate(answers.each())
+        for query, outcome in zip(queries, each.outcomes, strict=True)
+    ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """A query and a passage that a retriever found for it."""
-
-    query: Query
-    document: str
-    text: str
+def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
+    """Return the passages that an answer was made from, as the judge reads them."""
+    if outcome.value is None or outcome.value.contexts is None:
+        return None
+    return [document.full_text for document in outcome.value.contexts]
 
 
-def fill_judgements(
-    fill: PlannedFill,
-    rankings: Sequence[Ranked],
-    people: Qrels | None,
-    corpus: Mapping[str, Document],
-    rules: RetrievalMetrics,
-    judge: Callable[[str, Sequence[Item], str, PlannedJudge], Judged],
-) -> Filled:
-    """Let the judge grade what the best hits of all retrievers have and people have not judged.
+class Verdicts(StoredStage):
+    """What a judge says of some items by each of its rubrics; a file for each rubric."""
 
-    Each pair of query and passage is graded once, however many retrievers found it. A judgement
-    that fails is no grade: the pair stays unjudged, and is counted.
+    unit = "verdicts"
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        title: str,
+        name: str,
+        judge: PlannedJudge,
+        items: Sequence[Item],
+    ) -> None:
+        super().__init__(workspace, title)
+        self.name, self.judge, self._items = name, judge, items
+        self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
+
+    def by_item(self, rows: Collection[int] | None = None) -> list[dict[str, Verdict]]:
+        """Return per item its verdicts, those of `rows` complete, of others what is stored."""
+        found, names = self.items(rows), list(self._rubrics)
+        return [
+            {
+                name: verdict
+                for name, verdict in zip(names, found[start : start + len(names)], strict=True)
+                if verdict is not None
+            }
+            for start in range(0, len(found), len(names))
+        ]
+
+    def collected(self) -> Judged:
+        """Return the verdicts on all items as columns."""
+        return collect_verdicts(
+            self.judge.judge,
+            self._items,
+            self.judge.rubrics,
+            self.by_item(),
+            type_name=self.judge.type,
+        )
+
+    @property
+    def stores(self) -> bool:
+        """A replay reads the replies themselves."""
+        return not self.workspace.replay
+
+    def slots(self) -> list[Slot | None]:
+        """One for each rubric, item by item."""
+        judge = self.judge
+        files = [
+            self.workspace.store.file(
+                "judge", f"{self.name}: {name}", _judge_key(judge, rubric, self.plan)
+            )
+            for name, rubric in self._rubrics.items()
+        ]
+        # where the judge's noise is measured, equal answers must not share it
+        keys = [_item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items]
+        return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
+
+    def failed(self, stored: Mapping[str, Any]) -> bool:
+        """Tell whether a verdict has failed."""
+        return stored.get("status") == "failed"
+
+    def read(self, stored: Any) -> Verdict:
+        """Read a verdict."""
+        return read_verdict(stored)
+
+    def write(self, value: Verdict) -> dict[str, Any]:
+        """Write a verdict."""
+        return self.workspace.without_secrets(write_verdict(value), "reasoning", "raw")
+
+    def _groups(self, todo: Sequence[int]) -> list[tuple[list[str], list[int]]]:
+        """Names of rubrics, with the items that are judged by just these.
+
+        Rubrics over claims share their replies, and each reply counts for the first verdict that
+        rests on it: where one of them is missing all of them are given anew, from stored replies.
+        """
+        names = list(self._rubrics)
+        lacking: dict[int, set[str]] = {}
+        for at in todo:
+            row, number = divmod(at, len(names))
+            lacking.setdefault(row, set()).add(names[number])
+        over_claims = {name for name in names if self._rubrics[name].method == "claims"}
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for row, missing in lacking.items():
+            wanted = missing | over_claims if missing & over_claims else missing
+            groups.setdefault(tuple(name for name in names if name in wanted), []).append(row)
+        return [(list(chosen), rows) for chosen, rows in groups.items()]
+
+    def shown(self, todo: Sequence[int]) -> tuple[int, str]:
+        """Progress counts items, not verdicts."""
+        unit = "answers" if self._items[-1].sample else "queries"
+        return sum(len(rows) for _, rows in self._groups(todo)), unit
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Judge in random order; what is left when the time is up has failed for that reason."""
+        names, seed, missing = list(self._rubrics), self.plan.config.seed, set(todo)
+        for chosen, rows in self._groups(todo):
+            order = sorted(rows, key=lambda row: order_key(seed, self._items[row].query_id))
+            rubrics, judged = [self._rubrics[name] for name in chosen], set[int]()
+            for block in self._blocks(order):
+                asked = [self._items[row] for row in block]
+                given = judge_all(self.judge.judge, asked, rubrics, advance)
+                for row, verdicts in zip(block, given, strict=True):
+                    for name, verdict in verdicts.items():
+                        keep(row * len(names) + names.index(name), verdict)
+                        judged.add(row * len(names) + names.index(name))
+            for row in order:
+                for name in chosen:
+                    at = row * len(names) + names.index(name)
+                    if at in missing and at not in judged:
+                        keep(at, self._over_time())
+
+    def _blocks(self, rows: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Items that are judged at once; none when the time is up.
+
+        A judge that asks models gets all: it watches the budget itself, and its replies are on
+        disk as they come. The verdicts of another one are stored block by block.
+        """
+        asks = isinstance(self.judge.judge, AskingJudge)
+        size = len(rows) if asks else _BLOCK
+        for start in range(0, len(rows), size):
+            if self.workspace.budget.time_is_up and not asks:
+                return
+            yield rows[start : start + size]
+
+    def _over_time(self) -> Verdict:
+        minutes = self.workspace.budget.minutes or 0
+        reason = f"not judged: the budget's {minutes:g} minutes are over"
+        return Verdict(None, reasoning=reason, status="failed", cause=Cause.OVER_BUDGET.word)
+
+
+class JudgeAnswers(Stage):
+    """What a judge says of a system's answers.
 
     Args:
-        fill: Who grades what.
-        rankings: What the retrievers found for the same queries.
-        people: The judgements that there are; they are never changed.
-        corpus: Documents by id; the text of one that is in it is what is graded.
-        rules: How ties are ordered.
-        judge: Applies the rubrics of a judge to items: given the stage's name, the items, the
-            judge's name, and the judge.
-
-    References:
-        Upadhyay et al. (2024), UMBRELA: open-source reproduction of the Bing RELevance Assessor.
+        workspace: What all stages share.
+        answer: The answers.
+        name: The judge's name.
+        early: Asked what it said, where it looks at all systems side by side.
     """
-    known = {} if people is None else people.by_query
-    pool = list(_pool(rankings, fill.rules.depth, corpus, rules))
-    unjudged = [pair for pair in pool if pair.document not in known.get(pair.query.id, {})]
-    asked = [pair for pair in unjudged if pair.text.strip()]
-    items = [
-        Item(question=pair.query.text, contexts=[pair.text], query_id=pair.query.id)
-        for pair in asked
-    ]
-    before = totals_of(fill.judge)
-    grading = replace(fill.judge, rubrics=[fill.rubric])
-    judged = judge(f"judge passages ({fill.name})", items, fill.name, grading)
-    rows = [_row(pair, row, fill) for pair, row in zip(asked, judged.rows, strict=True)]
-    grades: dict[str, dict[str, int]] = {}
-    for row in rows:
-        if row["grade"] is not None:
-            grades.setdefault(row["query_id"], {})[row["document_id"]] = row["grade"]
-    counts = {
-        "pairs": len(pool),
-        "people": len(pool) - len(unjudged),
-        "model": sum(map(len, grades.values())),
-        "failed": dict(Counter(row["cause"] for row in rows if row["status"] == "failed")),
-        "without_text": len(unjudged) - len(asked),
-    }
-    return Filled(
-        qrels=_merged(known, grades),
-        source=_source(fill, judged, people, grades),
-        counts=counts,
-        rows=rows,
-        models=judged.models,
-        use=use_of(fill.judge, judged, before),
-        warnings=[*_doubts(fill, counts, people), *mixture("fill", fill.name, fill.judge, judged)],
+
+    unit = "verdicts"
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        answer: Answer,
+        name: str,
+        early: Callable[[], EarlyJudge] | None = None,
+    ) -> None:
+        title = f"judge {answer.system.name} ({name})"
+        super().__init__(workspace, title, None if answer.is_recorded else answer)
+        self.name, self.judge, self.system = name, self.plan.judges[name], answer.system
+        self._answer, self._early = answer, early
+
+    @property
+    def answers(self) -> Answers:
+        """What is judged."""
+        return self._answer.answers
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """The answers as the judge sees them."""
+        return self._items(self.answers)
+
+    def _items(self, answers: Answers) -> list[Item]:
+        return judged_items(answers, self.plan.queries, self.plan.collection.answers)
+
+    def _verdicts(self, items: Sequence[Item]) -> Verdicts:
+        return Verdicts(self.workspace, self.title, self.name, self.judge, items)
+
+    def pay_for(self, rows: Sequence[int]) -> None:
+        """Judge the answers to some queries."""
+        if self._early is None:
+            answers = self._answer.partial
+            self._verdicts(self._items(answers)).items(answers.rows(rows))
+
+    def verdicts(self, rows: Sequence[int]) -> list[dict[str, Verdict]]:
+        """Return the verdicts on the answers to some queries, and what is stored of others."""
+        return self._verdicts(self.items).by_item(self.answers.rows(rows))
+
+    def collected(
+        self, verdicts: Sequence[Mapping[str, Verdict]], look: Look | None = None
+    ) -> Judged:
+        """Turn verdicts into columns; what has no answer failed."""
+        judge = self.judge
+        judged = collect_verdicts(
+            judge.judge, self.items, judge.rubrics, verdicts, type_name=judge.type
+        )
+        columns = {
+            rubric: replace(with_failures_of(self.answers, column), look=look)
+            for rubric, column in judged.columns.items()
+        }
+        return replace(judged, columns=columns)
+
+    def collect(self, results: Results) -> None:
+        """Add the columns and the verdicts, what the judge took, and what makes them doubtful."""
+        system, before = self.system, totals_of(self.judge)
+        if self._early is None:
+            judged = self.collected(self.verdicts(range(len(self.plan.queries))))
+            use = use_of(self.judge, judged, before)
+        else:
+            early = self._early()
+            judged = early.judged[system.name]
+            use = replace(use_of(self.judge, judged, before), paid=early.paid[system.name])
+        results.judge_uses.setdefault(system.name, {})[self.name] = use
+        results.warnings += warnings_on(system.name, self.name, self.judge, judged)
+        for rubric, column in judged.columns.items():
+            name = self.plan.judge_score(rubric, self.name)
+            columns = split_samples(replace(column, name=name), self._answer.samples)
+            add_samples(results, system, name, columns, "judge")
+        rows = results.judgements.setdefault(system.name, [])
+        rows.extend({**row, "judge": self.name} for row in judged.rows)
+
+    def forecast(self) -> Node | None:
+        """Look up the verdicts; on an answer that is not there, those on one that is like it."""
+        if self.system.role == "control":
+            return None
+        items = list(self.items)
+        for row, outcome in enumerate(self.answers.outcomes):
+            if outcome == PENDING:
+                query = row % len(self.plan.queries)
+                imagined = self.workspace.imagined(query, self._answer.passages)
+                # another answer is another question to a judge
+                again = f" {items[row].sample}" if items[row].sample else ""
+                items[row] = replace(imagined, answer=f"{imagined.answer}{again}")
+        verdicts = self._verdicts(items).by_item()
+        node = self.node(len(items) * len(self.judge.rubrics))
+        if isinstance(self.judge.judge, ModelJudge):
+            todo = [item for item, had in zip(items, verdicts, strict=True) if not had]
+            partly = [item for item, had in zip(items, verdicts, strict=True) if had]
+            lacking = [
+                rubric
+                for rubric in self.judge.rubrics
+                if any(had and rubric.name not in had for had in verdicts)
+            ]
+            cost = rehearse(self.judge.judge, todo, self.judge.rubrics)
+            node.cost = cost + rehearse(self.judge.judge, partly, lacking)
+        return node
+
+
+def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
+    """All that a judge's verdicts by a rubric depend on but what is judged."""
+    block = judge.block
+    options = {} if block is None else {**block.options}
+    told = {name: value for name, value in options.items() if name not in _UNTOLD}
+    asked = judge.judge.signature_parts(rubric) if isinstance(judge.judge, AskingJudge) else {}
+    hidden = plan.config.environment
+    return fingerprint_json(
+        [
+            __version__,
+            STAGE_VERSIONS["judge"],
+            judge.type,
+            judge.judge.model,
+            redact(repr(sorted(told.items())), hidden),
+            rubric.fingerprint,
+            dict(asked),
+            code_of(type(judge.judge)),
+        ],
+        KEY_DIGITS,
     )
 
 
-def _pool(
-    rankings: Sequence[Ranked], depth: int, corpus: Mapping[str, Document], rules: RetrievalMetrics
-) -> Iterator[_Pair]:
-    """Yield the best hits of all retrievers, each pair once, query by query."""
-    ties = "docid" if rules.ties == "average" else rules.ties
-    orders = [ranked_documents(r.run, ties=ties, trec_eval=rules.trec_eval) for r in rankings]
-    queries = rankings[0].queries if rankings else ()
-    for row, query in enumerate(queries):
-        found: dict[str, str] = {}
-        for ranking, order in zip(rankings, orders, strict=True):
-            best = order.get(query.id, [])[:depth]
-            texts = _texts(ranking, row, corpus)
-            for document in best:
-                # a retriever may return ids alone where another one brings the text
-                found[document] = found.get(document) or texts.get(document, "")
-        for document, text in found.items():
-            yield _Pair(query, document, text)
-
-
-def _texts(ranking: Ranked, row: int, corpus: Mapping[str, Document]) -> dict[str, str]:
-    """Id -> text of the hits of a query: the corpus' where it has them, else the retriever's."""
-    value = ranking.outcomes[row].value
-    texts = {}
-    for hit in reversed([] if value is None else value.documents):
-        document = corpus.get(hit.id) or document_of(hit, corpus)
-        texts[hit.id] = "" if document is None else document.full_text
-    return texts
-
-
-def _row(pair: _Pair, row: Mapping[str, Any], fill: PlannedFill) -> dict[str, Any]:
-    """A verdict with the passage that it is on, and its grade."""
-    level, score = row["level"], row["score"]
-    if level is None and score is not None:
-        level = 1 + score * (fill.rubric.levels - 1)
-    grade = None if score is None else fill.grade_of(level)
-    ids = {"query_id": pair.query.id, "document_id": pair.document, "grade": grade}
-    return {**ids, "by": "model", **row, "judge": fill.name}
-
-
-def _merged(
-    people: Mapping[str, Mapping[str, int]], grades: Mapping[str, Mapping[str, int]]
-) -> Qrels:
-    """All judgements; where people have judged, theirs."""
-    queries = dict.fromkeys([*people, *grades])
-    return Qrels.from_dict({q: {**grades.get(q, {}), **people.get(q, {})} for q in queries})
-
-
-def _source(
-    fill: PlannedFill,
-    judged: Judged,
-    people: Qrels | None,
-    grades: Mapping[str, Mapping[str, int]],
-) -> str | None:
-    if not grades:
-        return None
-    parts = {
-        "people": None if people is None else people.fingerprint(),
-        "grades": Qrels.from_dict(grades).fingerprint(),
-        "depth": fill.rules.depth,
-        "relevant_from": fill.rules.relevant_from,
-        **{
-            key: value
-            for key, value in judged.columns[fill.rubric.name].signature.parts
-            if key not in _NOT_ITS_OWN
-        },
-    }
-    said = ",".join(f"{key}={value}" for key, value in parts.items() if value is not None)
-    return f"{'' if people is None else 'people+'}model({fill.rubric.name},{said})"
-
-
-def _doubts(fill: PlannedFill, counts: Mapping[str, Any], people: Qrels | None) -> list[str]:
-    """Say what makes the grades doubtful; a sentence each."""
-    found = []
-    failed = sum(counts["failed"].values())
-    if failed:
-        causes = ", ".join(f"{count} {cause}" for cause, count in counts["failed"].items())
-        found.append(
-            f"fill: judge {fill.name}: {failed} of {failed + counts['model']} passages could not "
-            f"be graded ({causes}); they stay unjudged, which measures take for not relevant"
-        )
-    if counts["without_text"]:
-        found.append(
-            f"fill: {counts['without_text']} passages have no text and stay unjudged, which "
-            "measures take for not relevant"
-        )
-    theirs = int(people.grades.max()) if people is not None and len(people) else 0
-    if counts["model"] and theirs >= 1 and theirs != fill.top_grade:
-        found.append(
-            f"fill: people grade up to {theirs}, the model up to {fill.top_grade}: the same "
-            "relevance counts differently; a rubric with as many levels, or `relevant_from` for "
-            "grades of 0 and 1, would agree"
-        )
-    return found
+def _item_key(item: Item, sample: int) -> str:
+    """The hash of all that a judge sees of an item, and of which sample of its noise it is."""
+    parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
+    more = (item.queries, item.guidelines, item.other)
+    return fingerprint_json([*parts, *more, *([sample] if sample else [])], KEY_DIGITS)

@@ -12,18 +12,18 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.progress import OpenStage
 from ragbench.experiment.records import Answers, Plan, PlannedJudge, Preferences, Results
-from ragbench.experiment.stages.judging import totals_of, use_of, warnings_on
-from ragbench.experiment.stages.scores import (
+from ragbench.experiment.stages.base import Node, Stage, Workspace
+from ragbench.experiment.stages.columns import (
     failures,
     mean_over_samples,
-    passage_texts,
     split_samples,
     with_failures,
 )
+from ragbench.experiment.stages.judging import passage_texts, totals_of, use_of, warnings_on
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
+from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers
 from ragbench.types import Prediction, Query
 from ragbench.types.records import add_usage
@@ -32,26 +32,48 @@ MOST_IN_ALL_PAIRS = 4
 """Systems up to which every two are compared where the config does not say."""
 
 
-def judge_preferences(plan: Plan, results: Results, open_stage: OpenStage) -> None:
-    """Let each judge with a rubric of pairs compare the systems that answer; fills the results."""
-    controls = {system.name for system in results.systems if system.role == "control"}
-    answers = [answer for name, answer in results.answers.items() if name not in controls]
-    for name, judge in plan.judges.items():
-        if not judge.pairwise:
-            continue
+class JudgePairs(Stage):
+    """A judge with a rubric of pairs compares the systems that answer; its replies are stored."""
+
+    place = 2
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        super().__init__(workspace, f"judge pairs ({name})")
+        self.name, self.judge = name, self.plan.judges[name]
+
+    def collect(self, results: Results) -> None:
+        """Compare the systems of the run."""
+        plan, judge, name = self.plan, self.judge, self.name
+        controls = {system.name for system in results.systems if system.role == "control"}
+        answers = [answer for name, answer in results.answers.items() if name not in controls]
         if len(answers) < 2:
             rubrics = ", ".join(rubric.name for rubric in judge.pairwise)
             found = f"{len(answers)} system that answers" if answers else "no system that answers"
-            results.warnings.append(
-                f"judge {name}: {rubrics} compares two systems; there is {found}"
-            )
-            continue
-        found_pairs = choose_pairs(answers, judge, _baseline(results.systems, plan.baseline))
-        size = sum(len(plan.queries) * _samples(one, other) for one, other in found_pairs)
-        with open_stage(f"judge pairs ({name})", size, "pairs") as stage:
-            preferences, warnings = _prefer(plan, name, judge, found_pairs, stage.advance)
+            warning = f"judge {name}: {rubrics} compares two systems; there is {found}"
+            results.warnings.append(warning)
+            return
+        pairs = choose_pairs(answers, judge, _baseline(results.systems, plan.baseline))
+        size = sum(len(plan.queries) * _samples(one, other) for one, other in pairs)
+        with self.workspace.timed(self.title, size, "pairs") as stage:
+            preferences, warnings = _prefer(plan, name, judge, pairs, stage.advance)
         results.preferences.append(preferences)
         results.warnings += warnings
+
+    def forecast(self) -> Node | None:
+        """Every two systems that answer, or each with the baseline."""
+        plan, judge = self.plan, self.judge
+        answering = [system for system in plan.answering if system.role != "control"]
+        if len(answering) < 2:
+            return None
+        samples = max(plan.samples(system.generator) for system in answering)
+        count = number_of_pairs(judge, len(answering)) * len(plan.queries) * samples
+        node = Node(self.title, count * len(judge.pairwise), 0, "verdicts", at_most=True)
+        if isinstance(judge.judge, ModelJudge):
+            items = [self.workspace.imagined(row, 0) for row in range(len(plan.queries))]
+            items = [replace(item, other=f"{item.answer} or not") for item in items]
+            cost = rehearse(judge.judge, items, judge.pairwise)
+            node.cost = cost.times(count / max(len(items), 1))
+        return node
 
 
 def choose_pairs(

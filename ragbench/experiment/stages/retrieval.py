@@ -1,34 +1,33 @@
-"""Retrieval: one retriever, all queries, and what its hits count for."""
+"""Retrieval: one retriever, all queries, by itself or over others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import cached_property
 from typing import Any
 
-from ragbench.config.schema import Match, RetrievalMetrics
-from ragbench.data.files.collection import encode_spaces
-from ragbench.data.files.jsonl import id_problem
-from ragbench.errors import AdapterError, DataError
+from ragbench.errors import AdapterError, RagbenchError
 from ragbench.experiment.calls import Calls, Outcome, call_each, call_once, naming
-from ragbench.experiment.plan.groups import keys_of, look_up
-from ragbench.experiment.records import Ranked
-from ragbench.experiment.stages.answers import document_of
-from ragbench.registry import nearest
+from ragbench.experiment.records import Ranked, Results
+from ragbench.experiment.stages.base import (
+    PENDING,
+    Keep,
+    Node,
+    Slot,
+    Stage,
+    StoredStage,
+    Workspace,
+)
+from ragbench.experiment.stages.item_json import read_retrieved, write_retrieved
+from ragbench.experiment.stages.keys import STAGE_VERSIONS, hits_key, query_key
+from ragbench.experiment.stages.matching import document_of, match_hits
+from ragbench.files import cache_folder
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import read_hits
-from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.passage_matching import (
-    DEFAULT_OVERLAP,
-    GoldPassages,
-    PassageWords,
-    before_last,
-    credit,
-    fold,
-)
-from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.types import Cause, Document, Qrels, Query, Retrieved, Run, ScoredDocument
+from ragbench.score.base import Advance
+from ragbench.store.items import StageFile
+from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 
 OnOutcome = Callable[[int, Outcome[Retrieved]], None]
 """Given the position of a query and its outcome."""
@@ -204,198 +203,235 @@ def _notes(run: Run) -> list[str]:
     return notes
 
 
-def match_hits(
-    ranked: Ranked,
-    rules: RetrievalMetrics,
-    measures: Sequence[str],
-    qrels: Qrels | None,
-    corpus: Mapping[str, Document],
-) -> Ranked:
-    """Return a retriever's rankings as they are scored; generators still get its passages.
+_NOTES = "notes"  # an item of its own: the keys of the others are hashes
+_UNKNOWN = "not known yet"  # the key of an item that depends on one that is not made yet
 
-    Args:
-        ranked: What the retriever returned.
-        rules: How hits are matched with judgements.
-        measures: What is scored.
-        qrels: The judgements; without any, nothing is matched or folded.
-        corpus: Documents by id, for the text and metadata that a hit does not bring.
-
-    Raises:
-        DataError: No hit has what it would be matched by.
-    """
-    of_ids = [m for m in parse_measures(measures) if m.spec.reads != "passages"]
-    if qrels is None or not of_ids:
-        return ranked
-    if rules.match.level == "text":
-        return _match_texts(ranked, rules, qrels, corpus)
-    if rules.match.level == "id":
-        return _fold_chunks(ranked)
-    # without any cut-off, rankings are looked at as deep as they are kept
-    deepest = max((m.k for m in of_ids if m.k is not None), default=rules.top_k)
-    return _fold(ranked, rules, deepest, corpus)
+Hits = list[list[ScoredDocument]]
 
 
-def document_id(passage: Document | ScoredDocument, match: Match) -> str | None:
-    """Return the id of the document that a passage is of; None where its metadata lack it.
+class Retrievers:
+    """The retrievers of a plan: each is indexed once, and asked once for each depth."""
 
-    Example:
-        >>> passage = Document("d1#4", metadata={"source": {"doc": 7}})
-        >>> document_id(passage, Match(level="document", id="metadata.source.doc"))
-        '7'
-        >>> document_id(passage, Match(level="document", separator="#"))
-        'd1'
-    """
-    if match.id is None:
-        return before_last(passage.id, match.separator or "")
-    value = look_up(passage.metadata, match.id)
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        return None
-    identifier = encode_spaces(str(value))  # as ids of judgements and of hits are written
-    return None if id_problem(identifier) else identifier
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.plan = workspace, workspace.plan
+        self._ready: set[str] = set()
+        self._stages: dict[tuple[str, int], Retrieve] = {}
 
+    def stage(self, name: str, top_k: int) -> Retrieve:
+        """Return the stage that asks a retriever for at most `top_k` hits to each query."""
+        if (name, top_k) not in self._stages:
+            self._stages[name, top_k] = Retrieve(self, name, top_k)
+        return self._stages[name, top_k]
 
-def _fold_chunks(ranked: Ranked) -> Ranked:
-    """Fold the chunks that we cut ourselves; hits that are documents stay what they are."""
-    documents = {
-        query: {hit.id: hit.document for hit in hits if hit.document is not None}
-        for query, hits in _hits(ranked)
-    }
-    if not any(documents.values()):
-        return ranked
-    return replace(ranked, run=fold(ranked.run, documents), unmatched=ranked.run)
+    def make_ready(self, name: str) -> Retriever:
+        """Return a retriever that can be asked: indexed, and given those that it borrows."""
+        retriever, corpus = self.plan.retrievers[name], self.plan.collection.documents
+        if name in self._ready:
+            return retriever
+        retriever.cache_folder = cache_folder(self.plan.config.cache)
+        retriever.load()
+        if retriever.indexes and corpus is not None:
+            with self.workspace.timed(f"index {name}", len(corpus), "documents") as stage:
+                _index(name, retriever, corpus, stage.advance)
+        if retriever.borrows:
+            retriever.borrow([self.make_ready(source) for source in retriever.sources])
+        self._ready.add(name)
+        return retriever
 
-
-def _fold(
-    ranked: Ranked, rules: RetrievalMetrics, k: int, corpus: Mapping[str, Document]
-) -> Ranked:
-    match, documents = rules.match, dict[str, dict[str, str]]()
-    homeless, total = 0, 0
-    for query, hits in _hits(ranked):
-        found = {hit.id: _document_of_hit(hit, match, corpus) for hit in reversed(hits)}
-        total += len(found)
-        homeless += sum(document is None for document in found.values())
-        documents[query] = {hit: doc for hit, doc in found.items() if doc is not None}
-    warnings = list(ranked.warnings)
-    if homeless:
-        found_in = f"{homeless} of {total} passages have no {match.id}"
-        if homeless == total:
-            raise _nowhere(ranked, match, found_in, corpus)
-        warnings.append(f"{ranked.name}: {found_in}; they are counted as documents of their own")
-    run = fold(ranked.run, documents)
-    warnings += _too_few(ranked, run, k, rules.top_k)
-    return replace(ranked, run=run, unmatched=ranked.run, warnings=warnings)
+    def key(self, name: str, top_k: int) -> str:
+        """Return the key of all that a retriever's hits depend on but the queries."""
+        retriever = self.plan.retrievers[name]
+        inputs: dict[str, Any] = {"stage": STAGE_VERSIONS["retrieve"], "top_k": top_k}
+        if retriever.indexes:
+            inputs["corpus"] = self.plan.collection.fingerprints.get("corpus")
+        if retriever.borrows:
+            inputs["borrows"] = [self.key(each, 0) for each in retriever.sources]
+        return self.workspace.component_key("retriever", name, **inputs)
 
 
-def _hits(ranked: Ranked) -> Iterator[tuple[str, list[ScoredDocument]]]:
-    """Yield the queries of the run with their hits; those that failed or are missing are not."""
-    for query, outcome in zip(ranked.queries, ranked.outcomes, strict=True):
-        if query.id in ranked.run.query_index and outcome.value is not None:
-            yield query.id, outcome.value.documents
+class Retrieve(StoredStage):
+    """What a retriever finds for every query, by itself or in what its sources found."""
 
+    def __init__(self, retrievers: Retrievers, name: str, top_k: int) -> None:
+        super().__init__(retrievers.workspace, f"retrieve {name}")
+        self.name, self.top_k, self._retrievers = name, top_k, retrievers
+        self.retriever = self.plan.retrievers[name]
+        self._depth = self.retriever.depth or top_k
+        deep = max(self._depth, top_k)
+        self.sources = [retrievers.stage(source, deep) for source in self.retriever.sources]
+        # one that others read and nobody scores stands before all that are scored
+        self.place = 1 if name in self.plan.systems else 0
 
-def _document_of_hit(
-    hit: ScoredDocument, match: Match, corpus: Mapping[str, Document]
-) -> str | None:
-    """What the retriever says of its hit, else what the corpus says of the document of that id.
+    @cached_property
+    def outcomes(self) -> list[Outcome[Retrieved]]:
+        """What it found, one outcome per query, at most `top_k` hits each."""
+        failed, _ = self._inputs
+        found = self.items()
+        return [failed.get(row) or found[row] or PENDING for row in range(len(found))]
 
-    A chunk that we cut ourselves is of the document of its document.
-    """
-    if hit.document is not None:
-        hit = replace(hit, id=hit.document)
-    found = document_id(hit, match)
-    if found is None and hit.id in corpus:
-        return document_id(corpus[hit.id], match)
-    return found
+    def found(self) -> list[Outcome[Retrieved]]:
+        """Return the outcomes."""
+        return self.outcomes
 
+    @property
+    def notes(self) -> list[str]:
+        """What the retriever noted about its hits, also when they are stored."""
+        return list((self._file.get(_NOTES) or {}).get("notes", []))
 
-def _nowhere(ranked: Ranked, match: Match, found: str, corpus: Mapping[str, Document]) -> DataError:
-    """Say that no passage names its document, and which keys there are."""
-    found_hits = [hit for _, hits in _hits(ranked) for hit in hits]
-    known = (corpus[hit.id].metadata for hit in found_hits if hit.id in corpus)
-    keys = keys_of(chain((hit.metadata for hit in found_hits), known))
-    return DataError(
-        f"{ranked.name}: {found}",
-        record="metrics.retrieval.match.id",
-        allowed=", ".join(keys) or "metadata in the corpus or from the retriever; there are none",
-        nearest=nearest(match.id or "", keys),
-    )
+    @cached_property
+    def _file(self) -> StageFile:
+        key = self._retrievers.key(self.name, self.top_k)
+        return self.workspace.store.file("retrieve", self.name, key)
 
+    @cached_property
+    def _inputs(self) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
+        """The outcomes of rows that a source lacks; the first hits of each source with texts."""
+        rankings, failed = list[Hits](), dict[int, Outcome[Retrieved]]()
+        for source in self.sources:
+            hits: Hits = []
+            for row, outcome in enumerate(source.outcomes):
+                if outcome.value is None:
+                    failed[row] = Outcome(None, outcome.cause, outcome.detail)
+                found = [] if outcome.value is None else outcome.value.documents[: self._depth]
+                hits.append([_with_text(hit, self.plan.corpus) for hit in found])
+            rankings.append(hits)
+        return failed, rankings
 
-def _too_few(ranked: Ranked, run: Run, k: int, top_k: int) -> list[str]:
-    """Warn where passages are of so few documents that a cut-off looks into the void."""
-    left = (run.starts[1:] - run.starts[:-1]).tolist()
-    short = [n for n in left if n < k]
-    if not short:
-        return []
-    passages = (ranked.run.starts[1:] - ranked.run.starts[:-1]).tolist()
-    whole = sum(n < k and of < top_k for n, of in zip(left, passages, strict=True))
-    warning = (
-        f"{ranked.name}: {len(short)} of {len(left)} queries have fewer than {k} documents after "
-        f"folding (the fewest: {min(short)}); raise top_k, which is {top_k} and counts passages"
-    )
-    if whole:
-        warning += f" ({whole} of them got fewer passages than that from the retriever)"
-    return [warning]
+    def slots(self) -> list[Slot | None]:
+        """A query that failed in a source is not asked."""
+        failed, rankings = self._inputs
+        found: list[Slot | None] = []
+        for row, query in enumerate(self.plan.queries):
+            if row in failed:
+                key = key_after(failed[row])
+            else:
+                hits = [source[row] for source in rankings]
+                key = hits_key(query, hits) if self.sources else query_key(query)
+            found.append(None if key is None else Slot(self._file, key, row))
+        return found
 
+    def prepare(self) -> None:
+        """Index the corpus."""
+        self._retrievers.make_ready(self.name)
 
-def _match_texts(
-    ranked: Ranked, rules: RetrievalMetrics, qrels: Qrels, corpus: Mapping[str, Document]
-) -> Ranked:
-    overlap = rules.match.overlap or DEFAULT_OVERLAP
-    order = ranked_documents(ranked.run, ties=rules.ties, trec_eval=rules.trec_eval)
-    known: dict[str, PassageWords] = {}  # texts come up again from query to query
-    rankings: dict[str, list[str]] = {}
-    unknown = several = 0
-    for query, hits in _hits(ranked):
-        grades = qrels.by_query.get(query, {})
-        gold = {doc: _words(_body(corpus[doc]), known) for doc in grades if doc in corpus}
-        by_id = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
-        texts = [by_id[name] for name in order[query]]
-        unknown += sum(text is None for text in texts)
-        credits = credit(
-            (None if text is None else _words(_body(text), known) for text in texts),
-            GoldPassages(gold, overlap),
-            grades,
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Ask the queries in their order."""
+        _, rankings = self._inputs
+
+        def take(number: int, outcome: Outcome[Retrieved]) -> None:
+            keep(todo[number], outcome)
+            advance(1)
+
+        retrieve(
+            self.retriever,
+            [self.plan.queries[row] for row in todo],
+            self.top_k,
+            self.workspace.calls("retriever", self.name),
+            take,
+            [[source[row] for row in todo] for source in rankings] if self.sources else None,
         )
-        several += credits.several
-        rankings[query] = _names(order[query], credits.documents, grades)
-    warnings, notes = list(ranked.warnings), list(ranked.notes)
-    if unknown:
-        found = f"{ranked.name}: {unknown} of {len(ranked.run)} passages have no text"
-        if unknown == len(ranked.run):
-            allowed = "a retriever that returns texts, or a data set with these documents"
-            raise DataError(found, record="metrics.retrieval.match", allowed=allowed)
-        warnings.append(f"{found} and match nothing")
-    if several:
-        what = "passages match several gold passages; each counts for one, the best graded"
-        notes.append(f"{ranked.name}: {several} {what}")
-    run = replace(Run.from_rankings(rankings, ranked.run.name), duplicates=ranked.run.duplicates)
-    return replace(ranked, run=run, unmatched=ranked.run, warnings=warnings, notes=notes)
+        if notes := list(self.retriever.notes):
+            self._file.put(_NOTES, {"notes": list(dict.fromkeys([*self.notes, *notes]))})
+
+    def read(self, stored: Any) -> Outcome[Retrieved]:
+        """Read an outcome."""
+        return read_retrieved(stored)
+
+    def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
+        """Write an outcome without the texts that the corpus has anyway."""
+        if value.value is not None:
+            hits = [_without_text(hit, self.plan.corpus) for hit in value.value.documents]
+            value = replace(value, value=Retrieved(hits, value.value.queries))
+        return self.workspace.without_secrets(write_retrieved(value), "detail")
+
+    def collect(self, results: Results) -> None:
+        """Make what is missing; `Rank` says what it is for the results."""
+        _ = self.outcomes
+
+    def forecast(self) -> Node:
+        """Look up what was found."""
+        _ = self.outcomes
+        return self.node(len(self.plan.queries))
 
 
-def _words(text: str, known: dict[str, PassageWords]) -> PassageWords:
-    found = known.get(text)
-    if found is None:
-        found = known[text] = PassageWords(text)
-    return found
+class Rank(Stage):
+    """The ranking that is scored, of what a retriever or a whole app found; not stored."""
+
+    def __init__(
+        self, workspace: Workspace, name: str, found: Callable[[], list[Outcome[Retrieved]] | None],
+        source: Retrieve | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(workspace, under=source)
+        self.name, self._found, self.source = name, found, source
+
+    @cached_property
+    def ranking(self) -> Ranked | None:
+        """The ranking; None of an app that never says what it retrieved."""
+        outcomes, plan = self._found(), self.plan
+        if outcomes is None:
+            return None
+        rules = plan.config.metrics.retrieval
+        # other chunks of the same texts have ids of their own
+        known = None if rules.match.level == "text" else plan.collection.documents
+        # an app is taken for a retriever that says nothing of itself
+        retriever = Retriever() if self.source is None else self.source.retriever
+        said = [] if self.source is None else self.source.notes
+        # one over others looks at `depth` hits of each, an app at as many as it likes
+        limited = self.source is None or bool(retriever.sources)
+        full = None if limited else rules.top_k
+        found = ranked(self.name, retriever, plan.queries, outcomes, known, full, said)
+        return match_hits(found, rules, plan.measures, plan.qrels, plan.corpus)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all that it is made of is there."""
+        return self.source is not None and PENDING not in self.source.outcomes
+
+    def collect(self, results: Results) -> None:
+        """Add the ranking with what is to be said of it."""
+        if self.ranking is not None:
+            results.rankings[self.name] = self.ranking
+            results.notes += self.ranking.notes
+            results.warnings += self.ranking.warnings
 
 
-def _body(document: Document) -> str:
-    """The text without the title, which chunks of the same text may lack or repeat."""
-    return document.text or document.title
+def key_after(outcome: Outcome[Any]) -> str | None:
+    """Return the key of an item whose source has no value: none where it failed."""
+    return _UNKNOWN if outcome == PENDING else None
 
 
-def _names(
-    passages: Sequence[str], credited: Sequence[str | None], judged: Mapping[str, int]
-) -> list[str]:
-    """The ids that are scored: of the gold passage, or else one that nothing is judged by."""
-    taken = {*passages, *judged}
-    names = []
-    for passage, gold in zip(passages, credited, strict=True):
-        name = passage if gold is None else gold
-        if gold is None and passage in judged:
-            while name in taken:
-                name += "~"
-            taken.add(name)
-        names.append(name)
-    return names
+def _with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """A hit with the text that a generator would get for it."""
+    if hit.text is not None:
+        return hit
+    document = document_of(hit, corpus)
+    if document is None:
+        return hit
+    return replace(hit, text=document.text, title=document.title)
+
+
+def _without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """A hit without a text that the corpus has anyway."""
+    document = corpus.get(hit.id) if hit.text is not None else None
+    if document is None or (hit.text, hit.title or "") != (document.text, document.title):
+        return hit
+    return replace(hit, text=None, title=None)
+
+
+def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:
+    """Index the corpus; without an index there is nothing to go on with."""
+    told = 0
+
+    def tell(n: int = 1) -> None:
+        nonlocal told
+        told += n
+        advance(n)
+
+    try:
+        retriever.advance = tell
+        retriever.index(corpus)
+    except (KeyboardInterrupt, RagbenchError):
+        raise
+    except BaseException as error:  # code of the user's may raise anything
+        raise AdapterError(f"retriever '{name}': index: {type(error).__name__}: {error}") from error
+    advance(len(corpus) - told)  # most retrievers tell nothing meanwhile

@@ -2,90 +2,44 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import nan
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
-from ragbench.experiment.calls import Outcome
-from ragbench.experiment.records import Answers, Ranked
-from ragbench.experiment.stages.answers import document_of
-from ragbench.generate.base import Generator
-from ragbench.score.base import ScoreColumn
-from ragbench.score.judge.base import Item
+from ragbench.experiment.records import Answers, Plan, Ranked, Results, System
+from ragbench.experiment.stages.answers import Answer, AskApp
+from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Workspace
+from ragbench.experiment.stages.columns import (
+    add_samples,
+    failures,
+    with_failures,
+    with_failures_of,
+)
+from ragbench.experiment.stages.item_json import read_column, write_column
+from ragbench.experiment.stages.keys import KEY_DIGITS, versions_of
+from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.stages.model_judgements import Gold, Judgements
+from ragbench.experiment.stages.retrieval import Rank
+from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.score.retrieval.score_run import Rules, score_passages, score_run
-from ragbench.score.text.base import Advance, Metric
+from ragbench.score.text.base import Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
+from ragbench.secrets import redact
+from ragbench.signature import fingerprint, fingerprint_json
+from ragbench.store.items import StageFile
 from ragbench.types import Cause, Document, Qrels, Query
 
-_OF_THE_QUERY = (
-    Cause.NO_RELEVANT,
-    Cause.NO_JUDGEMENTS,
-    Cause.NO_REFERENCE,
-    Cause.NO_QUESTION,
-    Cause.NO_GUIDELINES,
-    Cause.STOPPED_EARLY,
-)
-"""Causes that lie in the data or in the plan, not in what a system made of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why the item in one row has no output that could be scored."""
-
-    cause: Cause
-    detail: str = ""
-
-
-def failures(outcomes: Sequence[Outcome[Any]]) -> dict[int, Failure]:
-    """Return row -> failure for the outcomes without a value."""
-    return {
-        row: Failure(outcome.cause, outcome.detail)
-        for row, outcome in enumerate(outcomes)
-        if outcome.value is None
-    }
-
-
-def with_failures(column: ScoreColumn, failed: Mapping[int, Failure]) -> ScoreColumn:
-    """Return the column without values where the system had no output, with the causes.
-
-    Where the score could not have applied, whatever the output, it still does not apply.
-    """
-    failed = {row: f for row, f in failed.items() if column.causes[row] not in _OF_THE_QUERY}
-    if not failed:
-        return column
-    values, causes = column.values.copy(), column.causes.copy()
-    for row, failure in failed.items():
-        values[row], causes[row] = nan, failure.cause
-    details = {row: failure.detail for row, failure in failed.items() if failure.detail}
-    return replace(column, values=values, causes=causes, details={**column.details, **details})
-
-
-def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
-    """Return the column without values where a system has no answer, with the causes."""
-    return with_failures(column, failures(answers.outcomes))
-
-
-def score_answers(
-    answers: Answers,
-    queries: Sequence[Query],
-    references: Mapping[str, Sequence[str]],
-    scorer: TextScorer,
-    advance: Advance,
-) -> list[ScoreColumn]:
-    """Score a system's answers against the gold ones."""
-    predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]
-    gold = [references.get(query.id, ()) for query in queries]
-    return scorer.score(predictions, gold, advance)
+_LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
+"""Distributions whose version may move what a metric gives."""
 
 
 def notes_on_answers(
@@ -98,169 +52,6 @@ def notes_on_answers(
     predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]
     gold = [references.get(query.id, ()) for query in queries]
     return [f"{answers.name}: {note}" for note in text_notes(predictions, gold, metrics)]
-
-
-def judged_items(
-    answers: Answers, queries: Sequence[Query], references: Mapping[str, Sequence[str]]
-) -> list[Item]:
-    """Return a system's answers as a judge sees them; a query without an answer is not judged."""
-    return [
-        Item(
-            question=query.text,
-            answer=None if outcome.value is None else outcome.value.answer,
-            contexts=passage_texts(outcome),
-            references=list(references.get(query.id, ())),
-            query_id=query.id,
-            queries=None if outcome.value is None else outcome.value.queries or None,
-            sample=sample,
-        )
-        for sample, each in enumerate(answers.each())
-        for query, outcome in zip(queries, each.outcomes, strict=True)
-    ]
-
-
-def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
-    """Return the passages that an answer was made from, as the judge reads them."""
-    if outcome.value is None or outcome.value.contexts is None:
-        return None
-    return [document.full_text for document in outcome.value.contexts]
-
-
-def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
-    """Return the column of each sample, of one that has all of them one after the other."""
-    if samples == 1:
-        return [column]
-    n = len(column.values) // samples
-    return [_part(column, start, start + n) for start in range(0, samples * n, n)]
-
-
-def join_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
-    """Return one column with every answer as an item of its own."""
-    if len(columns) == 1:
-        return columns[0]
-    values = np.concatenate([column.values for column in columns])
-    causes = np.concatenate([column.causes for column in columns])
-    return replace(columns[0], values=values, causes=causes, details={})
-
-
-def _part(column: ScoreColumn, start: int, end: int) -> ScoreColumn:
-    details = {row - start: text for row, text in column.details.items() if start <= row < end}
-    values, causes = column.values[start:end], column.causes[start:end]
-    return replace(column, values=values, causes=causes, details=details)
-
-
-def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
-    """Return one column of several: each query's mean over its answers that have a score.
-
-    A query has no score only where none of its answers has one. Its cause is then the first that
-    is a failure, else the first. A number that is computed from all queries at once is the mean of
-    those of the samples.
-
-    Args:
-        columns: Of the same score and queries, one for each sample.
-
-    Example:
-        >>> from ragbench.signature import Signature
-        >>> values, causes = np.array([1.0, np.nan]), np.array([0, Cause.TIMEOUT])
-        >>> first = ScoreColumn("f1", values, causes, Signature("f1"))
-        >>> second = replace(first, values=np.array([0.5, np.nan]))
-        >>> mean_over_samples([first, second]).values.tolist()
-        [0.75, nan]
-    """
-    if len(columns) == 1:
-        return columns[0]
-    values = np.stack([column.values for column in columns])
-    known = ~np.isnan(values)
-    counts = known.sum(axis=0)
-    means = np.full(values.shape[1], np.nan)
-    np.divide(np.where(known, values, 0.0).sum(axis=0), counts, out=means, where=counts > 0)
-    causes, details = columns[0].causes.copy(), dict[int, str]()
-    for row in range(len(means)):
-        if counts[row]:
-            causes[row] = Cause.SCORED
-            continue
-        chosen = next((c for c in columns if Cause(int(c.causes[row])).failed), columns[0])
-        causes[row] = chosen.causes[row]
-        if row in chosen.details:
-            details[row] = chosen.details[row]
-    totals = [c.total for c in columns if c.total is not None and np.isfinite(c.total)]
-    total = float(np.mean(totals)) if totals else columns[0].total
-    return replace(columns[0], values=means, causes=causes, details=details, total=total)
-
-
-def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
-    """Count the answers that failed in a score, by cause: also those of queries with a score."""
-    codes = Counter(int(code) for column in columns for code in column.causes)
-    return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
-
-
-def doubtful_samples(name: str, generator: Generator, samples: int) -> list[str]:
-    """Warn, before anything is paid for, of answers that may all be the same."""
-    if samples == 1 or generator.temperature != 0:
-        return []
-    return [
-        f"generator '{name}': samples is {samples} at temperature 0, where most servers give the "
-        "same answer each time; set the temperature that is used, such as 0.7"
-    ]
-
-
-def sample_notes(systems: Iterable[Answers]) -> list[str]:
-    """Say what scores of several answers are, and where these are all the same."""
-    by_number: dict[int, list[str]] = {}
-    same = []
-    for answers in systems:
-        if answers.samples > 1:
-            by_number.setdefault(answers.samples, []).append(answers.name)
-            if _all_the_same(answers):
-                same.append(
-                    f"{answers.name}: all answers to a query are the same text: asking "
-                    f"{answers.samples} times told nothing"
-                )
-    notes = [
-        f"{', '.join(names)}: each query was answered {n} times; its score is the mean over its "
-        "answers, and intervals cover other answers of the generator as well as other queries"
-        for n, names in by_number.items()
-    ]
-    return [*notes, *same]
-
-
-def _all_the_same(answers: Answers) -> bool:
-    texts = [
-        [None if o.value is None else o.value.answer for o in each.outcomes]
-        for each in answers.each()
-    ]
-    several = [set(row) - {None} for row in zip(*texts, strict=True)]
-    return any(several) and all(len(found) < 2 for found in several)
-
-
-def sample_warnings(answers: Answers) -> list[str]:
-    """Say how many of several answers failed, by cause; no query need lack a score for it."""
-    if answers.samples == 1:
-        return []
-    causes = Counter(o.cause.word for o in answers.outcomes if o.value is None and o.cause.failed)
-    if not causes:
-        return []
-    said = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items()))
-    return [
-        f"{answers.name}: {sum(causes.values())} of {len(answers.outcomes)} answers failed "
-        f"({said}); a query's score is the mean over its others"
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Gold:
-    """What rankings are held against."""
-
-    queries: Sequence[Query]
-    """The queries that were asked: the rows of every column."""
-    qrels: Qrels | None
-    """Their judgements."""
-    answers: Mapping[str, Sequence[str]]
-    """Query -> gold answers."""
-    corpus: Mapping[str, Document]
-    """The documents whose text a hit without one has."""
-    source: str | None = None
-    """What signatures say of the judgements where a model has a part in them; None: people's."""
 
 
 @dataclass(slots=True)
@@ -380,3 +171,209 @@ def _texts(ranked: Ranked, corpus: Mapping[str, Document]) -> Iterator[dict[str,
         hits = [] if outcome.value is None else outcome.value.documents
         found = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
         yield {name: doc.full_text for name, doc in found.items() if doc is not None}
+
+
+class ScoreRanking(StoredStage):
+    """What a ranking is worth by every measure of the plan."""
+
+    unit = "measures"
+
+    def __init__(
+        self, workspace: Workspace, system: System, rank: Rank, judgements: Judgements
+    ) -> None:
+        super().__init__(workspace, f"score {system.name}", rank.under)
+        self.system, self._rank, self._judgements = system, rank, judgements
+
+    @cached_property
+    def _file(self) -> StageFile:
+        ranking = self._ranking
+        parts = _ranking_parts(ranking, self._judgements.gold, self.plan)
+        return self.workspace.file("score", ranking.name, parts)
+
+    @property
+    def _ranking(self) -> Ranked:
+        if self._rank.ranking is None:
+            raise ValueError(f"{self.system.name} has no ranking")
+        return self._rank.ranking
+
+    def slots(self) -> list[Slot | None]:
+        """One for each measure."""
+        return [Slot(self._file, name, row) for row, name in enumerate(self.plan.measures)]
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Score by all measures that are missing."""
+        names = [self.plan.measures[at] for at in todo]
+        rules = self.plan.config.metrics.retrieval
+        found = score_ranking(self._ranking, self._judgements.gold, names, rules)
+        for at, name in zip(todo, names, strict=True):
+            about = {"counts": found.counts, "warnings": found.warnings}
+            keep(at, {"column": stored_column(found.columns[name], self.plan), **about})
+        advance(len(todo))
+
+    def collect(self, results: Results) -> None:
+        """Add the columns, and how the ranking was read."""
+        if self._rank.ranking is None:
+            return
+        kept = self.items() if self.plan.measures else []
+        columns = {
+            name: read_column(each["column"])
+            for name, each in zip(self.plan.measures, kept, strict=True)
+        }
+        counts: dict[str, Any] = next((each["counts"] for each in kept if each["counts"]), {})
+        results.add_scores(self.system, columns, "retrieval", counts)
+        said = (warning for each in kept for warning in each["warnings"])
+        results.warnings += dict.fromkeys(said)
+
+    def forecast(self) -> Node | None:
+        """Look up the scores; not those of an app, which may tell no ranking."""
+        if self.system.role == "app" or not self.plan.measures:
+            return None
+        # where a model judges passages, the judgements are not known yet
+        if self._rank.is_known and self.plan.fill is None:
+            self.items()
+        return self.node(len(self.plan.measures))
+
+
+class ScoreAnswers(StoredStage):
+    """What answers are worth by every metric of the plan, each sample by itself."""
+
+    unit = "metrics"
+
+    def __init__(self, workspace: Workspace, answer: Answer, scorers: Scorers) -> None:
+        # the ranking of an app is scored as well
+        title = f"score {answer.system.name}{' (answers)' if isinstance(answer, AskApp) else ''}"
+        super().__init__(workspace, title, None if answer.is_recorded else answer)
+        self._answer, self._scorers = answer, scorers
+
+    @cached_property
+    def _samples(self) -> list[Answers]:
+        return self._answer.answers.each()
+
+    @property
+    def _gold(self) -> list[Sequence[str]]:
+        answers = self.plan.collection.answers
+        return [answers.get(query.id, ()) for query in self.plan.queries]
+
+    def slots(self) -> list[Slot | None]:
+        """One for each sample and metric; of the same texts the same, whoever wrote them."""
+        keys = [_metric_key(metric) for metric in self.plan.metrics]
+        files = [
+            self.workspace.file("score", each.name, [_texts_parts(_texts_of(each), self._gold)])
+            for each in self._samples
+        ]
+        places = [(file, key) for file in files for key in keys]
+        return [Slot(file, key, row) for row, (file, key) in enumerate(places)]
+
+    def _missing(self, todo: Sequence[int]) -> dict[int, list[int]]:
+        """Sample -> the metrics that are missing."""
+        found: dict[int, list[int]] = {}
+        for at in todo:
+            sample, metric = divmod(at, len(self.plan.metrics))
+            found.setdefault(sample, []).append(metric)
+        return found
+
+    def _metrics(self, numbers: Sequence[int]) -> tuple[Metric, ...]:
+        return tuple(self.plan.metrics[number] for number in numbers)
+
+    def shown(self, todo: Sequence[int]) -> tuple[int, str]:
+        """As many steps as the metrics have, some of which load a model."""
+        n, missing = len(self.plan.queries), self._missing(todo).values()
+        return sum(self._scorers.of(self._metrics(each)).steps(n) for each in missing), "scores"
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Score each sample by the metrics that are missing."""
+        n_metrics = len(self.plan.metrics)
+        for sample, numbers in self._missing(todo).items():
+            scorer = self._scorers.of(self._metrics(numbers))
+            columns = scorer.score(_texts_of(self._samples[sample]), self._gold, advance)
+            for number, column in zip(numbers, columns, strict=True):
+                keep(sample * n_metrics + number, stored_column(column, self.plan))
+
+    def read(self, stored: Any) -> ScoreColumn:
+        """Read a column."""
+        return read_column(stored)
+
+    def collect(self, results: Results) -> None:
+        """Add the columns; their causes are those of this system, whoever wrote the same texts."""
+        metrics, answers = self.plan.metrics, self._answer.answers
+        found = self.items() if metrics else []
+        for number, metric in enumerate(metrics):
+            columns = [
+                with_failures_of(each, replace(column, name=metric.name))
+                for each, column in zip(self._samples, found[number :: len(metrics)], strict=True)
+            ]
+            add_samples(results, self._answer.system, metric.name, columns, "generation")
+        gold = self.plan.collection.answers
+        results.notes += notes_on_answers(answers, self.plan.queries, gold, metrics)
+
+    def forecast(self) -> Node | None:
+        """Look up the scores."""
+        if not self.plan.metrics or self._answer.system.role == "control":
+            return None
+        if self._answer.is_known:
+            self.items()
+        return self.node(len(self.plan.metrics) * self._answer.samples)
+
+
+class Scorers:
+    """What scores texts, with its models, kept for the next system."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Metric, ...], TextScorer] = {}
+
+    def of(self, metrics: tuple[Metric, ...]) -> TextScorer:
+        """Return what computes some metrics."""
+        if metrics not in self._made:
+            self._made[metrics] = TextScorer(metrics)
+        return self._made[metrics]
+
+
+def stored_column(column: ScoreColumn, plan: Plan) -> dict[str, Any]:
+    """Return a column as it is stored: without secrets."""
+    stored = write_column(column)
+    environment = plan.config.environment
+    details = {row: redact(text, environment) for row, text in stored["details"].items()}
+    return {**stored, "details": details}
+
+
+def _texts_of(answers: Answers) -> list[str | None]:
+    return [None if o.value is None else o.value.answer for o in answers.outcomes]
+
+
+def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
+    """All that the scores of a ranking depend on but the measures."""
+    rules, prints = plan.config.metrics.retrieval, plan.collection.fingerprints
+    pieces: list[str] = []
+    for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
+        pieces += [query.id, outcome.cause.word, outcome.detail]
+        hits = [] if outcome.value is None else outcome.value.documents
+        for hit in hits:
+            pieces += [hit.id, repr(hit.score), hit.title or "", hit.text or ""]
+            pieces += [fingerprint_json(dict(hit.metadata))] if hit.metadata else []
+    qrels = "none" if gold.qrels is None else gold.qrels.fingerprint()
+    return [
+        repr(replace(rules, measures=None)),
+        ranking.name,
+        fingerprint(pieces, KEY_DIGITS),
+        fingerprint(ranking.run.query_ids),
+        qrels,
+        repr(gold.source),
+        prints.get("answers", "none"),
+        prints.get("corpus", "none"),
+    ]
+
+
+def _texts_parts(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> str:
+    pieces: list[str] = []
+    for text, references in zip(texts, gold, strict=True):
+        pieces += ["none"] if text is None else ["text", text]
+        pieces += [str(len(references)), *references]
+    return fingerprint(pieces, KEY_DIGITS)
+
+
+def _metric_key(metric: Metric) -> str:
+    """A metric with its options, the content of the files they name, and the code behind it."""
+    facts = metric.declaration.facts
+    known = facts(metric.options) if callable(facts) else facts
+    definition = (metric.canonical, metric.declaration.version, dict(known))
+    return fingerprint_json([*definition, versions_of(_LIBRARIES)])

@@ -1,0 +1,291 @@
+"""What a stage of a run is, and the one loop in which items are read, made, stored and counted."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragbench import __version__
+from ragbench.experiment.calls import Calls, Outcome
+from ragbench.experiment.plan.components import calls_of
+from ragbench.experiment.progress import Progress
+from ragbench.experiment.progress import Stage as Shown
+from ragbench.experiment.records import Noun, Plan, Results, Work
+from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, component_key
+from ragbench.llm import Budget, Estimate, Replies
+from ragbench.score.base import Advance
+from ragbench.score.judge.base import Item
+from ragbench.secrets import redact
+from ragbench.signature import fingerprint, order_key
+from ragbench.store.items import StageFile, StageStore
+from ragbench.types import Cause, Document
+
+PENDING: Outcome[Any] = Outcome(None)
+"""The outcome of an item that is not made yet: neither a value nor a cause."""
+
+Keep = Callable[[int, Any], None]
+"""Told an item's position and what was made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where one item of a stage is stored."""
+
+    file: StageFile
+    key: str
+    row: int
+    """The query, or answer, that it is of; items of one row are made together."""
+
+
+@dataclass(slots=True)
+class Node:
+    """One stage as `ragbench plan` shows it."""
+
+    name: str
+    """`retrieve bm25`, `judge bm25/gpt (openai)`."""
+    items: int
+    """Items that it has."""
+    stored: int
+    """Items that are stored."""
+    unit: str = "queries"
+    """What the items are."""
+    cost: Estimate | None = None
+    """What the calls for the others will take; None for a stage that asks no model of ours."""
+    after: list[Node] = field(default_factory=list)
+    """The stages that read it."""
+    at_most: bool = False
+    """Whether what is stored of it could not be looked up: it may be less, and cost less."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        return {
+            "stage": self.name,
+            "items": self.items,
+            "stored": self.stored,
+            "unit": self.unit,
+            **({"at_most": True} if self.at_most else {}),
+            **({} if self.cost is None else {"cost": self.cost.to_dict()}),
+            "after": [node.to_dict() for node in self.after],
+        }
+
+
+@dataclass(kw_only=True)
+class Workspace:
+    """What the stages of a run share."""
+
+    plan: Plan
+    """What is run."""
+    store: StageStore
+    """Where items are stored."""
+    run_token: str
+    """Of the run; part of the keys of what cannot be seen from here."""
+    progress: Progress
+    """Shown what is being made."""
+    budget: Budget = field(default_factory=Budget)
+    """What it may take."""
+    retry_failed: bool = False
+    """Whether items that failed are made again, once in a run."""
+    replies: Replies | None = None
+    """The replies of models, where any are asked."""
+    replay: bool = False
+    """Whether judges answer from stored replies alone: stored verdicts do not count then."""
+    dry: bool = False
+    """Whether nothing is made: what is missing is counted and stays None."""
+    work: dict[str, Work] = field(default_factory=dict)
+    """Title of a stage -> how much of it was made."""
+    retried: set[tuple[Path, str]] = field(default_factory=set)
+    """The items that were made in this run."""
+
+    @contextmanager
+    def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[Shown]:
+        """Show and time what a stage makes."""
+        start = time.perf_counter()
+        with self.progress.stage(name, total, unit) as stage:
+            yield stage
+        self.work.setdefault(name, Work(total, 0)).seconds += time.perf_counter() - start
+
+    def asking(self, *, again: bool) -> AbstractContextManager[None]:
+        """Ask models as ever, or again: without the replies that are stored."""
+        if again and self.replies is not None and not self.replies.replay:
+            return self.replies.asking_again()
+        return nullcontext()
+
+    def file(self, stage: str, of: str, parts: Sequence[str]) -> StageFile:
+        """Return the file of a stage that depends on nothing but `parts`."""
+        version = f"{__version__} {STAGE_VERSIONS[stage]}"
+        return self.store.file(stage, of, fingerprint([version, *parts], KEY_DIGITS))
+
+    def component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
+        """Return the key of what a component makes of its inputs."""
+        component = self.plan.component(noun, name)
+        if component is None:  # a live object is known by its name alone
+            inputs["name"] = name
+        return component_key(component, self.run_token, self.plan.config.environment, **inputs)
+
+    def calls(self, noun: Noun, name: str) -> Calls:
+        """Return how a component is called: no more when the time is up."""
+        calls = calls_of(noun, name, self.plan.component(noun, name))
+        return replace(calls, refused=self._refused)
+
+    def _refused(self) -> str | None:
+        if not self.budget.time_is_up:
+            return None
+        return f"not asked: the budget's {self.budget.minutes:g} minutes are over"
+
+    def in_random_order(self, rows: Sequence[int]) -> list[int]:
+        """Return rows in an order that depends on the seed and the ids alone.
+
+        Rows of several samples, as `Answers` has them, stay together where they are of one query.
+
+        Whatever stops a run, what is done by then is a random sample, the same for each system.
+        """
+        seed, queries = self.plan.config.seed, self.plan.queries
+        return sorted(rows, key=lambda row: order_key(seed, queries[row % len(queries)].id))
+
+    def without_secrets(self, stored: dict[str, Any], *keys: str) -> dict[str, Any]:
+        """What went wrong, in words of the user's code, may hold a key."""
+        for key in keys:
+            if key in stored:
+                stored[key] = redact(stored[key], self.plan.config.environment)
+        return stored
+
+    def imagined(self, row: int, passages: int) -> Item:
+        """An item that is like those to come: the gold answer, and passages of the corpus."""
+        query, answers = self.plan.queries[row], self.plan.collection.answers
+        gold = list(answers.get(query.id, ()))
+        texts = [document.full_text for document in self.some_passages(row, passages)]
+        return Item(query.text, gold[0] if gold else query.text, texts, gold, query.id)
+
+    def some_passages(self, row: int, passages: int) -> Sequence[Document]:
+        """Passages of the corpus, others for each row: what a plan takes for those to come."""
+        corpus = self.plan.collection.documents or []
+        start = (row * passages) % max(len(corpus), 1)
+        return corpus[start : start + passages]
+
+
+class Stage:
+    """One stage of a run: `graph.stages_of` lists them, and whatever walks a run walks that list.
+
+    Args:
+        workspace: What all stages share.
+        title: `retrieve bm25`; None for one that stores nothing and is not shown.
+        under: The stage whose output it reads, under which a plan shows it.
+    """
+
+    unit: str = "queries"
+    """What its items are called."""
+    place: int = 3
+    """Where a plan shows it among the stages that read the data set: smaller ones first."""
+
+    def __init__(self, workspace: Workspace, title: str = "", under: Stage | None = None) -> None:
+        self.workspace, self.plan, self.title, self.under = workspace, workspace.plan, title, under
+
+    def collect(self, results: Results) -> None:
+        """Make what is not stored, and add what came out to the results of the run."""
+
+    def pay_for(self, rows: Sequence[int]) -> None:
+        """Make what belongs to some queries, where money may run out before all are done."""
+
+    def forecast(self) -> Node | None:
+        """Look up what is stored and estimate the rest; None for what a plan does not show."""
+        return None
+
+    def node(self, items: int) -> Node:
+        """Return the node of a stage whose items were looked up, or could not be."""
+        work = self.workspace.work.get(self.title) or Work(items, 0)
+        return Node(self.title, work.items, work.stored, self.unit)
+
+
+class StoredStage(Stage, ABC):
+    """A stage whose items are stored: it says where, how they are read and written, and made."""
+
+    @abstractmethod
+    def slots(self) -> list[Slot | None]:
+        """Return where each item is stored; None for one that is not made."""
+
+    @abstractmethod
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Make some items by their positions, and tell each as soon as it is there."""
+
+    def read(self, stored: Any) -> Any:
+        """Turn what is stored into a value."""
+        return stored
+
+    def write(self, value: Any) -> dict[str, Any]:
+        """Turn a value into what is stored."""
+        written: dict[str, Any] = value
+        return written
+
+    def failed(self, stored: Mapping[str, Any]) -> bool:
+        """Tell whether a stored item has failed."""
+        return "cause" in stored and Cause[stored["cause"].upper()].failed
+
+    @property
+    def stores(self) -> bool:
+        """Whether what is stored counts."""
+        return True
+
+    def prepare(self) -> None:
+        """Get ready to make items; what that takes is no part of their time."""
+
+    def shown(self, todo: Sequence[int]) -> tuple[int, str]:
+        """Return how much progress shows for some items, and in which unit."""
+        return len(todo), self.unit
+
+    def items(self, rows: Collection[int] | None = None) -> list[Any]:
+        """Read the items that are stored and make the others.
+
+        What is stored under an item's key is taken as it is. Items that failed are stored as
+        well, and made again only with `retry_failed`.
+
+        Args:
+            rows: Only the items of these rows are made; None makes all.
+
+        Returns:
+            Per slot its value; None for one that is not made.
+        """
+        space, slots = self.workspace, self.slots()
+        found = [None if slot is None else self._stored(slot) for slot in slots]
+        wanted = {position: slot for position, slot in enumerate(slots) if slot is not None}
+        missing = {at: slot for at, slot in wanted.items() if found[at] is None}
+        space.work.setdefault(self.title, Work(len(wanted), len(wanted) - len(missing)))
+        if rows is not None:
+            chosen = set(rows)
+            missing = {at: slot for at, slot in missing.items() if slot.row in chosen}
+        if space.dry:
+            return found
+
+        def keep(position: int, value: Any) -> None:
+            stored, slot = self.write(value), slots[position]
+            over_budget = stored.get("cause") == Cause.OVER_BUDGET.word
+            if slot is not None and self.stores and not over_budget:
+                slot.file.put(slot.key, stored)
+                space.retried.add((slot.file.path, slot.key))
+            # as it would be read: a run that was resumed differs in nothing
+            found[position] = self.read(stored)
+
+        # what is stored of them has failed: its replies are of no use
+        again = {slot.row for slot in missing.values() if self.stores and slot.key in slot.file}
+        for asked_again in (False, True):
+            todo = [at for at, slot in missing.items() if (slot.row in again) == asked_again]
+            if todo:
+                with space.asking(again=asked_again):
+                    self.prepare()
+                    with space.timed(self.title, *self.shown(todo)) as stage:
+                        self.make(todo, keep, stage.advance)
+        return found
+
+    def _stored(self, slot: Slot) -> Any:
+        """The value of an item that is stored, unless it is to be made again."""
+        if not self.stores or slot.key not in slot.file:
+            return None
+        stored = slot.file.get(slot.key)
+        retry = self.workspace.retry_failed and (
+            (slot.file.path, slot.key) not in self.workspace.retried
+        )
+        return None if retry and self.failed(stored) else self.read(stored)

@@ -1,0 +1,147 @@
+"""The comparison of a run's systems, and of controls with them.
+
+Controls say how good answers are with perfect passages, with none, and with the wrong ones.
+Between the relevant documents and what a retriever found lies what retrieval costs; what remains
+without any passage is what the generator knows by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragbench.comparison.differences import compare_systems, describe
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import pair_columns
+from ragbench.comparison.slices import compare_slices
+from ragbench.comparison.summary import finite, mean_of
+from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.experiment.plan.plan import method_of
+from ragbench.experiment.records import Results
+from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
+from ragbench.experiment.stages.columns import sample_notes
+from ragbench.experiment.stages.item_json import write_column
+from ragbench.experiment.variance import add_variance, delta_notes, describe_deltas
+from ragbench.records.codec import from_json, to_json
+from ragbench.records.comparison import Comparisons, ControlDifference
+from ragbench.score.base import Advance
+from ragbench.signature import fingerprint_json
+
+
+class Compare(StoredStage):
+    """The comparison of all systems: stored, since intervals and tests take a while."""
+
+    unit = "comparisons"
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace, "compare")
+        self._systems: list[SystemScores] = []
+
+    def slots(self) -> list[Slot | None]:
+        """One for all, which depends on the scores alone."""
+        plan = self.plan
+        parts = [repr(method_of(plan)), *map(repr, (plan.baseline, plan.clusters, plan.slicings))]
+        for system in self._systems:
+            columns = system.columns.items()
+            kept = [f"{name} {fingerprint_json(write_column(c))} {c.look}" for name, c in columns]
+            parts += [system.name, *kept]
+        return [Slot(self.workspace.file("compare", plan.config.name, parts), "comparisons", 0)]
+
+    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Compare all, and slice by slice."""
+        plan, method, systems = self.plan, method_of(self.plan), self._systems
+        found = compare_systems(systems, plan.baseline, method, plan.clusters)
+        slices = compare_slices(systems, plan.baseline, method, plan.slicings, plan.clusters)
+        keep(0, to_json(replace(found, slices=slices)))
+        advance(1)
+
+    def read(self, stored: Any) -> Comparisons:
+        """Return what is stored, also where it was just made."""
+        # as JSON has it: what is at hand still has tuples
+        return from_json(Comparisons, json.loads(json.dumps(stored)))
+
+    def collect(self, results: Results) -> None:
+        """Compare, and add what is known of controls, of sources and of the noise."""
+        plan, method = self.plan, method_of(self.plan)
+        results.notes += sample_notes(results.answers.values())
+        self._systems = [system for system in results.systems if system.role != "control"]
+        [stored] = self.items()
+        found = add_variance(stored, plan, results)
+        deltas = describe_deltas(plan, self._systems, method)
+        controls = describe_controls(results.systems, plan.baseline, method)
+        results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]
+        preferences = [entry for each in results.preferences for entry in each.entries]
+        results.comparisons = replace(
+            found,
+            preferences=tuple(preferences),
+            over_sources=tuple(deltas),
+            controls=tuple(controls),
+        )
+
+
+def describe_controls(
+    systems: Sequence[SystemScores], baseline: str | None, method: Method
+) -> list[ControlDifference]:
+    """Compare each generator's controls with its answers from the baseline retriever.
+
+    Returns:
+        A row for each control, generator and score: the control's mean, and how far it lies above
+        the system's, paired over the queries that both answered.
+    """
+    rows = []
+    for control in systems:
+        if control.role != "control":
+            continue
+        system = baseline_of(control, {each.name: each for each in systems}, baseline)
+        for name, column in control.columns.items():
+            other = None if system is None else system.columns.get(name)
+            if system is None or other is None or column.aggregate == "sum":
+                continue
+            found = describe(pair_columns(name, control, system), method, None)
+            rows.append(
+                ControlDifference(
+                    control=str(control.retriever),
+                    generator=str(control.generator),
+                    score=name,
+                    mean=finite(mean_of(column)),
+                    system=system.name,
+                    system_mean=finite(mean_of(other)),
+                    difference=found.difference,
+                    interval=found.interval or (None, None),
+                    n=found.n,
+                )
+            )
+    return rows
+
+
+_SAYS = {
+    "gold_context": "with the relevant documents for passages",
+    "no_context": "without passages",
+    "shuffled_context": "with the passages of another question",
+}
+
+
+def control_notes(rows: Sequence[ControlDifference], confidence: float) -> list[str]:
+    """Say in a sentence a generator what its controls mean for its first score."""
+    notes = []
+    for generator in dict.fromkeys(row.generator for row in rows):
+        own = [row for row in rows if row.generator == generator]
+        first = own[0]
+        same = [row for row in own if row.score == first.score]
+        parts = [_said(row, row.mean) for row in same if row.mean is not None]
+        if parts:
+            notes.append(
+                f"{generator}: {first.score} is {first.system_mean:.3f} with {first.system}; "
+                f"{'; '.join(parts)} ({confidence:.0%} intervals)"
+            )
+    return notes
+
+
+def _said(row: ControlDifference, mean: float) -> str:
+    text = f"{_SAYS[row.control]} {mean:.3f}"
+    low, high = row.interval
+    if row.difference is None or low is None or high is None:
+        return text
+    return f"{text}, {row.difference:+.3f} [{low:+.3f}, {high:+.3f}]"

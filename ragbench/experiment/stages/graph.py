@@ -1,0 +1,190 @@
+"""The one list of stages of a plan, and what walks it: a run, its forecast, a budget's rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragbench.config.schema import BudgetLimits
+from ragbench.experiment.costs import spending_of
+from ragbench.experiment.progress import Silent
+from ragbench.experiment.records import Plan, Results, System
+from ragbench.experiment.session import token_in
+from ragbench.experiment.stages.answers import Answer, AskApp, Generate, Recorded
+from ragbench.experiment.stages.base import Node, Stage, Workspace
+from ragbench.experiment.stages.columns import CountFailed
+from ragbench.experiment.stages.comparison import Compare
+from ragbench.experiment.stages.early_stopping import JudgeEarly, stops_early
+from ragbench.experiment.stages.judging import JudgeAnswers
+from ragbench.experiment.stages.model_judgements import Judgements
+from ragbench.experiment.stages.preferences import JudgePairs
+from ragbench.experiment.stages.retrieval import Rank, Retrieve, Retrievers
+from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking, Scorers
+from ragbench.files import cache_folder
+from ragbench.llm import Estimate
+from ragbench.store.items import StageStore
+
+_ROUNDS = 10
+
+
+def stages_of(workspace: Workspace) -> list[Stage]:
+    """Return all stages of a plan, each behind those that it reads.
+
+    Rankings come first, since a model that judges passages, and judges that may stop early, look at
+    all systems side by side; then system by system in the order of the tables.
+    """
+    plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
+    retrievers, scorers = Retrievers(workspace), Scorers()
+    retrieve = {name: retrievers.stage(name, top_k) for name in plan.systems}
+    answers = {each.name: _answer(workspace, each, retrieve) for each in plan.answering}
+    ranks = {name: Rank(workspace, name, one.found, one) for name, one in retrieve.items()}
+    ranks |= {
+        name: Rank(workspace, name, answer.retrieved)
+        for name, answer in answers.items()
+        if isinstance(answer, AskApp)
+    }
+    judgements = Judgements(workspace, list(ranks.values()))
+    early = {
+        name: JudgeEarly(workspace, name)
+        for name, judge in plan.judges.items()
+        if stops_early(judge)
+    }
+
+    def of_answers(answer: Answer) -> Iterator[Stage]:
+        yield answer
+        yield ScoreAnswers(workspace, answer, scorers)
+        for name, judge in plan.judges.items():
+            if judge.rubrics:
+                looks = early.get(name)
+                judged = JudgeAnswers(
+                    workspace, answer, name, None if looks is None else looks.asked
+                )
+                if looks is not None:
+                    looks.judges.append(judged)
+                yield judged
+        yield CountFailed(workspace, answer)
+
+    found: list[Stage] = []
+    for one in retrieve.values():
+        found += [*(each for each in one.sources if not each.place and each not in found), one]
+        found.append(ranks[one.name])
+    found += [rank for name, rank in ranks.items() if name not in retrieve]
+    found += [judgements, *early.values()]
+    for name in plan.systems:
+        system = System(name, name, None)
+        found.append(ScoreRanking(workspace, system, ranks[name], judgements))
+        for pair in plan.answering:
+            if pair.retriever == name and pair.control is None:
+                found += of_answers(answers[pair.name])
+    for system in plan.answering:
+        if system.control is not None or system.retriever is None:
+            if system.name in ranks:
+                found.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
+            found += of_answers(answers[system.name])
+    found += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
+    return [*found, Compare(workspace)]
+
+
+def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> Answer:
+    """The stage in which a system answers."""
+    plan = workspace.plan
+    if system.role == "app":
+        return AskApp(workspace, system)
+    if system.generator is None:
+        return Recorded(workspace, system)
+    # controls stand beside the baseline, and get other passages than it found
+    baseline = plan.baseline if plan.baseline in plan.systems else plan.systems[0]
+    name = baseline if system.control is not None else system.retriever
+    return Generate(workspace, system, retrieve[name or ""])
+
+
+def run_stages(workspace: Workspace) -> Results:
+    """Make all that is not stored, stage by stage, and return what came out."""
+    plan, stages, results = workspace.plan, stages_of(workspace), Results()
+    if plan.config.budget != BudgetLimits():
+        for rows in _rounds(workspace):
+            for stage in stages:
+                stage.pay_for(rows)
+    for stage in stages:
+        stage.collect(results)
+    results.work = workspace.work
+    results.spending = spending_of(plan, results, workspace.budget)
+    return results
+
+
+def _rounds(workspace: Workspace) -> list[list[int]]:
+    """Growing random samples of the rows, the last of which is all of them.
+
+    Where money may run out, all systems go through one round before the next one begins, so
+    that they have much the same queries by then.
+    """
+    order = workspace.in_random_order(range(len(workspace.plan.queries)))
+    sizes = [-(-len(order) * part // _ROUNDS) for part in range(1, _ROUNDS + 1)]
+    return [order[:size] for size in dict.fromkeys(sizes)]
+
+
+@dataclass(slots=True)
+class Forecast:
+    """What a run would do: its stages, what is stored of them, and what the rest will cost."""
+
+    plan: Plan
+    nodes: list[Node]
+    """The stages that read the data set, each with those that read it."""
+
+    @property
+    def cost(self) -> Estimate:
+        """What all calls together will take."""
+        return sum((node.cost for node in _every(self.nodes) if node.cost), start=Estimate())
+
+    @property
+    def asks_models(self) -> bool:
+        """Whether any stage asks models."""
+        return any(node.cost is not None for node in _every(self.nodes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        return {
+            "schema": "ragbench.plan/1",
+            "name": self.plan.config.name,
+            "queries": len(self.plan.queries),
+            "stages": [node.to_dict() for node in self.nodes],
+            "cost": self.cost.to_dict(),
+            "warnings": list(self.plan.warnings),
+        }
+
+
+def _every(nodes: list[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        yield from _every(node.after)
+
+
+def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
+    """Look up what is stored and estimate the rest; nothing is made, sent or written.
+
+    What depends on something that is not made yet cannot be looked up: it counts as to do, and its
+    cost is that of the queries whose texts are known, or of passages from the corpus.
+    """
+    config = plan.config
+    with closing(StageStore(cache_folder(config.cache), config.cache_also)) as store:
+        workspace = Workspace(
+            plan=plan,
+            store=store,
+            run_token=token_in(Path(config.output) / config.name) or "none",
+            progress=Silent(),
+            retry_failed=retry_failed,
+            dry=True,
+        )
+        nodes: dict[Stage, Node] = {}
+        for stage in stages_of(workspace):
+            node = stage.forecast()
+            if node is not None:
+                nodes[stage] = node
+                if stage.under in nodes:
+                    nodes[stage.under].after.append(node)
+        first = [stage for stage in nodes if stage.under not in nodes]
+        first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
+        return Forecast(plan, [nodes[stage] for stage in first])

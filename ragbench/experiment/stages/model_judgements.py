@@ -1,0 +1,254 @@
+"""Judgements that a judge makes: grades for the pairs of query and passage that nobody judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ragbench.config.schema import RetrievalMetrics
+from ragbench.experiment.records import Filled, PlannedFill, PlannedJudge, Ranked, Results
+from ragbench.experiment.stages.base import Node, Stage, Workspace
+from ragbench.experiment.stages.judging import Verdicts, mixture, totals_of, use_of
+from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.stages.retrieval import Rank
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.model_judge import ModelJudge, rehearse
+from ragbench.score.judge.verdicts import Judged
+from ragbench.score.retrieval.ranking import ranked_documents
+from ragbench.types import Document, Qrels, Query
+
+_NOT_ITS_OWN = ("queries", "gold", "v")
+"""Parts of a judge's signature that fingerprints of the grades stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What rankings are held against."""
+
+    queries: Sequence[Query]
+    """The queries that were asked: the rows of every column."""
+    qrels: Qrels | None
+    """Their judgements."""
+    answers: Mapping[str, Sequence[str]]
+    """Query -> gold answers."""
+    corpus: Mapping[str, Document]
+    """The documents whose text a hit without one has."""
+    source: str | None = None
+    """What signatures say of the judgements where a model has a part in them; None: people's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A query and a passage that a retriever found for it."""
+
+    query: Query
+    document: str
+    text: str
+
+
+def fill_judgements(
+    fill: PlannedFill,
+    rankings: Sequence[Ranked],
+    people: Qrels | None,
+    corpus: Mapping[str, Document],
+    rules: RetrievalMetrics,
+    judge: Callable[[str, Sequence[Item], str, PlannedJudge], Judged],
+) -> Filled:
+    """Let the judge grade what the best hits of all retrievers have and people have not judged.
+
+    Each pair of query and passage is graded once, however many retrievers found it. A judgement
+    that fails is no grade: the pair stays unjudged, and is counted.
+
+    Args:
+        fill: Who grades what.
+        rankings: What the retrievers found for the same queries.
+        people: The judgements that there are; they are never changed.
+        corpus: Documents by id; the text of one that is in it is what is graded.
+        rules: How ties are ordered.
+        judge: Applies the rubrics of a judge to items: given the stage's name, the items, the
+            judge's name, and the judge.
+
+    References:
+        Upadhyay et al. (2024), UMBRELA: open-source reproduction of the Bing RELevance Assessor.
+    """
+    known = {} if people is None else people.by_query
+    pool = list(_pool(rankings, fill.rules.depth, corpus, rules))
+    unjudged = [pair for pair in pool if pair.document not in known.get(pair.query.id, {})]
+    asked = [pair for pair in unjudged if pair.text.strip()]
+    items = [
+        Item(question=pair.query.text, contexts=[pair.text], query_id=pair.query.id)
+        for pair in asked
+    ]
+    before = totals_of(fill.judge)
+    grading = replace(fill.judge, rubrics=[fill.rubric])
+    judged = judge(f"judge passages ({fill.name})", items, fill.name, grading)
+    rows = [_row(pair, row, fill) for pair, row in zip(asked, judged.rows, strict=True)]
+    grades: dict[str, dict[str, int]] = {}
+    for row in rows:
+        if row["grade"] is not None:
+            grades.setdefault(row["query_id"], {})[row["document_id"]] = row["grade"]
+    counts = {
+        "pairs": len(pool),
+        "people": len(pool) - len(unjudged),
+        "model": sum(map(len, grades.values())),
+        "failed": dict(Counter(row["cause"] for row in rows if row["status"] == "failed")),
+        "without_text": len(unjudged) - len(asked),
+    }
+    return Filled(
+        qrels=_merged(known, grades),
+        source=_source(fill, judged, people, grades),
+        counts=counts,
+        rows=rows,
+        models=judged.models,
+        use=use_of(fill.judge, judged, before),
+        warnings=[*_doubts(fill, counts, people), *mixture("fill", fill.name, fill.judge, judged)],
+    )
+
+
+def _pool(
+    rankings: Sequence[Ranked], depth: int, corpus: Mapping[str, Document], rules: RetrievalMetrics
+) -> Iterator[_Pair]:
+    """Yield the best hits of all retrievers, each pair once, query by query."""
+    ties = "docid" if rules.ties == "average" else rules.ties
+    orders = [ranked_documents(r.run, ties=ties, trec_eval=rules.trec_eval) for r in rankings]
+    queries = rankings[0].queries if rankings else ()
+    for row, query in enumerate(queries):
+        found: dict[str, str] = {}
+        for ranking, order in zip(rankings, orders, strict=True):
+            best = order.get(query.id, [])[:depth]
+            texts = _texts(ranking, row, corpus)
+            for document in best:
+                # a retriever may return ids alone where another one brings the text
+                found[document] = found.get(document) or texts.get(document, "")
+        for document, text in found.items():
+            yield _Pair(query, document, text)
+
+
+def _texts(ranking: Ranked, row: int, corpus: Mapping[str, Document]) -> dict[str, str]:
+    """Id -> text of the hits of a query: the corpus' where it has them, else the retriever's."""
+    value = ranking.outcomes[row].value
+    texts = {}
+    for hit in reversed([] if value is None else value.documents):
+        document = corpus.get(hit.id) or document_of(hit, corpus)
+        texts[hit.id] = "" if document is None else document.full_text
+    return texts
+
+
+def _row(pair: _Pair, row: Mapping[str, Any], fill: PlannedFill) -> dict[str, Any]:
+    """A verdict with the passage that it is on, and its grade."""
+    level, score = row["level"], row["score"]
+    if level is None and score is not None:
+        level = 1 + score * (fill.rubric.levels - 1)
+    grade = None if score is None else fill.grade_of(level)
+    ids = {"query_id": pair.query.id, "document_id": pair.document, "grade": grade}
+    return {**ids, "by": "model", **row, "judge": fill.name}
+
+
+def _merged(
+    people: Mapping[str, Mapping[str, int]], grades: Mapping[str, Mapping[str, int]]
+) -> Qrels:
+    """All judgements; where people have judged, theirs."""
+    queries = dict.fromkeys([*people, *grades])
+    return Qrels.from_dict({q: {**grades.get(q, {}), **people.get(q, {})} for q in queries})
+
+
+def _source(
+    fill: PlannedFill,
+    judged: Judged,
+    people: Qrels | None,
+    grades: Mapping[str, Mapping[str, int]],
+) -> str | None:
+    if not grades:
+        return None
+    parts = {
+        "people": None if people is None else people.fingerprint(),
+        "grades": Qrels.from_dict(grades).fingerprint(),
+        "depth": fill.rules.depth,
+        "relevant_from": fill.rules.relevant_from,
+        **{
+            key: value
+            for key, value in judged.columns[fill.rubric.name].signature.parts
+            if key not in _NOT_ITS_OWN
+        },
+    }
+    said = ",".join(f"{key}={value}" for key, value in parts.items() if value is not None)
+    return f"{'' if people is None else 'people+'}model({fill.rubric.name},{said})"
+
+
+def _doubts(fill: PlannedFill, counts: Mapping[str, Any], people: Qrels | None) -> list[str]:
+    """Say what makes the grades doubtful; a sentence each."""
+    found = []
+    failed = sum(counts["failed"].values())
+    if failed:
+        causes = ", ".join(f"{count} {cause}" for cause, count in counts["failed"].items())
+        found.append(
+            f"fill: judge {fill.name}: {failed} of {failed + counts['model']} passages could not "
+            f"be graded ({causes}); they stay unjudged, which measures take for not relevant"
+        )
+    if counts["without_text"]:
+        found.append(
+            f"fill: {counts['without_text']} passages have no text and stay unjudged, which "
+            "measures take for not relevant"
+        )
+    theirs = int(people.grades.max()) if people is not None and len(people) else 0
+    if counts["model"] and theirs >= 1 and theirs != fill.top_grade:
+        found.append(
+            f"fill: people grade up to {theirs}, the model up to {fill.top_grade}: the same "
+            "relevance counts differently; a rubric with as many levels, or `relevant_from` for "
+            "grades of 0 and 1, would agree"
+        )
+    return found
+
+
+class Judgements(Stage):
+    """What rankings are held against: a judge has seen what all of them found."""
+
+    place = 1
+
+    def __init__(self, workspace: Workspace, ranks: Sequence[Rank]) -> None:
+        fill = workspace.plan.fill
+        super().__init__(workspace, "" if fill is None else f"judge passages ({fill.name})")
+        self._ranks = ranks
+
+    @cached_property
+    def gold(self) -> Gold:
+        """The judgements of people, with those of a model where it makes some."""
+        plan, filled = self.plan, self.filled
+        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, plan.corpus)
+        return gold if filled is None else replace(gold, qrels=filled.qrels, source=filled.source)
+
+    @cached_property
+    def filled(self) -> Filled | None:
+        """What a model judged."""
+        plan, space = self.plan, self.workspace
+        if plan.fill is None:
+            return None
+
+        def judge(title: str, items: Sequence[Item], name: str, planned: PlannedJudge) -> Judged:
+            return Verdicts(space, title, name, planned, items).collected()
+
+        rankings = [rank.ranking for rank in self._ranks if rank.ranking is not None]
+        rules = plan.config.metrics.retrieval
+        return fill_judgements(plan.fill, rankings, plan.qrels, plan.corpus, rules, judge)
+
+    def collect(self, results: Results) -> None:
+        """Add what the model judged."""
+        if self.filled is not None:
+            results.filled = self.filled
+            results.warnings += self.filled.warnings
+
+    def forecast(self) -> Node | None:
+        """At most the best hits of every retriever, each for itself."""
+        fill = self.plan.fill
+        if fill is None:
+            return None
+        items = [self.workspace.imagined(row, 1) for row in range(len(self.plan.queries))]
+        count = len(items) * fill.rules.depth * max(len(self.plan.systems), 1)
+        node = Node(self.title, count, 0, "passages", at_most=True)
+        if isinstance(fill.judge.judge, ModelJudge):
+            cost = rehearse(fill.judge.judge, items, [fill.rubric])
+            node.cost = cost.times(count / max(len(items), 1))
+        return node
