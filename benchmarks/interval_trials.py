@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
-from ragbench.gates.drop import ENOUGH_QUERIES, decide_drop
+from ragbench.gates.drop import ENOUGH_QUERIES, Drop
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import difference_interval, t_quantile
@@ -167,7 +167,8 @@ def _decided(d: FloatArray, beyond: BoolArray) -> BoolArray:
     found, zeros = beyond.copy(), np.zeros(d.shape[1])
     for row in np.flatnonzero(beyond):
         pairs = PairedScores(_column(d[row]), _column(zeros), [str(q) for q in range(d.shape[1])])
-        found[row] = decide_drop(pairs, 0.05, Method(resamples=RESAMPLES)).verdict != "undecided"
+        gate = Drop(measure="score", max_drop=0.05)
+        found[row] = gate.decide_pairs(pairs, Method(resamples=RESAMPLES)).verdict != "undecided"
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.llm.threads import LoopThread
 
 
-class Either:
+class SyncOrAsync:
     """Calls `name` where an object has it, else awaits its other form, always in one event loop.
 
     Clients of databases belong to the loop in which they connected, so that one loop serves all
@@ -25,7 +25,7 @@ class Either:
         >>> class Search:
         ...     async def ainvoke(self, question):
         ...         return [question]
-        >>> Either(Search(), "invoke")("moons")
+        >>> SyncOrAsync(Search(), "invoke")("moons")
         ['moons']
     """
 

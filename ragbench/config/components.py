@@ -79,20 +79,18 @@ def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[
         report.add(at, item.path, "missing key 'type'", f"type: {', '.join(family.names())}")
         return None
     if not isinstance(kind.value, str):
-        report.add(kind.place, kind.path, f"{kind.shown()} is not text", ", ".join(family.names()))
+        report.wrong(kind, f"{kind.shown()} is not text", ", ".join(family.names()))
         return None
     try:
         return kind.value, family.load(kind.value, context.search)
     except OptionError as error:
-        report.add(
-            kind.place, kind.path, f"unknown type {kind.shown()}", error.allowed, error.nearest
-        )
+        report.wrong(kind, f"unknown type {kind.shown()}", error.allowed, error.nearest)
     except DataError as error:
         problem = error.problem
-        report.add(kind.place, kind.path, problem.found, problem.allowed, problem.nearest)
+        report.wrong(kind, problem.found, problem.allowed, problem.nearest)
     except Exception as error:  # noqa: BLE001 - an installed package may raise anything
         found = f"cannot be loaded: {type(error).__name__}: {error}"
-        report.add(kind.place, kind.path, found, "a package that can be imported")
+        report.wrong(kind, found, "a package that can be imported")
     return None
 
 
@@ -114,9 +112,7 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
     before = len(report)
     if not isinstance(item.value, dict):
         example = next(iter(family.names()), "...")
-        report.add(
-            item.place, item.path, f"{item.shown()} is not a mapping", f"{{type: {example}, ...}}"
-        )
+        report.wrong(item, f"{item.shown()} is not a mapping", f"{{type: {example}, ...}}")
         return Checked(None, {})
     loaded = load_type(item, family, entry.key_place, context)
     if loaded is None:
@@ -282,7 +278,7 @@ def check_chunk(item: Item, type_name: str, component: Any, context: Context) ->
     block = entry.item
     if not indexes(component):
         found = f"'{CHUNK}' means nothing to '{type_name}', which does not index documents"
-        report.add(entry.key_place, block.path, found, "a retriever that indexes, such as bm25")
+        report.wrong(entry, found, "a retriever that indexes, such as bm25")
         return NOT_CHUNKED
     before = len(report)
     values, written = check_block(block, Chunking, report)
@@ -301,9 +297,9 @@ def _report_chunk(error: OptionError, entry: Entry, report: Report) -> None:
     value = entry.item.get(error.option)
     if value is None:
         found = f"missing key '{error.option}'"
-        report.add(entry.key_place, entry.item.path, found, f"{error.option}: {error.allowed}")
+        report.wrong(entry, found, f"{error.option}: {error.allowed}")
     else:
-        report.add(value.place, value.path, f"found {value.shown()}", error.allowed)
+        report.wrong(value, f"found {value.shown()}", error.allowed)
 
 
 def check_dataset_options(dataset: Item, report: Report) -> None:
@@ -330,9 +326,9 @@ def _report_dataset(error: OptionError, item: Item, report: Report) -> None:
     _, _, inner = error.option.partition(".")
     if inner and (value := item.get(inner)) is not None:
         found = f"found {value.shown()}"
-        report.add(value.place, value.path, found, error.allowed, error.nearest)
+        report.wrong(value, found, error.allowed, error.nearest)
     elif isinstance(error.found, str) and (entry := item.entries.get(error.found)) is not None:
         found = f"unknown key '{error.found}'"
         report.add(entry.key_place, item.path, found, error.allowed, error.nearest)
     else:
-        report.add(item.place, item.path, "not complete", error.allowed, error.nearest)
+        report.wrong(item, "not complete", error.allowed, error.nearest)

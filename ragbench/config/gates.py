@@ -66,7 +66,7 @@ def check_gates(
     if not isinstance(item.value, tuple):
         if item.value is not UNREADABLE:
             found = f"{item.shown()} is not a list"
-            report.add(item.place, item.path, found, "a list: - {measure: ndcg@10, min: 0.4}")
+            report.wrong(item, found, "a list: - {measure: ndcg@10, min: 0.4}")
         return (), []
     declared = gate_options()
     gates, written = [], []

@@ -79,7 +79,7 @@ def _judge(
     common = declared_options(JudgeCommon)
     if not isinstance(item.value, dict):
         found = f"{item.shown()} is not a mapping"
-        report.add(item.place, item.path, found, "{type: lexical, rubrics: [faithfulness]}")
+        report.wrong(item, found, "{type: lexical, rubrics: [faithfulness]}")
         return None, {}
     loaded = load_type(item, JUDGES, entry.key_place, context)
     own = options_of(loaded[1]) if loaded else {}
@@ -137,10 +137,10 @@ def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Pa
         name, source = rubric
         if name in found:
             shown = f"{part.shown()} gives a second score named '{name}'"
-            context.report.add(part.place, part.path, shown, "each rubric once")
+            context.report.wrong(part, shown, "each rubric once")
         elif can_apply is not None and name not in can_apply:
             shown = f"this judge cannot apply {part.shown()}"
-            context.report.add(part.place, part.path, shown, ", ".join(can_apply))
+            context.report.wrong(part, shown, ", ".join(can_apply))
         found[name] = source
     return tuple(found.values())
 
@@ -153,7 +153,7 @@ def _check_pairs(item: Item, rubrics: Sequence[str | Path], context: Context) ->
     if given is None or any(load_rubric(name).method == "pairwise" for name in rubrics):
         return
     found = "'pairs' means nothing without a rubric that compares two answers"
-    context.report.add(item.entries["pairs"].key_place, given.path, found, "rubrics: [pairwise]")
+    context.report.wrong(item.entries["pairs"], found, "rubrics: [pairwise]")
 
 
 def _check_stopping(
@@ -167,11 +167,11 @@ def _check_stopping(
         entry = item.entries["stop_when"]
         found = "'stop_when' means nothing where every rubric compares two answers"
         allowed = "a rubric of single answers, such as faithfulness"
-        context.report.add(entry.key_place, entry.item.path, found, allowed)
+        context.report.wrong(entry, found, allowed)
     if values.get("always_valid") and values.get("stop_when") is None:
         found = "'always_valid' means nothing without 'stop_when'"
         entry = item.entries["always_valid"]
-        context.report.add(entry.key_place, entry.item.path, found, "stop_when: decided")
+        context.report.wrong(entry, found, "stop_when: decided")
 
 
 def check_clusters(
@@ -197,7 +197,7 @@ def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
     if not text.endswith(_FILE_SUFFIXES):
         allowed = f"{', '.join(known)}, or a rubric file (.yaml)"
         found = f"unknown rubric {item.shown()}"
-        report.add(item.place, item.path, found, allowed, nearest(text, known))
+        report.wrong(item, found, allowed, nearest(text, known))
         return None
     path = resolve_path(item, context.base, report)
     if path is None:
@@ -208,5 +208,5 @@ def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
         problem = error.problem
         parts = [item.shown(), f"line {problem.line}" if problem.line else "", problem.path]
         found = ": ".join([*filter(None, parts), problem.found])
-        report.add(item.place, item.path, found, problem.allowed, problem.nearest)
+        report.wrong(item, found, problem.allowed, problem.nearest)
         return None

@@ -122,7 +122,7 @@ def _is_mapping(tree: Item, report: Report) -> bool:
     if not isinstance(tree.value, dict):
         is_empty = tree.value is None and not tree.written
         found = "the file is empty" if is_empty else f"found {tree.shown()}"
-        report.add(tree.place, (), found, "a mapping with the key 'dataset'")
+        report.wrong(tree, found, "a mapping with the key 'dataset'")
     return isinstance(tree.value, dict)
 
 
@@ -240,14 +240,14 @@ class TreeCheck:
             return re.sub(r"[^A-Za-z0-9_.-]+", "-", stem)
         item = self.tree.get("name")
         if item is not None and (not _NAME.fullmatch(name) or set(name) == {"."}):
-            self.report.add(item.place, item.path, f"{item.shown()} is not a name", _NAME_ALLOWED)
+            self.report.wrong(item, f"{item.shown()} is not a name", _NAME_ALLOWED)
         return name
 
     def _dataset(self, loaders: Family) -> Checked | None:
         entry = self.tree.entries.get("dataset")
         if entry is None:
             allowed = f"dataset: {{type: {', '.join(loaders.names())}, ...}}"
-            self.report.add(self.tree.place, (), "missing key 'dataset'", allowed)
+            self.report.wrong(self.tree, "missing key 'dataset'", allowed)
             return None
         checked = check_component("dataset", entry, loaders, self.context)
         kind = entry.item.get("type")
@@ -261,7 +261,7 @@ class TreeCheck:
             return Expanded({})
         if not isinstance(item.value, dict):
             found = f"{item.shown()} is not a mapping"
-            self.report.add(item.place, item.path, found, "a mapping from names to components")
+            self.report.wrong(item, found, "a mapping from names to components")
         for name, entry in item.entries.items():
             if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
                 self.report.add(
@@ -283,7 +283,7 @@ class TreeCheck:
                 pair, file = f"{retriever}/{generator}", f"{retriever}--{generator}"
                 if taken.setdefault(file, pair) != pair:
                     found = f"{taken[file]} and {pair} would write the same file"
-                    self.report.add(entry.key_place, entry.item.path, found, "names without '--'")
+                    self.report.wrong(entry, found, "names without '--'")
 
     def _may_bring_systems(self, loaders: Family) -> bool:
         """Whether the data set may: records do, and loaders that we do not know."""
@@ -298,13 +298,10 @@ class TreeCheck:
             return
         item = self.tree.entries.get("retrievers")
         if item is None:
-            self.report.add(
-                self.tree.place, (), "missing key 'retrievers'", "at least one retriever or app"
-            )
+            allowed = "at least one retriever or app"
+            self.report.wrong(self.tree, "missing key 'retrievers'", allowed)
         elif item.item.value == {}:
-            self.report.add(
-                item.key_place, item.item.path, "no retriever", "at least one retriever"
-            )
+            self.report.wrong(item, "no retriever", "at least one retriever")
 
     def _statistics(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return check_statistics(self._item("statistics"), self.context)

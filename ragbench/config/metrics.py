@@ -148,7 +148,7 @@ def _parse_names(
             continue
         if balance > 0 and len(names.items) > 1 and not item.quoted:
             open_parenthesis = True
-            report.add(item.place, item.path, f"{item.shown()} has no ')'", _QUOTE)
+            report.wrong(item, f"{item.shown()} has no ')'", _QUOTE)
             continue
         result = _parse(item, parse, noun, report)
         if result is None:
@@ -158,7 +158,7 @@ def _parse_names(
             found = f"{item.shown()} is named twice"
             if first.written != item.written:
                 found = f"{item.shown()} is the same as {first.shown()}"
-            report.add(item.place, item.path, found, f"each {noun} once")
+            report.wrong(item, found, f"each {noun} once")
         seen.update(dict.fromkeys(names_of, item))
         parsed.append((item, result))
     return parsed
@@ -180,9 +180,9 @@ def _parse(item: Item, parse: Callable[[str], Any], noun: str, report: Report) -
             found = f"{error.option} of {item.shown()}: found {error.found!r}"
             if error.found is None:
                 found = f"{item.shown()} has no {error.option}"
-        report.add(item.place, item.path, found, error.allowed, error.nearest)
+        report.wrong(item, found, error.allowed, error.nearest)
     except RagbenchError as error:  # a third party's, which cannot be loaded
-        report.add(item.place, item.path, str(error))
+        report.wrong(item, str(error))
     return None
 
 
@@ -191,7 +191,7 @@ def _check_cutoffs(parsed: list[tuple[Item, Any]], top_k: int | None, report: Re
         deepest = max((measure.k or 0 for measure in measures), default=0)
         if top_k is not None and deepest > top_k:
             found = f"{item.shown()} looks deeper than top_k"
-            report.add(item.place, item.path, found, f"k up to top_k, which is {top_k}")
+            report.wrong(item, found, f"k up to top_k, which is {top_k}")
 
 
 METADATA = re.compile(r"metadata(\.[^.\s]+)+")
@@ -216,15 +216,14 @@ def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, di
     if level is None:
         return None, written
     for key, wanted in _LEVEL_OF.items():
-        if (given := item.get(key)) is not None and level != wanted:
-            place = item.entries[key].key_place
-            report.add(place, given.path, f"'{key}' means nothing with level: {level}",
-                       f"level: {wanted}")  # fmt: skip
+        if (entry := item.entries.get(key)) is not None and level != wanted:
+            found = f"'{key}' means nothing with level: {level}"
+            report.wrong(entry, found, f"level: {wanted}")
     if level == "document":
         _check_document(item, report)
     if level == "text" and ties == "average":
         found = "level: text credits the first match, and ties: average has no first"
-        report.add(item.place, item.path, found, "ties: docid, stable")
+        report.wrong(item, found, "ties: docid, stable")
     return Match(**values), written
 
 
@@ -232,14 +231,14 @@ def _check_document(item: Item, report: Report) -> None:
     where, separator = item.get("id"), item.get("separator")
     if where is None and separator is None:
         found = "level: document does not say which document a passage is of"
-        report.add(item.place, item.path, found, 'id: metadata.<key>, or separator: "#"')
+        report.wrong(item, found, 'id: metadata.<key>, or separator: "#"')
     if where is not None and separator is not None:
-        report.add(separator.place, separator.path, "id and separator are both given", "one")
+        report.wrong(separator, "id and separator are both given", "one")
     if where is not None and isinstance(where.value, str) and not METADATA.fullmatch(where.value):
         allowed = "metadata.<key>, such as metadata.doc_id"
-        report.add(where.place, where.path, f"{where.shown()} is no key of the metadata", allowed)
+        report.wrong(where, f"{where.shown()} is no key of the metadata", allowed)
     if separator is not None and separator.value == "":
-        report.add(separator.place, separator.path, "the separator is empty", "text, such as '#'")
+        report.wrong(separator, "the separator is empty", "text, such as '#'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +268,10 @@ def check_fill(item: Item, around: Around, context: Context) -> tuple[Fill | Non
     depth, top_k = values.get("depth"), around.top_k
     if depth is not None and top_k is not None and depth > top_k:
         at = item.get("depth") or item
-        report.add(at.place, at.path, f"{depth} is deeper than top_k", f"up to {top_k}")
+        report.wrong(at, f"{depth} is deeper than top_k", f"up to {top_k}")
     if around.level != "id":
         found = f"fill does not go with match: level: {around.level}"
-        report.add(item.place, item.path, found, "level: id")
+        report.wrong(item, found, "level: id")
     if len(report) > before or source is None or name is None:
         return None, written
     written["judge"] = name
@@ -286,18 +285,18 @@ def _judge(
     if around.judges is None:
         if not around.judges_written:
             found = "fill needs a judge, and the config has none"
-            context.report.add(item.place, item.path, found, "metrics.judge: {type: openai, ...}")
+            context.report.wrong(item, found, "metrics.judge: {type: openai, ...}")
         return None, None
     known, given = list(around.judges), item.get("judge")
     if given is None and len(known) != 1:
         found = f"fill does not say which of {len(known)} judges grades"
-        context.report.add(item.place, item.path, found, f"judge: {', '.join(known)}")
+        context.report.wrong(item, found, f"judge: {', '.join(known)}")
         return None, None
     name = known[0] if given is None else values.get("judge")
     if name is not None and name not in known and given is not None:
         close = nearest(str(name), known)
         found = f"no judge {given.shown()}"
-        context.report.add(given.place, given.path, found, ", ".join(known), close)
+        context.report.wrong(given, found, ", ".join(known), close)
         return None, None
     return name, around.judges.get(str(name))
 
@@ -319,11 +318,11 @@ def _rubric(
     if (rubric.asks, rubric.method) != ("context", "rating") or rubric.direction != "higher":
         found_text = f"rubric '{rubric.name}' does not rate passages"
         allowed = "one with asks: context, method: rating, direction: higher"
-        context.report.add(at.place, at.path, found_text, allowed)
+        context.report.wrong(at, found_text, allowed)
     served = None if judge is None else getattr(judge.cls, "served", None)
     if judge is not None and isinstance(served, (list, tuple)) and rubric.name not in served:
         found_text = f"judge '{judge.type}' cannot apply '{rubric.name}'"
-        context.report.add(at.place, at.path, found_text, "a judge that is a language model")
+        context.report.wrong(at, found_text, "a judge that is a language model")
     _check_levels(item, values, rubric, context)
     return source
 
@@ -332,7 +331,7 @@ def _check_levels(item: Item, values: Mapping[str, Any], rubric: Rubric, context
     start, at = values.get("relevant_from"), item.get("relevant_from")
     if start is not None and at is not None and start > rubric.levels:
         found = f"{start} is above the levels of '{rubric.name}'"
-        context.report.add(at.place, at.path, found, f"2 to {rubric.levels}")
+        context.report.wrong(at, found, f"2 to {rubric.levels}")
 
 
 def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -364,11 +363,11 @@ def _check_test(item: Item, values: dict[str, Any], context: Context) -> None:
     test, correction = values.get("test", "randomization"), item.get("correction")
     if correction is not None and correction.value == "max_t" and test != "randomization":
         found = f"max_t is made of sign flips, and the test is {test}"
-        context.report.add(correction.place, correction.path, found, "test: randomization")
+        context.report.wrong(correction, found, "test: randomization")
     if test == "mcnemar" and values.get("cluster") is not None:
         place = item.entries["test"].item
         found = "mcnemar counts single queries, and the units are clusters"
-        context.report.add(place.place, place.path, found, "randomization, t, wilcoxon")
+        context.report.wrong(place, found, "randomization, t, wilcoxon")
 
 
 def _check_field(item: Item, words: tuple[str, ...], context: Context) -> None:
@@ -378,4 +377,4 @@ def _check_field(item: Item, words: tuple[str, ...], context: Context) -> None:
         allowed = "metadata.<key>, such as metadata.topic"
         if words:
             found, allowed = f"unknown field {item.shown()}", f"{', '.join(words)}, {allowed}"
-        context.report.add(item.place, item.path, found, allowed, nearest(value, words))
+        context.report.wrong(item, found, allowed, nearest(value, words))

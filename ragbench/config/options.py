@@ -43,7 +43,7 @@ def check_options(
     """
     if not isinstance(item.value, dict):
         if item.value is not UNREADABLE:
-            report.add(item.place, item.path, f"{item.shown()} is not a mapping", "a mapping")
+            report.wrong(item, f"{item.shown()} is not a mapping", "a mapping")
         return {}
     for key, entry in item.entries.items():
         if key not in declared and key not in others:
@@ -84,7 +84,7 @@ def _explain(item: Item, mismatch: Mismatch, report: Report) -> None:
         close = nearest(str(item.value), words)
     else:
         found = f"{item.shown()} is not {mismatch.wanted}"
-    report.add(item.place, item.path, found, mismatch.allowed, close)
+    report.wrong(item, found, mismatch.allowed, close)
 
 
 def check_block(
@@ -158,13 +158,13 @@ def check_reference(item: Item, context: Context, *, many: bool = False) -> tupl
         if many:
             return members
         found = f"{item.shown()} is swept: it stands for {len(members)} retrievers"
-        report.add(item.place, item.path, found, some_of(members))
+        report.wrong(item, found, some_of(members))
         return ()
     if name in context.retrievers:
         return (name,)
     allowed = some_of(context.retrievers) or "a name in retrievers"
     known = [*context.retrievers, *context.members]
-    report.add(item.place, item.path, f"no retriever {item.shown()}", allowed, nearest(name, known))
+    report.wrong(item, f"no retriever {item.shown()}", allowed, nearest(name, known))
     return ()
 
 
@@ -190,7 +190,7 @@ def _report_one(waiting: Mapping[str, Sequence[tuple[str, Item]]], report: Repor
             circle = names[names.index(target) :]
             shown = " -> ".join([*circle, target])
             found = f"the retrievers refer to each other: {shown}"
-            report.add(item.place, item.path, found, "a chain that ends")
+            report.wrong(item, found, "a chain that ends")
             return circle
         trail[target] = item
 
@@ -203,9 +203,8 @@ def resolve_path(item: Item, base: Path, report: Report) -> Path | None:
         return path
     close = nearest(path.name, _names_in(path.parent)) if path is not None else None
     directory = os.path.dirname(item.written)
-    report.add(
-        item.place,
-        item.path,
+    report.wrong(
+        item,
         f"no such file: {item.written}",
         "a path" if base == Path() else f"a path relative to {base}",
         os.path.join(directory, close) if close else None,
@@ -262,4 +261,4 @@ def _check_object(item: Item, context: Context) -> None:
         load_object(str(item.value), context.search)
     except DataError as error:
         problem = error.problem
-        context.report.add(item.place, item.path, problem.found, problem.allowed, problem.nearest)
+        context.report.wrong(item, problem.found, problem.allowed, problem.nearest)

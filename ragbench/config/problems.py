@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ragbench.errors import ConfigError, Place, Problem
 from ragbench.registry import nearest as nearest_name
@@ -29,6 +30,20 @@ def dotted(path: Iterable[str]) -> str:
 def some_of(names: Sequence[str]) -> str:
     """Return names as a list for people, cut where it is long."""
     return ", ".join([*names[:_MANY], "..."] if len(names) > _MANY else names)
+
+
+class Placed(Protocol):
+    """What stands somewhere: a value, or an entry, which stands where its key does."""
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        ...
+
+    @property
+    def path(self) -> KeyPath:
+        """The keys that lead to it."""
+        ...
 
 
 @dataclass(slots=True)
@@ -56,6 +71,12 @@ class Report:
         """Note one problem."""
         problem = place.problem(found, dotted(path), allowed, nearest)
         self._problems[problem] = None
+
+    def wrong(
+        self, at: Placed, found: str, allowed: str | None = None, nearest: str | None = None
+    ) -> None:
+        """Note one problem of a value, or of a key."""
+        self.add(at.place, at.path, found, allowed, nearest)
 
     def unknown_key(
         self,

@@ -48,7 +48,7 @@ def expand_sweeps(block: Item, report: Report) -> Expanded:
             made = _grid(name, entry, sweep, report)
             members[name] = tuple(made)
         for clash in components.keys() & made.keys():
-            report.add(entry.key_place, entry.item.path, f"'{clash}' is there already", "new names")
+            report.wrong(entry, f"'{clash}' is there already", "new names")
         components |= made
     return Expanded(components, members)
 
@@ -90,28 +90,26 @@ def _is_set(item: Item, key: str) -> bool:
 def _is_well_formed(component: Item, sweep: Item, report: Report) -> bool:
     if not sweep.entries:
         found = f"{sweep.shown()} is not a mapping" if sweep.value != {} else "an empty sweep"
-        report.add(sweep.place, sweep.path, found, "a mapping from options to lists of values")
+        report.wrong(sweep, found, "a mapping from options to lists of values")
         return False
     well_formed = True
     for key, entry in sweep.entries.items():
         item = entry.item
         if not item.items:
             found = "an empty list" if item.value == () else f"{item.shown()} is not a list"
-            report.add(item.place, item.path, found, "a list of values")
+            report.wrong(item, found, "a list of values")
             well_formed = False
         if key in ("type", SWEEP):
-            report.add(
-                entry.key_place, item.path, f"'{key}' cannot be swept", "options of the type"
-            )
+            report.wrong(entry, f"'{key}' cannot be swept", "options of the type")
             well_formed = False
         elif _is_set(component, key):
             found = f"'{key}' is set and swept"
-            report.add(entry.key_place, item.path, found, "one of the two")
+            report.wrong(entry, found, "one of the two")
             well_formed = False
     count = math.prod(len(entry.item.items) for entry in sweep.entries.values())
     if count > MAX_MEMBERS:
         found = f"{count:,} combinations"
-        report.add(sweep.place, sweep.path, found, f"at most {MAX_MEMBERS:,}")
+        report.wrong(sweep, found, f"at most {MAX_MEMBERS:,}")
         well_formed = False
     return well_formed
 

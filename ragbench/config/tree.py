@@ -94,6 +94,16 @@ class Entry:
     item: Item
     repeats: tuple[Entry, ...] = ()
 
+    @property
+    def place(self) -> Place:
+        """Where the key stands."""
+        return self.key_place
+
+    @property
+    def path(self) -> KeyPath:
+        """The path of the value."""
+        return self.item.path
+
 
 @dataclass(frozen=True, slots=True)
 class Item:

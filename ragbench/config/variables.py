@@ -65,7 +65,7 @@ def _interpolated(item: Item, text: str, environment: Mapping[str, str], report:
         read = True
         if match["bad"]:
             found = f"'{text[match.start() : match.start() + 20]}' is not a variable"
-            report.add(item.place, item.path, found, "${NAME}, ${NAME:-default}, $${ for '${'")
+            report.wrong(item, found, "${NAME}, ${NAME:-default}, $${ for '${'")
             failed = True
             return ""
         value = environment.get(match["name"], "")
@@ -76,13 +76,13 @@ def _interpolated(item: Item, text: str, environment: Mapping[str, str], report:
         elif match["name"] not in environment:
             found = f"the environment variable {match['name']} is not set"
             allowed = f"a value for it, or ${{{match['name']}:-default}}"
-            report.add(item.place, item.path, found, allowed, nearest(match["name"], environment))
+            report.wrong(item, found, allowed, nearest(match["name"], environment))
             failed = True
         return value
 
     value = _REFERENCE.sub(value_of, text)
     if not failed and has_lone_surrogate(value):
-        report.add(item.place, item.path, "the environment variable's value is not UTF-8")
+        report.wrong(item, "the environment variable's value is not UTF-8")
         failed = True
     resolved = UNREADABLE if failed else _resolved(item, value, report)
     return replace(item, value=resolved, from_environment=read)
@@ -95,7 +95,7 @@ def _resolved(item: Item, value: str, report: Report) -> Scalar:
         return resolve(value)
     except ScalarError:
         allowed = "a number without a leading zero, or ${...} in quotes for text"
-        report.add(item.place, item.path, f"{item.shown()} gives an unclear number", allowed)
+        report.wrong(item, f"{item.shown()} gives an unclear number", allowed)
         return UNREADABLE
 
 
@@ -179,7 +179,7 @@ def _put(
         return _put_in_list(node, override, depth, blocks, report)
     if not isinstance(node.value, dict):
         found = f"{dotted(here)} is {node.shown()}, which has no '{part}'"
-        report.add(override.place, override.path, found, "a key of a mapping")
+        report.wrong(override, found, "a key of a mapping")
         return node
     if is_last:
         return node.with_entry(part, override.item, override.place)
@@ -195,7 +195,7 @@ def _put(
         )
     names = list(dict.fromkeys([*node.entries, *(b[-1] for b in blocks if b[:-1] == here)]))
     found = f"no '{part}' in {dotted(here) or 'the config'}"
-    report.add(override.place, override.path, found, ", ".join(names) or None, nearest(part, names))
+    report.wrong(override, found, ", ".join(names) or None, nearest(part, names))
     return node
 
 
@@ -206,7 +206,7 @@ def _put_in_list(
     if not (part.isascii() and part.isdigit() and int(part) < len(items)):
         found = f"no element '{part}' in {dotted(override.path[:depth])}"
         allowed = f"a number from 0 to {len(items) - 1}" if items else "nothing: the list is empty"
-        report.add(override.place, override.path, found, allowed)
+        report.wrong(override, found, allowed)
         return node
     index = int(part)
     is_last = depth == len(override.path) - 1

@@ -85,15 +85,23 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
     Raises:
         ConfigError: Everything that is wrong with it.
     """
-    written = _against_files(path)
+    gates = _gates(path)
+    # place of a gate -> the baseline file that it names
+    written = {
+        index: str(against.value)
+        for index, gate in enumerate(gates)
+        if (against := gate.get("against")) is not None and str(against.value).endswith(".json")
+    }
     overrides: dict[str, Any] = {}
     files: dict[Path, bool] = {}
-    if update:
-        for file, costs in written.values():
+    if update and written:
+        for index, file in written.items():
             target = path.parent / file if baseline is None else Path(baseline).absolute()
+            costs = gates[index].get("max_increase") is not None
             files[target] = costs or files.get(target, False)
-        overrides = {"gates": _other_gates(path, written)} if written else {}
-    elif baseline is not None:
+        others = [gate for index, gate in enumerate(gates) if index not in written]
+        overrides = {"gates": [gate.as_written() for gate in others]}
+    elif not update and baseline is not None:
         given = str(Path(baseline).absolute())
         overrides = {f"gates.{index}.against": given for index in written}
     config = load_config(path, overrides=overrides)
@@ -102,8 +110,8 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         idle = f"{path.name} has no gates, so that there is nothing to test"
     elif not written and (update or baseline is not None):
         idle = f"no gate of {path.name} is against a baseline file"
-    gates = [(gate.text, gate.place.line) for gate in config.gates]
-    return Collected(gates, overrides, files, idle)
+    tests = [(gate.text, gate.place.line) for gate in config.gates]
+    return Collected(tests, overrides, files, idle)
 
 
 def outcome_of(
@@ -141,30 +149,13 @@ def keep_baseline(now: Source, path: str, *, costs: bool = False) -> None:
     write_baseline(path, read_run_scores(folder), costs=costs)
 
 
-def _read(path: Path) -> Item | None:
-    """The file as a tree; None where it cannot be read: checking it says why."""
+def _gates(path: Path) -> tuple[Item, ...]:
+    """The gates as they are written; none of a file that cannot be read: checking it says why."""
     report = Report()
     try:
         text = decode(path.read_bytes(), str(path), report)
     except OSError:  # checking it says so, with its place
-        return None
-    return None if text is None else read_yaml(text, str(path), report)
-
-
-def _against_files(path: Path) -> dict[int, tuple[str, bool]]:
-    """Index of a gate -> the baseline file that it names, and whether it is about a cost."""
-    tree = _read(path)
+        return ()
+    tree = None if text is None else read_yaml(text, str(path), report)
     gates = None if tree is None else tree.get("gates")
-    found = {}
-    for index, gate in enumerate(gates.items if gates is not None else ()):
-        against = gate.get("against")
-        if against is not None and str(against.value).endswith(".json"):
-            found[index] = (str(against.value), gate.get("max_increase") is not None)
-    return found
-
-
-def _other_gates(path: Path, written: Mapping[int, object]) -> list[Any]:
-    tree = _read(path)
-    gates = None if tree is None else tree.get("gates")
-    items = gates.items if gates is not None else ()
-    return [gate.as_written() for index, gate in enumerate(items) if index not in written]
+    return () if gates is None else gates.items

@@ -12,8 +12,8 @@ from ragbench.comparison.sources import ScoredSystems, Source, read_scored
 from ragbench.errors import DataError
 from ragbench.gates.base import Decide, Decision
 from ragbench.gates.change import score_in
-from ragbench.gates.drop import decide_drop
-from ragbench.gates.limit import decide_score
+from ragbench.gates.drop import Drop
+from ragbench.gates.limit import Limit
 from ragbench.registry import nearest
 
 Finding = tuple[str, Decision]
@@ -33,9 +33,10 @@ def find_retrieval(
     """
     columns = evaluate_run(run, qrels, list(at_least)).columns
     by: Decide = "interval" if decide == "interval" else "mean"
+    gates = [Limit(measure=name, min=least, decide=by) for name, least in at_least.items()]
     return [
-        (f"{name} >= {least:g}", decide_score(columns[name], least=least, decide=by))
-        for name, least in at_least.items()
+        (f"{gate.measure} >= {gate.limit:g}", gate.decide_column(columns[gate.measure]))
+        for gate in gates
     ]
 
 
@@ -67,8 +68,9 @@ def find_not_worse(
                 (run, run.systems[name], score_in(run, name, measure)),
                 (base, base.systems[other], score_in(base, other, measure)),
             )
+            gate = Drop(measure=measure, max_drop=max_drop)
             subject = f"{measure} of {name} drop <= {max_drop:g} against {base.source}"
-            findings.append((subject, decide_drop(pairs, max_drop, method or Method())))
+            findings.append((subject, gate.decide_pairs(pairs, method or Method())))
     return findings
 
 

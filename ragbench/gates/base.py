@@ -25,9 +25,6 @@ Decide = Literal["interval", "mean"]
 COSTS = ("latency_ms.p50", "latency_ms.p95", "tokens.input", "tokens.output", "usd")
 """What a gate may limit besides scores; as `summary.json` has them."""
 
-Systems = Mapping[str, SystemScores]
-"""Systems by name."""
-
 # keys that several kinds have
 Measure = Annotated[str, Option(f"A score of the run, or one of {', '.join(COSTS)}.")]
 Most = Annotated[float, Option("The mean, share or cost is at most this.")]
@@ -153,6 +150,25 @@ class GatedRun:
             f"judge {judge} was skipped: {why}" for judge, why in self.skipped_judges.items()
         ]
         return Decision("undecided", "; ".join([f"{name} was not scored in this run", *reasons]))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One system that a gate is held against."""
+
+    system: SystemScores
+    """The system."""
+    score: str
+    """The name under which it has what the gate is about."""
+    having: Mapping[str, SystemScores]
+    """Every system that has that, by name."""
+    run: GatedRun
+    """The whole run."""
+
+    @property
+    def column(self) -> ScoreColumn:
+        """The score of all queries."""
+        return self.system.columns[self.score]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,13 +314,13 @@ class SystemGate(Gate):
             return
         for name in self.systems or self.held(having, run):
             if name in having:
-                yield name, self.decide_system(having[name], score, having, run)
+                yield name, self.decide_system(Candidate(having[name], score, having, run))
             elif name in run.scored.systems:
                 yield name, run.not_scored(self.about)
             else:
                 yield name, Decision("undecided", f"{name} was not run")
 
-    def having(self, run: GatedRun) -> tuple[Systems, str]:
+    def having(self, run: GatedRun) -> tuple[Mapping[str, SystemScores], str]:
         """Return the systems that have what it is about, and the name under which they have it."""
         systems = run.scored.systems
         if self.of == "cost":  # all have costs
@@ -313,24 +329,15 @@ class SystemGate(Gate):
         score = find_score(self.about, list(names)) or self.about
         return {name: each for name, each in systems.items() if score in each.columns}, score
 
-    def held(self, having: Systems, run: GatedRun) -> list[str]:
+    def held(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
         """Return every system that has a baseline; where none has, all that there are."""
         own = run.scored.baseline
         others = [s.name for s in having.values() if baseline_of(s, having, own) is not None]
         return others or list(having)
 
     @abstractmethod
-    def decide_system(
-        self, system: SystemScores, score: str, having: Systems, run: GatedRun
-    ) -> Decision:
-        """Decide it for one system.
-
-        Args:
-            system: One of `having`.
-            score: The name under which it has what the gate is about.
-            having: Every system that has it.
-            run: The whole run.
-        """
+    def decide_system(self, held: Candidate) -> Decision:
+        """Decide it for one system."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from ragbench.data.runs.run_folder import CERTIFICATE_SCHEMA, read_json
 from ragbench.errors import DataError
 from ragbench.gates.base import (
-    Decide,
     DecideBy,
     Decision,
     Entry,
@@ -95,31 +94,20 @@ class Certificate(Gate):
             judges = ", ".join(others)
             why = f"the certificate is of {certified}, and this run was judged by {judges}"
             return Decision("undecided", why)
-        return decide_kappa(content, self.rubric, self.min_kappa, decide=self.decide or "mean")
+        return self.decide_kappa(content)
 
+    def decide_kappa(self, certificate: Mapping[str, Any]) -> Decision:
+        """Decide by the kappa, or the lower end of its interval, of a `ragbench.certificate/1`.
 
-def decide_kappa(
-    certificate: Mapping[str, Any], rubric: str, least: float, *, decide: Decide = "mean"
-) -> Decision:
-    """Decide whether people agree with a judge, by the certificate of `ragbench calibrate`.
-
-    Args:
-        certificate: The content of a `ragbench.certificate/1`.
-        rubric: The rubric, or the name of the score, that it certifies.
-        least: Smallest Cohen's kappa that passes.
-        decide: `interval` compares the lower end of its interval.
-
-    Returns:
-        The verdict. Undecided where kappa is not defined: labels that are all the same say nothing
-        of the judge.
-    """
-    kappa = certificate["rubrics"][rubric]["agreement"]["kappa"]
-    value, (low, high) = kappa["value"], kappa["interval"]
-    compared = low if decide == "interval" else value
-    facts = {"kappa": value, "interval": [low, high], "n": kappa["n"]}
-    if value is None or compared is None:
-        reason = f": {kappa['reason']}" if kappa.get("reason") else ""
-        return Decision("undecided", f"kappa is not defined{reason}", facts)
-    shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
-    why = f"kappa {value:.4g}{shown} over {kappa['n']} labelled answers"
-    return Decision(within(compared, least, None), why, facts)
+        Undecided where kappa is not defined: labels that are all the same say nothing of the judge.
+        """
+        kappa = certificate["rubrics"][self.rubric]["agreement"]["kappa"]
+        value, (low, high) = kappa["value"], kappa["interval"]
+        compared = low if self.decide == "interval" else value
+        facts = {"kappa": value, "interval": [low, high], "n": kappa["n"]}
+        if value is None or compared is None:
+            reason = f": {kappa['reason']}" if kappa.get("reason") else ""
+            return Decision("undecided", f"kappa is not defined{reason}", facts)
+        shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+        why = f"kappa {value:.4g}{shown} over {kappa['n']} labelled answers"
+        return Decision(within(compared, self.min_kappa, None), why, facts)

@@ -13,13 +13,13 @@ from ragbench.comparison.sources import ScoredSystems, needs_qrels, read_scored
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.errors import DataError
 from ragbench.gates.base import (
+    Candidate,
     Decision,
     Entry,
     GatedRun,
     GateFiles,
     KnownNames,
     MeasureGate,
-    Systems,
     out_of_range,
 )
 from ragbench.gates.scores import KnownScore, find_score
@@ -104,27 +104,26 @@ class Change(MeasureGate):
             if self.score is not None:
                 score_in(base, name, self.score)
 
-    def held(self, having: Systems, run: GatedRun) -> list[str]:
+    def held(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
         """Return every system that has a counterpart; where none has, all there is to hold."""
         if run.base is not None and self.against is None:
             return [name for name in having if name in run.base.systems] or list(having)
         return super().held(having, run)
 
-    def decide_system(
-        self, system: SystemScores, score: str, having: Systems, run: GatedRun
-    ) -> Decision:
+    def decide_system(self, held: Candidate) -> Decision:
         """Pair the system with its counterpart, query by query, and decide."""
-        base, other = self._counterpart(system, having, run)
-        system = self.columns_of(system, score)
+        run, name, score = held.run, held.system.name, held.score
+        base, other = self._counterpart(held)
         other = None if other is None else self.columns_of(other, score)
         theirs = None if other is None else find_score(score, list(other.columns))
-        if base is None or other is None or theirs is None:
-            lacks = f"{self.against or 'the baseline'} has no {score} of {system.name}"
-            itself = f"{system.name} is the baseline; against: names something else"
+        if other is None or theirs is None:
+            lacks = f"{self.against or 'the baseline'} has no {score} of {name}"
+            itself = f"{name} is the baseline; against: names something else"
             is_itself = self.file is None and run.base is None
             return Decision("undecided", itself if is_itself else lacks)
         try:
-            pairs = pair_scores((run.scored, system, score), (base, other, theirs), run.clusters)
+            now = (run.scored, self.columns_of(held.system, score), score)
+            pairs = pair_scores(now, (base, other, theirs), run.clusters)
         except DataError as error:
             if run.is_sample:
                 n, total = len(run.scored.query_ids), run.n_queries
@@ -145,18 +144,17 @@ class Change(MeasureGate):
             method: Confidence and resampling.
         """
 
-    def _counterpart(
-        self, system: SystemScores, having: Systems, run: GatedRun
-    ) -> tuple[ScoredSystems | None, SystemScores | None]:
-        """What a system is compared with, and where that comes from."""
+    def _counterpart(self, held: Candidate) -> tuple[ScoredSystems, SystemScores | None]:
+        """Where what a system is compared with comes from, and that system."""
+        run, name = held.run, held.system.name
         if self.file is not None:
             base = run.files.references[self.file]
-            return base, base.systems.get(system.name)
+            return base, base.systems.get(name)
         if self.against is not None:
-            return run.scored, having.get(self.against)
+            return run.scored, held.having.get(self.against)
         if run.base is not None:
-            return run.base, run.base.systems.get(system.name)
-        return run.scored, baseline_of(system, having, run.scored.baseline)
+            return run.base, run.base.systems.get(name)
+        return run.scored, baseline_of(held.system, held.having, run.scored.baseline)
 
 
 def score_in(source: ScoredSystems, system: str, score: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ragbench.comparison.interim import look_confidence, look_of, paired_interva
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
-from ragbench.gates.base import Decide, DecideBy, Decision
+from ragbench.gates.base import DecideBy, Decision
 from ragbench.gates.change import (
     ENOUGH_CLUSTERS,
     TOO_FEW_CLUSTERS,
@@ -20,7 +20,6 @@ from ragbench.gates.change import (
     queries_to_decide,
     shown_needed,
 )
-from ragbench.records.gate import Verdict
 from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval
 from ragbench.types import FloatArray
@@ -60,117 +59,92 @@ class Drop(Change):
         return self.max_drop
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
-        """Apply rule G."""
-        return decide_drop(pairs, self.max_drop, method, decide=self.decide or "interval")
+        """Decide whether the mean paired difference is a drop by more than `max_drop`.
+
+        Up is better: where lower scores are better, differences are turned round. With [L, U] the
+        interval that comparisons print: pass where L > -max_drop, fail where U < -max_drop, else
+        undecided, with the queries that it would take. No difference on any query passes. Queries
+        that failed count at their worst and at their best: a verdict that they could turn is
+        undecided. Clusters, where there are any, are the unit; fewer than 10 are undecided. Fewer
+        than 12 queries decide no margin up to a twentieth of the range.
+
+        Returns:
+            The verdict; its facts hold difference and interval as they are printed (not turned
+            round), the number of queries, and those that became worst.
+
+        Example:
+            One of eight queries lost its hit, which says next to nothing about all others.
+
+            >>> from ragbench.score.base import ScoreColumn
+            >>> from ragbench.signature import Signature
+            >>> column = lambda *values: ScoreColumn(
+            ...     "hit", np.array(values), np.zeros(len(values), np.uint8), Signature("hit"))
+            >>> pairs = PairedScores(column(0.0, *[1.0] * 7), column(*[1.0] * 8), "abcdefgh")
+            >>> gate = Drop(measure="hit", max_drop=0.05)
+            >>> found = gate.decide_pairs(pairs, Method())
+            >>> found.verdict, found.facts["queries_needed"]
+            ('undecided', {'equal': 1380, 'as_observed': 615})
+            >>> replace(gate, decide="mean").decide_pairs(pairs, Method()).verdict
+            'fail'
+        """
+        d = pairs.differences()
+        n_failed = int(pairs.failed.sum())
+        if np.isnan(d).all():
+            open_pairs = f"; {n_failed} failed" if n_failed else ""
+            return Decision("undecided", f"no query has a score in both{open_pairs}", {"n": 0})
+        rule = self._by_mean if self.decide == "mean" else self._by_interval
+        found = rule(d, pairs, method)
+        facts = {**found.facts, "n_failed": n_failed, "worst_queries": worst_queries(pairs)}
+        if n_failed and found.verdict != "undecided":
+            for d in (pairs.with_failed("worst"), pairs.with_failed("best")):
+                if np.isinf(d).any() or rule(d, pairs, method).verdict != found.verdict:
+                    turned = f"{n_failed} queries failed, which could turn {found.verdict}"
+                    return Decision("undecided", f"{turned}; of the others: {found.why}", facts)
+        return replace(found, facts=facts)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether it is decided; the mean of exactly these queries needs all of them."""
         return self.decide != "mean" and found.verdict != "undecided"
 
-
-def decide_drop(
-    pairs: PairedScores, max_drop: float, method: Method, *, decide: Decide = "interval"
-) -> Decision:
-    """Decide whether the mean paired difference is a drop by more than `max_drop`.
-
-    Up is better: where lower scores are better, differences are turned round. With [L, U] the
-    interval that comparisons print: pass where L > -max_drop, fail where U < -max_drop, else
-    undecided, with the queries that it would take. No difference on any query passes. Queries that
-    failed count at their worst and at their best: a verdict that they could turn is undecided.
-    Clusters, where there are any, are the unit; fewer than 10 are undecided. Fewer than 12 queries
-    decide no margin up to a twentieth of the range.
-
-    Args:
-        pairs: The two columns.
-        max_drop: The margin, 0 or more, in the unit of the score.
-        method: Confidence and resampling.
-        decide: `mean` looks at the mean of these queries alone: for a fixed set of them.
-
-    Returns:
-        The verdict; its facts hold difference and interval as they are printed (not turned
-        round), the number of queries, and those that became worst.
-
-    Example:
-        One of eight queries lost its hit, which says next to nothing about all others.
-
-        >>> from ragbench.score.base import ScoreColumn
-        >>> from ragbench.signature import Signature
-        >>> column = lambda *values: ScoreColumn(
-        ...     "hit", np.array(values), np.zeros(len(values), np.uint8), Signature("hit"))
-        >>> pairs = PairedScores(column(0.0, *[1.0] * 7), column(*[1.0] * 8), "abcdefgh")
-        >>> found = decide_drop(pairs, 0.05, Method())
-        >>> found.verdict, found.facts["queries_needed"]
-        ('undecided', {'equal': 1380, 'as_observed': 615})
-        >>> decide_drop(pairs, 0.05, Method(), decide="mean").verdict
-        'fail'
-    """
-    d = pairs.differences()
-    n_failed = int(pairs.failed.sum())
-    if np.isnan(d).all():
-        open_pairs = f"; {n_failed} failed" if n_failed else ""
-        return Decision("undecided", f"no query has a score in both{open_pairs}", {"n": 0})
-    rule = _by_mean if decide == "mean" else _by_interval
-    found = rule(d, pairs, max_drop, method)
-    facts = {**found.facts, "n_failed": n_failed, "worst_queries": worst_queries(pairs)}
-    if n_failed and found.verdict != "undecided":
-        turned = _turned_by_failures(found.verdict, pairs, max_drop, method, decide)
-        if turned:
-            return Decision("undecided", f"{turned}; of the others: {found.why}", facts)
-    return replace(found, facts=facts)
-
-
-def _by_interval(d: FloatArray, pairs: PairedScores, max_drop: float, method: Method) -> Decision:
-    """Rule G on differences of which up is better, NaN where there is none."""
-    look = look_of(pairs.system, pairs.baseline)
-    clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
-    found = paired_interval(d, method, range=pairs.range, clusters=clusters, look=look)
-    facts = _facts(found, pairs.sign)
-    # what did not change on the first queries may change on those that nobody judged
-    if found.n_changed == 0 and not (look is not None and look.stopped):
-        return Decision("pass", _identical(found, max_drop, pairs.range, method), facts)
-    if found.n_clusters is not None and found.n_clusters < ENOUGH_CLUSTERS:
-        return Decision("undecided", f"{found.n_clusters} {TOO_FEW_CLUSTERS}", facts)
-    if math.isnan(found.lower):
-        few = f"only {found.n_changed} of {found.n} queries changed, and the score has no bound"
-        return Decision("undecided", few, facts)
-    interval = _shown_interval(found, pairs.sign)
-    unit = "queries" if found.n_clusters is None else "clusters"
-    confidence = look_confidence(look, method.confidence)
-    needed = queries_to_decide(found.mean + max_drop, max_drop, found.sd, found.n_units, confidence)
-    if found.n_units < ENOUGH_QUERIES and max_drop <= SMALL_MARGIN * _width(pairs.range):
-        few = f"fewer than {ENOUGH_QUERIES} {unit} decide no margin as small as {max_drop:g}"
-        why = f"{interval}: {few}; {shown_needed(needed, unit)}"
+    def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
+        """Rule G on differences of which up is better, NaN where there is none."""
+        margin = self.max_drop
+        look = look_of(pairs.system, pairs.baseline)
+        clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
+        found = paired_interval(d, method, range=pairs.range, clusters=clusters, look=look)
+        facts = _facts(found, pairs.sign)
+        # what did not change on the first queries may change on those that nobody judged
+        if found.n_changed == 0 and not (look is not None and look.stopped):
+            return Decision("pass", _identical(found, margin, pairs.range, method), facts)
+        if found.n_clusters is not None and found.n_clusters < ENOUGH_CLUSTERS:
+            return Decision("undecided", f"{found.n_clusters} {TOO_FEW_CLUSTERS}", facts)
+        if math.isnan(found.lower):
+            few = f"only {found.n_changed} of {found.n} queries changed, and the score has no bound"
+            return Decision("undecided", few, facts)
+        interval = _shown_interval(found, pairs.sign)
+        unit = "queries" if found.n_clusters is None else "clusters"
+        confidence = look_confidence(look, method.confidence)
+        needed = queries_to_decide(found.mean + margin, margin, found.sd, found.n_units, confidence)
+        if found.n_units < ENOUGH_QUERIES and margin <= SMALL_MARGIN * _width(pairs.range):
+            few = f"fewer than {ENOUGH_QUERIES} {unit} decide no margin as small as {margin:g}"
+            why = f"{interval}: {few}; {shown_needed(needed, unit)}"
+            return Decision("undecided", why, {**facts, "queries_needed": needed})
+        if found.lower > -margin:
+            return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
+        if found.upper < -margin:
+            return Decision("fail", f"{interval}: a drop by more than {margin:g}", facts)
+        why = f"{interval} holds a drop by {margin:g}; {shown_needed(needed, unit)}"
         return Decision("undecided", why, {**facts, "queries_needed": needed})
-    if found.lower > -max_drop:
-        return Decision("pass", f"{interval}: no drop by {max_drop:g} or more", facts)
-    if found.upper < -max_drop:
-        return Decision("fail", f"{interval}: a drop by more than {max_drop:g}", facts)
-    why = f"{interval} holds a drop by {max_drop:g}; {shown_needed(needed, unit)}"
-    return Decision("undecided", why, {**facts, "queries_needed": needed})
 
-
-def _by_mean(d: FloatArray, pairs: PairedScores, max_drop: float, method: Method) -> Decision:
-    """The mean of exactly these queries, which needs no interval."""
-    d = d[~np.isnan(d)]
-    mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
-    facts = {"difference": pairs.sign * mean + 0.0, "n": len(d), "n_changed": n_changed}
-    why = f"{pairs.sign * mean + 0.0:+.4g} over these {len(d)} queries"
-    if bool(at_least(np.array([mean]), -max_drop)[0]):
-        return Decision("pass", f"{why}: no drop by more than {max_drop:g}", facts)
-    return Decision("fail", f"{why}: a drop by more than {max_drop:g}", facts)
-
-
-def _turned_by_failures(
-    verdict: Verdict, pairs: PairedScores, max_drop: float, method: Method, decide: Decide
-) -> str:
-    """Say how the queries that failed could turn a verdict; nothing where they cannot."""
-    rule = _by_mean if decide == "mean" else _by_interval
-    ends: tuple[Literal["worst", "best"], ...] = ("worst", "best")
-    for end in ends:
-        d = pairs.with_failed(end)
-        if np.isinf(d).any() or rule(d, pairs, max_drop, method).verdict != verdict:
-            return f"{int(pairs.failed.sum())} queries failed, which could turn {verdict}"
-    return ""
+    def _by_mean(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
+        """The mean of exactly these queries, which needs no interval."""
+        d = d[~np.isnan(d)]
+        mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
+        facts = {"difference": pairs.sign * mean + 0.0, "n": len(d), "n_changed": n_changed}
+        why = f"{pairs.sign * mean + 0.0:+.4g} over these {len(d)} queries"
+        if bool(at_least(np.array([mean]), -self.max_drop)[0]):
+            return Decision("pass", f"{why}: no drop by more than {self.max_drop:g}", facts)
+        return Decision("fail", f"{why}: a drop by more than {self.max_drop:g}", facts)
 
 
 def _facts(found: DifferenceInterval, sign: int) -> dict[str, Any]:

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ragbench.comparison.summary import summarize
-from ragbench.comparison.systems import SystemScores
 from ragbench.gates.base import (
+    Candidate,
     Decision,
     Entry,
-    GatedRun,
     Most,
     SystemGate,
-    Systems,
     out_of_range,
     within,
 )
@@ -49,25 +47,19 @@ class Failed(SystemGate):
         if not 0 <= self.max <= 1:
             out_of_range(entry, "max", 0, 1)
 
-    def decide_system(
-        self, system: SystemScores, score: str, having: Systems, run: GatedRun
-    ) -> Decision:
+    def decide_system(self, held: Candidate) -> Decision:
         """Count the items; where a query has several answers, each of them is one."""
-        answers = run.answers.get(system.name, {}).get(score, system.columns[score])
-        return decide_failed(answers, self.max)
+        answers = held.run.answers.get(held.system.name, {})
+        return self.decide_column(answers.get(held.score, held.column))
 
-
-def decide_failed(column: ScoreColumn, most: float) -> Decision:
-    """Decide whether at most a share of the items of a score failed.
-
-    What does not apply is no failure, and not among the items.
-    """
-    found = summarize(column)
-    n_failed = sum(found.failed.values())
-    n = found.n + n_failed
-    facts = {"n": found.n, "n_failed": n_failed}
-    if not n:
-        return Decision("undecided", "the score applies to no query", facts)
-    causes = ", ".join(f"{count} {cause}" for cause, count in found.failed.items())
-    why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
-    return Decision(within(n_failed / n, None, most), why, facts)
+    def decide_column(self, column: ScoreColumn) -> Decision:
+        """Decide by the items of a score; those that it does not apply to are not among them."""
+        found = summarize(column)
+        n_failed = sum(found.failed.values())
+        n = found.n + n_failed
+        facts = {"n": found.n, "n_failed": n_failed}
+        if not n:
+            return Decision("undecided", "the score applies to no query", facts)
+        causes = ", ".join(f"{count} {cause}" for cause, count in found.failed.items())
+        why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
+        return Decision(within(n_failed / n, None, self.max), why, facts)

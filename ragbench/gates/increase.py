@@ -62,78 +62,66 @@ class Increase(Change):
         return with_cost_column(system, score)
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
-        """Hold the relative increase against the share."""
-        quantile = _QUANTILES.get(self.measure)
-        return decide_increase(pairs, self.max_increase, method, quantile=quantile)
+        """Decide whether a cost rose by more than a share of the baseline's.
 
+        With [L, U] the interval of the relative increase: pass where U < max_increase, fail where
+        L > max_increase, else undecided, with the queries that it would take. Two bare numbers are
+        never compared: too few queries are undecided, and so are times that were measured for
+        blocks of queries at once. What is the same on every query passes; one factor on every query
+        is held against the share as it is. Clusters, where there are any, are the unit.
 
-def decide_increase(
-    pairs: PairedScores, max_increase: float, method: Method, *, quantile: float | None = None
-) -> Decision:
-    """Decide whether a cost rose by more than a share of the baseline's.
+        Returns:
+            The verdict; its facts hold the increase with its interval, both amounts, the number of
+            queries, and those whose cost rose most.
 
-    With [L, U] the interval of the relative increase: pass where U < max_increase, fail where
-    L > max_increase, else undecided, with the queries that it would take. Two bare numbers are
-    never compared: too few queries are undecided, and so are times that were measured for blocks
-    of queries at once. What is the same on every query passes; one factor on every query is held
-    against the share as it is. Clusters, where there are any, are the unit.
-
-    Args:
-        pairs: The cost of each query in both; NaN where it is not known.
-        max_increase: The share, 0 or more: 0.2 is a fifth more.
-        method: Confidence and resampling.
-        quantile: Of times, such as 0.95; None compares totals.
-
-    Returns:
-        The verdict; its facts hold the increase with its interval, both amounts, the number of
-        queries, and those whose cost rose most.
-
-    Example:
-        >>> from ragbench.score.base import ScoreColumn
-        >>> from ragbench.signature import Signature
-        >>> column = lambda values: ScoreColumn(
-        ...     "usd", values, np.zeros(40, np.uint8), Signature("usd"), "lower", 0.0, math.inf)
-        >>> before = np.linspace(0.01, 0.02, 40)
-        >>> pairs = PairedScores(column(before * np.tile([1.0, 1.2], 20)), column(before), "q" * 40)
-        >>> found = decide_increase(pairs, 0.2, Method())
-        >>> found.verdict, round(found.facts["increase"], 3)
-        ('pass', 0.101)
-    """
-    known = ~np.isnan(pairs.differences())
-    now, before = pairs.system.values[known], pairs.baseline.values[known]
-    clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[known]
-    if not len(now):
-        return Decision("undecided", "not known of any query in both", {"n": 0})
-    found = increase_interval(
-        now, before, quantile=quantile, confidence=method.confidence, clusters=clusters,
-        resamples=method.resamples, seed=method.seed,
-    )  # fmt: skip
-    n_clusters = None if clusters is None else len(np.unique(clusters))
-    facts = _facts(found, now, before, quantile, n_clusters)
-    facts["worst_queries"] = worst_queries(pairs)
-    if found.rule == "same_factor":
-        return Decision(_beyond(found, max_increase) or "pass", _same(found, facts), facts)
-    few = _too_few(found, now, before, quantile, n_clusters)
-    if few:
-        return Decision("undecided", f"{_amounts(found, facts)}; {few}", facts)
-    why = (
-        f"{_amounts(found, facts)} [{found.lower:+.4g}, {found.upper:+.4g}] {_SHARE} over "
-        f"{found.n} queries"
-    )
-    verdict = _beyond(found, max_increase)
-    if verdict is not None:
-        least = "or more" if verdict == "pass" else ""
-        by = f"no increase by {max_increase:g}" if least else f"more than {max_increase:g}"
-        return Decision(verdict, f"{why}: {by} {least}".rstrip(), facts)
-    n_units = found.n if n_clusters is None else n_clusters
-    # the spread that a mean of so many would have with this interval
-    half, tail = (found.upper - found.lower) / 2, (1 - method.confidence) / 2
-    sd = half * math.sqrt(n_units) / t_quantile(1 - tail, n_units - 1)
-    distance = found.increase - max_increase
-    needed = queries_to_decide(distance, max_increase, sd, n_units, method.confidence)
-    unit = "queries" if n_clusters is None else "clusters"
-    why = f"{why} holds {max_increase:g}; {shown_needed(needed, unit)}"
-    return Decision("undecided", why, {**facts, "queries_needed": needed})
+        Example:
+            >>> from ragbench.score.base import ScoreColumn
+            >>> from ragbench.signature import Signature
+            >>> column = lambda values: ScoreColumn(
+            ...     "usd", values, np.zeros(40, np.uint8), Signature("usd"), "lower", 0.0, math.inf)
+            >>> before = np.linspace(0.01, 0.02, 40)
+            >>> now = column(before * np.tile([1.0, 1.2], 20))
+            >>> pairs = PairedScores(now, column(before), "q" * 40)
+            >>> found = Increase(measure="usd", max_increase=0.2).decide_pairs(pairs, Method())
+            >>> found.verdict, round(found.facts["increase"], 3)
+            ('pass', 0.101)
+        """
+        quantile, margin = _QUANTILES.get(self.measure), self.max_increase
+        known = ~np.isnan(pairs.differences())
+        now, before = pairs.system.values[known], pairs.baseline.values[known]
+        clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[known]
+        if not len(now):
+            return Decision("undecided", "not known of any query in both", {"n": 0})
+        found = increase_interval(
+            now, before, quantile=quantile, confidence=method.confidence, clusters=clusters,
+            resamples=method.resamples, seed=method.seed,
+        )  # fmt: skip
+        n_clusters = None if clusters is None else len(np.unique(clusters))
+        facts = _facts(found, now, before, quantile, n_clusters)
+        facts["worst_queries"] = worst_queries(pairs)
+        if found.rule == "same_factor":
+            return Decision(_beyond(found, margin) or "pass", _same(found, facts), facts)
+        few = _too_few(found, now, before, quantile, n_clusters)
+        if few:
+            return Decision("undecided", f"{_amounts(found, facts)}; {few}", facts)
+        why = (
+            f"{_amounts(found, facts)} [{found.lower:+.4g}, {found.upper:+.4g}] {_SHARE} over "
+            f"{found.n} queries"
+        )
+        verdict = _beyond(found, margin)
+        if verdict is not None:
+            least = "or more" if verdict == "pass" else ""
+            by = f"no increase by {margin:g}" if least else f"more than {margin:g}"
+            return Decision(verdict, f"{why}: {by} {least}".rstrip(), facts)
+        n_units = found.n if n_clusters is None else n_clusters
+        # the spread that a mean of so many would have with this interval
+        half, tail = (found.upper - found.lower) / 2, (1 - method.confidence) / 2
+        sd = half * math.sqrt(n_units) / t_quantile(1 - tail, n_units - 1)
+        distance = found.increase - margin
+        needed = queries_to_decide(distance, margin, sd, n_units, method.confidence)
+        unit = "queries" if n_clusters is None else "clusters"
+        why = f"{why} holds {margin:g}; {shown_needed(needed, unit)}"
+        return Decision("undecided", why, {**facts, "queries_needed": needed})
 
 
 def _beyond(found: IncreaseInterval, max_increase: float) -> Verdict | None:

@@ -41,46 +41,37 @@ class QueriesWorse(Change):
         return self.by or 0.0
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
-        """Count."""
-        return decide_queries_worse(pairs, self.max_queries_worse, self.margin)
+        """Decide whether more than `max_queries_worse` queries became worse, each by at least `by`.
+
+        A mean can hide that some questions broke; this looks at each. It is a count over these
+        queries, not a guess at others. Without `by` every query counts that became worse at all. A
+        query that failed may have become worse: a verdict that such queries could turn is
+        undecided.
+
+        Returns:
+            The verdict; its facts hold the count and the queries that became worst.
+        """
+        d = pairs.differences()
+        is_worse = at_least(-d, self.margin) & (d < 0)
+        count, n = int(is_worse.sum()), int((~np.isnan(d)).sum())
+        could = pairs.with_failed("worst")
+        n_open = int((pairs.failed & at_least(-could, self.margin) & (could < 0)).sum())
+        least = f"by {self.by:g} or more" if self.by else "at all"
+        why = f"{count} of {n} queries became worse {least}; allowed: {self.max_queries_worse}"
+        facts = {
+            "n": n,
+            "n_worse": count,
+            "n_failed": int(pairs.failed.sum()),
+            "worst_queries": worst_queries(pairs),
+        }
+        if count > self.max_queries_worse:
+            return Decision("fail", why, facts)
+        if not n and not n_open:
+            return Decision("undecided", "no query has a score in both", facts)
+        if count + n_open > self.max_queries_worse:
+            return Decision("undecided", f"{why}; {n_open} that failed could turn it", facts)
+        return Decision("pass", why, facts)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether too many are worse already; more queries cannot change just that."""
         return found.verdict == "fail"
-
-
-def decide_queries_worse(pairs: PairedScores, max_queries: int, by: float = 0.0) -> Decision:
-    """Decide whether more than `max_queries` queries became worse, each by at least `by`.
-
-    A mean can hide that some questions broke; this looks at each. It is a count over these
-    queries, not a guess at others. `by: 0` counts every query that became worse at all. A query
-    that failed may have become worse: a verdict that such queries could turn is undecided.
-
-    Args:
-        pairs: The two columns.
-        max_queries: So many may.
-        by: Smallest drop that counts.
-
-    Returns:
-        The verdict; its facts hold the count and the queries that became worst.
-    """
-    d = pairs.differences()
-    is_worse = at_least(-d, by) & (d < 0)
-    count, n = int(is_worse.sum()), int((~np.isnan(d)).sum())
-    could = pairs.with_failed("worst")
-    n_open = int((pairs.failed & at_least(-could, by) & (could < 0)).sum())
-    least = f"by {by:g} or more" if by else "at all"
-    why = f"{count} of {n} queries became worse {least}; allowed: {max_queries}"
-    facts = {
-        "n": n,
-        "n_worse": count,
-        "n_failed": int(pairs.failed.sum()),
-        "worst_queries": worst_queries(pairs),
-    }
-    if count > max_queries:
-        return Decision("fail", why, facts)
-    if not n and not n_open:
-        return Decision("undecided", "no query has a score in both", facts)
-    if count + n_open > max_queries:
-        return Decision("undecided", f"{why}; {n_open} that failed could turn it", facts)
-    return Decision("pass", why, facts)

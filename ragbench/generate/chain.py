@@ -7,7 +7,7 @@ from typing import Any
 
 from ragbench import llm
 from ragbench.adapters.hits import HitReader
-from ragbench.adapters.sync_or_async import Either
+from ragbench.adapters.sync_or_async import SyncOrAsync
 from ragbench.adapters.templates import JsonPath, fill
 from ragbench.errors import AdapterError
 from ragbench.llm.completions import read_text
@@ -152,7 +152,11 @@ class Chain:
     def __init__(
         self, target: Any, template: Any, *, answer: str | None, id_field: str | None, owner: str
     ) -> None:
-        self._invoke, self._template, self._id_field = Either(target, "invoke"), template, id_field
+        self._invoke, self._template, self._id_field = (
+            SyncOrAsync(target, "invoke"),
+            template,
+            id_field,
+        )
         self._answer = None if answer is None else JsonPath(answer, "langchain", "answer")
         if not self._invoke:
             allowed = "an object with invoke or ainvoke"

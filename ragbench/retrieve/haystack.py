@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
 from ragbench.adapters.hits import IdField
-from ragbench.adapters.sync_or_async import Either
+from ragbench.adapters.sync_or_async import SyncOrAsync
 from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
@@ -50,7 +50,7 @@ class HaystackRetriever(ForeignRetriever):
         if inputs is not None:
             check_template(inputs, _PLACES, "haystack", "inputs")
         made = resolve_client(client, factory, args, owner)
-        self._run = Either(made, "run", "run_async")
+        self._run = SyncOrAsync(made, "run", "run_async")
         if not self._run:
             allowed = "an object with run(query=...) or run_async(query=...)"
             raise AdapterError(f"{owner}: found {shown(made)}, allowed: {allowed}")

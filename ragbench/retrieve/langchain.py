@@ -6,7 +6,7 @@ from typing import Any
 
 from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
 from ragbench.adapters.hits import IdField
-from ragbench.adapters.sync_or_async import Either
+from ragbench.adapters.sync_or_async import SyncOrAsync
 from ragbench.errors import AdapterError
 from ragbench.registry import shown
 from ragbench.retrieve.foreign import ForeignRetriever
@@ -42,9 +42,9 @@ class LangchainRetriever(ForeignRetriever):
         """
         super().__init__(id_field)
         made = resolve_client(client, factory, args, "retriever 'langchain'")
-        self._invoke = Either(made, "invoke")
-        self._scored = Either(made, "similarity_search_with_score")
-        self._plain = Either(made, "similarity_search")
+        self._invoke = SyncOrAsync(made, "invoke")
+        self._scored = SyncOrAsync(made, "similarity_search_with_score")
+        self._plain = SyncOrAsync(made, "similarity_search")
         if not (self._invoke or self._scored or self._plain):
             raise AdapterError(
                 f"retriever 'langchain': found {shown(made)}, allowed: an object with invoke, "
@@ -60,7 +60,7 @@ class LangchainRetriever(ForeignRetriever):
             except NotImplementedError:  # langchain's base class promises it for every store
                 if not self._plain:
                     raise
-                self._scored = Either(None, "similarity_search_with_score")
+                self._scored = SyncOrAsync(None, "similarity_search_with_score")
         return self._plain(question, k=top_k)
 
     def _hit(self, hit: Any, position: int) -> ScoredDocument:

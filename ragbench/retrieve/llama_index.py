@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
 from ragbench.adapters.hits import IdField
-from ragbench.adapters.sync_or_async import Either
+from ragbench.adapters.sync_or_async import SyncOrAsync
 from ragbench.errors import AdapterError
 from ragbench.registry import Option, shown
 from ragbench.retrieve.foreign import ForeignRetriever
@@ -43,7 +43,7 @@ class LlamaIndexRetriever(ForeignRetriever):
         super().__init__(id_field)
         made = resolve_client(client, factory, args, "retriever 'llama_index'")
         self._id = id
-        self._search = Either(made, "retrieve")
+        self._search = SyncOrAsync(made, "retrieve")
         if not self._search:
             raise AdapterError(
                 f"retriever 'llama_index': found {shown(made)}, allowed: an object with "

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ragbench.adapters.sync_or_async import Either
+from ragbench.adapters.sync_or_async import SyncOrAsync
 
 
 class Both:
@@ -32,12 +32,12 @@ class Broken(Both):
 
 
 def test_the_plain_form_comes_first():
-    assert Either(Both(), "find")("x") == "called x"
-    assert Either(Refers(), "find")("x") == "awaited x"
+    assert SyncOrAsync(Both(), "find")("x") == "called x"
+    assert SyncOrAsync(Refers(), "find")("x") == "awaited x"
 
 
 def test_all_awaited_calls_share_a_loop_from_any_thread():
-    either, found = Either(OnlyAsync(), "find"), []
+    either, found = SyncOrAsync(OnlyAsync(), "find"), []
 
     threads = [threading.Thread(target=lambda: found.append(either("x"))) for _ in range(4)]
     for thread in threads:
@@ -52,18 +52,18 @@ def test_all_awaited_calls_share_a_loop_from_any_thread():
 
 def test_inside_a_running_loop():
     async def notebook():
-        return Either(OnlyAsync(), "find")("x")[0]
+        return SyncOrAsync(OnlyAsync(), "find")("x")[0]
 
     assert asyncio.run(notebook()) == "ragbench-adapter"
 
 
 def test_a_bug_is_not_taken_for_a_missing_form():
     with pytest.raises(TypeError, match="a bug of its own"):
-        Either(Broken(), "find")("x")
+        SyncOrAsync(Broken(), "find")("x")
 
 
 def test_its_thread_ends_with_it():
-    either = Either(OnlyAsync(), "find")
+    either = SyncOrAsync(OnlyAsync(), "find")
     either("x")
     [thread] = [t for t in threading.enumerate() if t.name == "ragbench-adapter"]
 
@@ -74,4 +74,4 @@ def test_its_thread_ends_with_it():
 
 
 def test_neither_form():
-    assert not Either(object(), "find")
+    assert not SyncOrAsync(object(), "find")

@@ -7,7 +7,7 @@ from scipy import stats
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.experiment.runner import run_experiment
-from ragbench.gates.drop import decide_drop
+from ragbench.gates.drop import Drop
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 
@@ -55,7 +55,7 @@ def test_ten_of_the_queries_say_nothing(experiment):
     for _ in range(20):
         rows = random.choice(len(base), 10, replace=False)
         pairs = PairedScores(column(flat[rows]), column(base[rows]), [str(row) for row in rows])
-        found = decide_drop(pairs, 0.01, Method())
+        found = Drop(measure="ndcg@10", max_drop=0.01).decide_pairs(pairs, Method())
         if (flat[rows] == base[rows]).all():
             assert found.verdict == "pass"
             continue

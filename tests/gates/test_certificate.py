@@ -1,9 +1,14 @@
-"""`decide_kappa`: what a certificate says of a judge."""
+"""`certificate`: what a certificate says of a judge."""
 
 import pytest
 
-from ragbench.gates.certificate import decide_kappa
+from ragbench.gates.certificate import Certificate
 from ragbench.stats import cohen_kappa
+
+
+def decide_kappa(content, rubric, least, *, decide=None):
+    gate = Certificate(certificate="judge.json", rubric=rubric, min_kappa=least, decide=decide)
+    return gate.decide_kappa(content)
 
 
 def certificate(value, interval=(None, None), reason=None):

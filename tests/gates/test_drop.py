@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
-from ragbench.gates.drop import decide_drop
+from ragbench.gates.drop import Drop
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause
@@ -30,6 +30,10 @@ def column(values, causes=None, **facts):
 def paired(system, baseline, causes=None, **facts):
     ids = [f"q{row}" for row in range(len(system))]
     return PairedScores(column(system, causes, **facts), column(baseline, **facts), ids)
+
+
+def decide_drop(pairs, max_drop, method=FAST, *, decide="interval"):
+    return Drop(measure="hit", max_drop=max_drop, decide=decide).decide_pairs(pairs, method)
 
 
 def decide(system, baseline, max_drop, causes=None, *, decide="interval", **facts):

@@ -1,8 +1,8 @@
-"""`decide_failed`: a share of what a score applies to."""
+"""`failed`: a share of what a score applies to."""
 
 import pytest
 
-from ragbench.gates.failed import decide_failed
+from ragbench.gates.failed import Failed
 from ragbench.types import Cause
 from tests.gates.test_limit import NAN, column
 
@@ -16,13 +16,13 @@ from tests.gates.test_limit import NAN, column
     ],
 )
 def test_coverage(values, most, verdict, why):
-    found = decide_failed(column(values), most)
+    found = Failed(failed="hit", max=most).decide_column(column(values))
 
     assert found.verdict == verdict
     assert found.why.startswith(why)
 
 
 def test_coverage_of_nothing_is_undecided():
-    found = decide_failed(column([NAN], Cause.NO_RELEVANT), 0.5)
+    found = Failed(failed="hit", max=0.5).decide_column(column([NAN], Cause.NO_RELEVANT))
 
     assert (found.verdict, found.why) == ("undecided", "the score applies to no query")

@@ -1,4 +1,4 @@
-"""`decide_increase`: the interval decides, on either side of it and inside."""
+"""`max_increase`: the interval decides, on either side of it and inside."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
-from ragbench.gates.increase import decide_increase
+from ragbench.gates.increase import Increase
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import increase_interval
@@ -17,6 +17,13 @@ RNG = np.random.default_rng(7)
 BEFORE = np.exp(RNG.normal(3, 0.5, N))
 NOW = BEFORE * np.exp(RNG.normal(0.1, 0.3, N))
 METHOD = Method(resamples=1000)
+
+
+MEASURES = {None: "usd", 0.5: "latency_ms.p50", 0.95: "latency_ms.p95"}
+
+
+def decide_increase(pairs, margin, method, *, quantile=None):
+    return Increase(measure=MEASURES[quantile], max_increase=margin).decide_pairs(pairs, method)
 
 
 def column(values):

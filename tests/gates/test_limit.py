@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.gates.limit import decide_cost, decide_score
+from ragbench.gates.limit import Cost, Limit
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause
@@ -19,6 +19,10 @@ def column(values, cause=Cause.TIMEOUT, **facts):
     values = np.asarray(values, dtype=float)
     causes = np.where(np.isnan(values), cause, Cause.SCORED).astype(np.uint8)
     return ScoreColumn("f1", values, causes, Signature("f1"), **facts)
+
+
+def decide_score(scores, *, least=None, most=None, decide=None):
+    return Limit(measure="hit", min=least, max=most, decide=decide).decide_column(scores)
 
 
 @pytest.mark.parametrize(
@@ -80,4 +84,4 @@ def test_pass_and_fail_stand_whatever_the_failed_items_would_have_been(values, l
     ("value", "verdict"), [(199.9, "pass"), (200.0, "pass"), (200.1, "fail"), (None, "undecided")]
 )
 def test_cost(value, verdict):
-    assert decide_cost(value, 200.0).verdict == verdict
+    assert Cost(measure="usd", max=200.0).decide_value(value).verdict == verdict

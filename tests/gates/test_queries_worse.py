@@ -1,10 +1,15 @@
-"""`decide_queries_worse`: a count over these queries, failures left open."""
+"""`max_queries_worse`: a count over these queries, failures left open."""
 
 import pytest
 
-from ragbench.gates.queries_worse import decide_queries_worse
+from ragbench.gates.queries_worse import QueriesWorse
 from ragbench.types import Cause
-from tests.gates.test_drop import NAN, paired
+from tests.gates.test_drop import FAST, NAN, paired
+
+
+def decide_queries_worse(pairs, max_queries, by=None):
+    gate = QueriesWorse(measure="hit", max_queries_worse=max_queries, by=by)
+    return gate.decide_pairs(pairs, FAST)
 
 
 @pytest.mark.parametrize(

@@ -6,21 +6,21 @@ fingerprint; one changed character gives another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import Answered, Collection, Document, Query
+from ragbench.types import Answered, Collection, Document
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
-
-
 SplitOption = Annotated[
     Mapping[str, Any] | None, Option("Draw a random test set: {test: 0.2, seed: 13}.")
 ]
+
+_WHOLE = 64  # hexadecimal digits of a whole SHA-256, for the pieces
 
 
 class Loader(Protocol):
@@ -120,51 +120,24 @@ def split_at_random(collection: Collection, split: RandomSplit) -> Collection:
     return keep_queries(collection, wanted, note)
 
 
-_WHOLE = 64  # hexadecimal digits of a whole SHA-256, for the pieces
-
-
-def fingerprint_documents(documents: Iterable[Document]) -> str:
-    """Fingerprint a corpus: ids, titles, texts and metadata."""
-    return fingerprint(sorted(map(_document, documents)))
-
-
-def fingerprint_queries(queries: Iterable[Query]) -> str:
-    """Fingerprint queries: ids and texts.
-
-    Metadata are left out: a CSV file has them as text where JSON has numbers.
-    """
-    return fingerprint(sorted(fingerprint([q.id, q.text], _WHOLE) for q in queries))
-
-
-def fingerprint_answers(answers: Mapping[str, Sequence[str]]) -> str:
-    """Fingerprint gold answers; the order of a query's answers does not count."""
-    return fingerprint(
-        sorted(fingerprint([query, *sorted(gold)], _WHOLE) for query, gold in answers.items())
-    )
-
-
-def fingerprint_given(given: Mapping[str, Sequence[Answered]]) -> str:
-    """Fingerprint the systems that the records carry: names, passages in order, answers."""
-    return fingerprint(
-        sorted(
-            fingerprint([name, *sorted(_answered(answered) for answered in answers)], _WHOLE)
-            for name, answers in given.items()
-        )
-    )
-
-
 def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return the fingerprint of every part that a data set has."""
-    found = {"queries": fingerprint_queries(collection.queries)}
+    # without metadata of queries: a CSV file has them as text where JSON has numbers
+    found = {"queries": _rows([query.id, query.text] for query in collection.queries)}
     if collection.documents is not None:
-        found["corpus"] = fingerprint_documents(collection.documents)
+        found["corpus"] = fingerprint(sorted(map(_document, collection.documents)))
     if collection.qrels is not None:
         found["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
-        found["answers"] = fingerprint_answers(collection.answers)
+        found["answers"] = _rows([q, *sorted(gold)] for q, gold in collection.answers.items())
     if collection.given:
-        found["given"] = fingerprint_given(collection.given)
+        systems = collection.given.items()
+        found["given"] = _rows([name, *sorted(map(_answered, given))] for name, given in systems)
     return found
+
+
+def _rows(rows: Iterable[list[str]]) -> str:
+    return fingerprint(sorted(fingerprint(row, _WHOLE) for row in rows))
 
 
 def _document(document: Document) -> str:

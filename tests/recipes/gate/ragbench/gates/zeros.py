@@ -7,8 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ragbench.comparison.systems import SystemScores
-from ragbench.gates.base import Decision, GatedRun, MeasureGate, Systems, within
+from ragbench.gates.base import Candidate, Decision, MeasureGate, within
 from ragbench.registry import Option
 
 
@@ -25,11 +24,9 @@ class Zeros(MeasureGate):
         """The condition."""
         return f"{self.measure} zeros <= {self.max_zeros:g}"
 
-    def decide_system(
-        self, system: SystemScores, score: str, having: Systems, run: GatedRun
-    ) -> Decision:
+    def decide_system(self, held: Candidate) -> Decision:
         """Count."""
-        values = system.columns[score].values
+        values = held.column.values
         n, zeros = int((~np.isnan(values)).sum()), int((values == 0).sum())
         if not n:
             return Decision("undecided", "nothing was scored", {"n": 0})
