@@ -73,7 +73,7 @@ offline:  ## the quickstart and the tests of all clients without a network, wher
 	@if unshare -n true 2>/dev/null; then \
 	  unshare -n sh -c 'ip link set lo up 2>/dev/null; \
 	    $(BIN)/ragbench run configs/quickstart.yaml --quiet --set output=build/offline && \
-	    $(BIN)/pytest -q -n auto --maxprocesses=4 $(CLIENTS)'; \
+	    $(BIN)/pytest -q -n auto --maxprocesses=4 --hypothesis-profile=fast $(CLIENTS)'; \
 	else \
 	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
 	fi

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -38,9 +40,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder"}
+"""The fixtures that load torch, which takes seconds."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, so that no worker is left with it at the end."""
+    """Mark what loads a model; begin with what is slow, so that no worker ends with it."""
+    for item in items:
+        if MODELS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays until the end: thousands of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
@@ -58,17 +74,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep what is made for more than one test, before any of them, out of the user's cache."""
+    folder = tmp_path_factory.mktemp("caches")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAGBENCH_CACHE", str(tmp_path_factory.mktemp("session") / "cache"))
-        yield
+        patch.setenv("RAGBENCH_CACHE", str(folder / "session"))
+        yield folder
+
+
+_numbers = itertools.count()
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give each test a cache of its own: none reads what another one stored."""
-    folder = tmp_path_factory.mktemp("cache")
+def own_cache(caches: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give each test a cache of its own, which is not there yet: none reads another one's."""
+    folder = caches / str(next(_numbers))
     monkeypatch.setenv("RAGBENCH_CACHE", str(folder))
     return folder
 

@@ -23,6 +23,7 @@ def test_imports_point_down(repository):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_the_house_keeps_its_limits(repository):
     """`make house` prints all figures; `python -m tests.house -v` also what they count."""
     broken = [figure for figure in measure(repository / "ragbench") if not figure.kept]

@@ -11,6 +11,8 @@ import yaml
 
 from ragbench.errors import EXIT_GATE_FAILED
 
+pytestmark = pytest.mark.slow
+
 INSTALL = "pip install ragbench"
 
 

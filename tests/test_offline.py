@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 HOOK = """
 import sys
 def refuse(event, arguments):
@@ -15,6 +17,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_the_quickstart_opens_no_connection(repository, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", HOOK, "run", str(repository / "configs" / "quickstart.yaml")],

@@ -39,6 +39,7 @@ def qrels(example_data):
     return example_data / "qrels" / "test.tsv"
 
 
+@pytest.mark.slow
 def test_a_baseline_is_the_same_whatever_run_of_the_same_scores_it_is_made_of(runs, repository):
     config = repository / "configs" / "quickstart.yaml"
     ragbench("run", config, "--quiet", "--set", "name=old", "--set", "output=again", cwd=runs)

@@ -33,6 +33,7 @@ def test_every_command_is_here():
     assert set(LINES) == set(_COMMANDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", LINES)
 def test_a_process_exits_and_prints_as_the_call_does(
     finished_quickstart, repository, example_data, tmp_path, command

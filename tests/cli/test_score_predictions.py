@@ -248,6 +248,7 @@ def test_mistakes_are_told_in_one_line_and_exit_2(here, score, arguments, proble
     assert text == ""
 
 
+@pytest.mark.slow
 def test_verify_uses_the_packages_of_models(score, minilm):
     names = (
         f'bertscore(model="{minilm}",num_layers=6,idf=true)',

@@ -56,6 +56,7 @@ def write(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+@pytest.mark.slow
 def test_the_columns_of_ragbench_are_known(folder):
     collection = HuggingFace(path=str(folder)).load()
 

@@ -112,6 +112,7 @@ def run_offline(tmp_path, name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bertscore", "semantic_similarity"])
 def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path, name):
     """Left alone, transformers would try for three quarters of a minute, and say so each time."""

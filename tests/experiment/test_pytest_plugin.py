@@ -211,6 +211,7 @@ def test_fixture_and_assertions(session, experiment, tmp_path):
     assert len(runs(tmp_path)) == 1, "the fixture and the gate share a run"
 
 
+@pytest.mark.slow
 def test_workers_share_a_run(process, experiment, tmp_path):
     gates = [{"measure": "recall@10", "system": "bm25", "min": i / 100} for i in range(6)]
     experiment(*gates)

@@ -182,6 +182,7 @@ def test_a_coverage_gate_counts_answers(config):
     assert gate["n_failed"] == 4, "one answer to each query with a reference"
 
 
+@pytest.mark.slow
 def test_a_kill_loses_at_most_what_was_under_way(config, tmp_path):
     script = Held(answer_in_turn, hold_after=4)
     with ChatServer(script, model="m") as server:

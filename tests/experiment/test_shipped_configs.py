@@ -17,6 +17,7 @@ def means(experiment, measure):
     return {s["name"]: s["scores"][measure]["mean"] for s in systems if measure in s["scores"]}
 
 
+@pytest.mark.slow
 def test_hybrid(repository):
     experiment = rb.run_experiment(repository / "configs" / "hybrid.yaml", QUICK)
 
@@ -39,6 +40,7 @@ def test_hybrid(repository):
         assert score == pytest.approx(sum(1 / (60 + rank) for rank in parts if rank))
 
 
+@pytest.mark.slow
 def test_chunks(repository):
     experiment = rb.run_experiment(repository / "configs" / "chunks.yaml", QUICK)
 

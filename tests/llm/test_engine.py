@@ -33,6 +33,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 def test_two_thousand_items_with_every_fault(serve):
     """Each item ends as its fault says: none lost, none twice, none under another's cause."""
     script = Faults(GOOD, share=0.2)

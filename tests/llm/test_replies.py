@@ -314,6 +314,7 @@ def start(repository, path, url, n):
     )
 
 
+@pytest.mark.slow
 def test_kill_9_loses_no_stored_reply(path, repository):
     """Killed three times in the middle: what was stored is not asked again."""
     kills, n = 3, 250
@@ -339,6 +340,7 @@ def test_kill_9_loses_no_stored_reply(path, repository):
         assert list(replies.damaged()) == []
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_store(path, repository):
     n = 150
     with ChatServer(GOOD, latency_s=0.01) as server:

@@ -14,7 +14,6 @@ from tests.services.conftest import EMBEDDING, TEXTS
 
 pytestmark = [
     pytest.mark.services,
-    pytest.mark.slow,
     # of the stores' own packages and their drivers; what ragbench warns of is an error elsewhere
     pytest.mark.filterwarnings("ignore"),
 ]
@@ -42,6 +41,7 @@ def check(store, k=10):
         assert retriever.notes == []
 
 
+@pytest.mark.slow
 def test_postgres_with_pgvector(postgres, documents):
     """Its number is a distance: 0 is the best."""
     from langchain_postgres import PGEngine, PGVectorStore
@@ -60,6 +60,7 @@ def test_postgres_with_pgvector(postgres, documents):
     asyncio.run(engine.close())
 
 
+@pytest.mark.slow
 def test_chroma_over_http(chroma, documents):
     import chromadb
     from langchain_chroma import Chroma
@@ -78,6 +79,7 @@ def test_chroma_over_http(chroma, documents):
     check(store)
 
 
+@pytest.mark.slow
 def test_qdrant_in_its_local_mode(documents):
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     qdrant = pytest.importorskip("langchain_qdrant", reason="langchain-qdrant is not installed")

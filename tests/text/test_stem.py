@@ -50,6 +50,7 @@ def test_bad_names_say_what_is_allowed(arguments, message):
         load_stemmer(*arguments)
 
 
+@pytest.mark.slow
 def test_nltk_is_imported_by_the_first_word_alone():
     """It takes longer than a run that has everything stored."""
     code = """if True:

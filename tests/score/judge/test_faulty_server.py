@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from ragbench.llm import Replies
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.methods.prompt import rating_prompt
@@ -21,6 +23,7 @@ def _fault(judge, item):
     return SCRIPT.kind_of(judge.asking.request("m", rating_prompt(RUBRIC, item), 0, 10).to_dict())
 
 
+@pytest.mark.slow
 def test_every_item_is_scored_or_failed_by_its_cause(tmp_path):
     with ChatServer(SCRIPT) as server, Replies(tmp_path / "replies.sqlite") as replies:
         judge = OpenAIJudge(model="m", base_url=server.url, concurrency=32, timeout=8.0)

@@ -259,6 +259,7 @@ def test_in_an_experiment_the_signature_has_the_model_wherever_it_lies(tiny_nli,
     assert str(tiny_nli) not in score["signature"]
 
 
+@pytest.mark.slow
 def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path):
     (tmp_path / "c.json").write_text(json.dumps(_config(tmp_path, "someone/some-nli")))
     environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
