@@ -298,7 +298,7 @@ class JudgeUse:
         }
 
     def summary(self) -> dict[str, Any]:
-        """Return what the verdicts took, whoever paid for it and when, JSON-ready."""
+        """Return what the verdicts took, in this run or an earlier one, JSON-ready."""
         tokens = {"input": self.usage.input_tokens, "output": self.usage.output_tokens}
         return {"models": list(self.models), "tokens": tokens, "usd": self.usage.usd}
 
