@@ -244,7 +244,7 @@ def keep_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None
 
 def in_order(sources: Sequence[ScoredSystems]) -> list[ScoredSystems]:
     """Put runs first: they have the order of their config, where baseline files are sorted."""
-    return sorted(sources, key=lambda source: not source.facts)
+    return sorted(sources, key=lambda source: source.summary is None)
 
 
 def _matches(base: ScoredSystems, run: ScoredSystems) -> dict[str, str]:
@@ -275,7 +275,7 @@ def choose_measures(
         DataError: No measure in common.
     """
     having: dict[str, int] = {}
-    for _, system in sorted(pairs, key=lambda pair: not pair[0].facts):  # see `in_order`
+    for _, system in sorted(pairs, key=lambda pair: pair[0].summary is None):  # see `in_order`
         for name in system.columns:
             having[name] = having.get(name, 0) + 1
     shared = [name for name, count in having.items() if count > 1]
