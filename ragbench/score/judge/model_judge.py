@@ -351,6 +351,10 @@ def _shown(verdict: Verdict) -> str:
 def rehearse(judge: ModelJudge, items: Sequence[Item], rubrics: Sequence[Rubric]) -> Estimate:
     """Estimate what applying rubrics to items takes; nothing is sent.
 
+    The judge asks a model that only counts. The prompts are the real ones, so their number and
+    length are right as far as they do not depend on replies: a split answer has one claim a
+    sentence in the low estimate, two in the high one.
+
     Example:
         >>> from ragbench.score.judge.openai import OpenAIJudge
         >>> from ragbench.score.judge.rubric import load_rubric

@@ -133,7 +133,8 @@ class RankedGrades:
 
     def hits_so_far(self, hit: NDArray[np.bool_]) -> IntArray:
         """Count, for each row, the hits of its query down to it, itself included."""
-        # one running count over all queries, minus what earlier queries left in it
+        # one running count over all queries, minus what earlier queries left in it: no loop over
+        # queries, and whole numbers lose no digits in it, as running sums of floats would
         count = np.concatenate(([0], np.cumsum(hit)))
         so_far: IntArray = count[1:] - count[self.starts[self.query]]
         return so_far

@@ -248,6 +248,9 @@ def _f_score(counts: Sequence[Counts], beta: float, eps_smoothing: bool) -> floa
 Text = TypeVar("Text", bound=Sequence[str])
 
 
+# The longest n-gram that starts at each place becomes one integer: the pair in its high bits, then
+# one symbol after the other. One sort of these brings equal n-grams of a pair together, for every
+# n, since the shorter ones are prefixes of the longer.
 def shared_ngrams(pairs: Sequence[tuple[Text, Text]], order: int) -> Iterator[list[int] | None]:
     """Count the n-grams that the two texts of a pair share, each at most as often as both have it.
 

@@ -213,6 +213,9 @@ def _ratios(hits: int, n_mine: int, n_theirs: int) -> RougeScore:
     return RougeScore(precision, recall, 2 * precision * recall / (precision + recall))
 
 
+# A row of the table of dynamic programming is one integer, 64 or more of its cells a step: bit j is
+# set where the length does not grow at token j of the second text (Hyyro 2004, after Crochemore et
+# al. 2001).
 def lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the length of the longest common subsequence.
 

@@ -102,7 +102,7 @@ class Judgements:
 def _small_integers(qrels: dict[str, dict[str, int]], n: int) -> IntArray | None:
     """Return n grades one after the other; None where one is not an int of 32 bits."""
     values: list[int] = [*chain.from_iterable(map(dict.values, qrels.values()))]
-    if {*map(type, values)} <= {int}:
+    if {*map(type, values)} <= {int}:  # the exact type: True is an int, and no grade
         with suppress(OverflowError):
             grades = np.fromiter(values, np.int64, n)
             if (np.abs(grades) <= LARGEST_GRADE).all():

@@ -19,7 +19,7 @@ Scores = Mapping[str, Mapping[str, float]]
 """Query -> document -> score."""
 
 _NOTHING: dict[str, float] = {}
-_FEW = 3000
+_FEW = 3000  # judgements, up to which look-ups are done before a join has begun to pay
 _BLOCK_ROWS = 1 << 17  # hits and judgements at a time: their columns stay in the caches
 
 
@@ -140,12 +140,13 @@ def _looked_up(tables: list[Mapping[str, float]], judged: list[Mapping[str, int]
     wanted: list[float] = []
     absent = repeat(np.nan)
     for table, ids, start in zip(tables, judged, starts.tolist(), strict=False):
+        # packed by C, which refuses what is no number and costs no array for each query
         pack_into(f"{len(table)}d", target, 8 * start, *table.values())
         names = [*table]
-        "".join(names)
+        "".join(names)  # raises where an id is not text, quicker than a look at each
         documents += names
         wanted += map(table.get, ids, absent)
-    if np.isnan(scores).any():
+    if np.isnan(scores).any():  # a score of NaN would look as if it had not been retrieved
         raise ValueError("NaN")
     found = np.fromiter(wanted, np.float64, len(wanted))
     return LookedUp(scores, starts, documents, [*chain.from_iterable(judged)], found)

@@ -33,9 +33,7 @@ class SortedLists:
     @classmethod
     def of(cls, scores: FloatArray, starts: IntArray) -> SortedLists:
         """Sort what is not sorted; n log n at worst."""
-        rises = scores[1:] > scores[:-1]
-        borders = starts[1:-1]
-        rises[borders[(borders > 0) & (borders < len(scores))] - 1] = False
+        rises = _within_lists(scores[1:] > scores[:-1], starts)
         if not rises.any():
             return cls(scores, starts, None)
         order = _falling_order(scores, starts, rises)
@@ -44,10 +42,8 @@ class SortedLists:
     @cached_property
     def _ties(self) -> tuple[IntArray, IntArray]:
         """Where the tie groups of two or more places start and end, ascending."""
-        as_next = self.scores[1:] == self.scores[:-1]
-        borders = self.starts[1:-1]
-        as_next[borders[(borders > 0) & (borders < len(self.scores))] - 1] = False
-        links = np.flatnonzero(as_next)
+        as_next = _within_lists(self.scores[1:] == self.scores[:-1], self.starts)
+        links = np.flatnonzero(as_next)  # runs of them are the groups
         first, last = np.ones((2, len(links)), bool)
         first[1:] = last[:-1] = links[1:] > links[:-1] + 1
         return links[first], links[last] + 2
@@ -114,6 +110,14 @@ class SortedLists:
         return low
 
 
+def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool_]:
+    """Unmark the last score of each list, whose next one is another query's."""
+    borders = starts[1:-1]
+    # empty lists at either end have their border there, where there is no pair of neighbours
+    marks[borders[(borders > 0) & (borders <= len(marks))] - 1] = False
+    return marks
+
+
 def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_]) -> IntArray:
     """Return the order that sorts each query by falling score, ties in any order.
 
@@ -124,9 +128,11 @@ def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_
     """
     if len(scores) < _LONG * (len(starts) - 1):
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        # one integer of query and score for the whole run: many short sorts cost more than one
         order: IntArray = np.argsort((query << 32) + numbered(-scores))
         return order
     order = np.arange(len(scores))
+    # how often scores rise before each list: equal at both ends of one that is sorted
     before = np.concatenate(([0, 0], np.cumsum(rises)))[starts]
     unsorted = np.flatnonzero(before[1:] > before[:-1])
     for start, end in zip(starts[unsorted].tolist(), starts[unsorted + 1].tolist(), strict=True):
