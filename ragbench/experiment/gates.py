@@ -23,13 +23,7 @@ from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.records import Plan, Results
 from ragbench.gates.base import Gate, GatedRun, KnownNames
-from ragbench.gates.decide import (
-    check_references,
-    costs_of,
-    decide_gates,
-    judged_by,
-    read_gate_files,
-)
+from ragbench.gates.decide import check_references, decide_gates, read_gate_files
 from ragbench.gates.fail_if import FailIf
 from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.records.codec import to_json
@@ -63,19 +57,8 @@ def gated(plan: Plan, systems: Sequence[SystemScores], summary: Summary | None) 
         files=plan.gate_files,
         n_queries=len(plan.collection.queries),
         clusters=None if plan.clusters is None else dict(zip(ids, plan.clusters, strict=True)),
-        **_facts(summary),
+        summary=summary,
     )
-
-
-def _facts(summary: Summary | None) -> dict[str, Any]:
-    """What a `GatedRun` has of a summary; nothing of what is no run."""
-    if summary is None:
-        return {}
-    return {
-        "costs": costs_of(summary.systems),
-        "judged_by": judged_by(summary.systems),
-        "skipped_judges": summary.skipped_judges,
-    }
 
 
 def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
@@ -147,7 +130,7 @@ def check_gates(
         n_queries=len(held.query_ids),
         clusters=None if method.cluster is None else _clusters(method.cluster, held),
         base=base,
-        **_facts(held.summary),
+        summary=held.summary,
     )
     return [to_json(verdict) for verdict in decide_gates(checked, found)]
 
