@@ -77,7 +77,7 @@ def scaffold_records(file: Path, records: Path) -> Scaffold:
 
 
 def _refuse_unclear_answers(columns: Mapping[str, str], records: Path) -> None:
-    """A question with an `answer` and nothing else: nobody knows who wrote it."""
+    """A question with an `answer` and nothing else: people or a system may have written it."""
     alone = "answer" in columns and not {"reference", "contexts", "system"} & set(columns)
     if alone and columns["answer"].casefold() == "answer":
         raise DataError(

@@ -109,7 +109,7 @@ def run_experiment(
         )
         results = run_stages(workspace)
         experiment = write_run(plan, results, choices, started)
-        session.finished = results.spending is None or not results.spending["reached"]
+        session.finished = results.spending is None or not results.spending.reached
     return experiment
 
 

@@ -174,7 +174,7 @@ def resolve_columns(
 
     Raises:
         DataError: A named column is absent, two columns could play a part, there is no question,
-            or nobody can tell whether `answer` is gold or generated.
+            or it is unclear whether `answer` is gold or generated.
     """
     named = columns or {}
     found = {part: column for part, column in named.items() if column is not None}

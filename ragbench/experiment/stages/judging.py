@@ -57,7 +57,7 @@ def paid_since(before: Totals, now: Totals, others: Totals | None = None) -> Tot
 
 
 def totals_of(planned: PlannedJudge) -> Totals:
-    """Return a copy of what a judge has sent and paid so far; nothing for one that asks nobody."""
+    """Return a copy of what a judge has sent and paid so far; nothing without a model."""
     if not isinstance(planned.judge, AskingJudge):
         return Totals()
     return planned.judge.totals()
