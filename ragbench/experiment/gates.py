@@ -16,7 +16,7 @@ from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
-from ragbench.data.runs.run_folder import read_comparisons, resolve_run_folder
+from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons, resolve_run_folder
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.experiment.costs import with_costs
 from ragbench.experiment.plan.groups import source_clusters
@@ -210,14 +210,14 @@ def _method(run: Source, held: ScoredSystems) -> Method:
     folder = run.path if isinstance(run, HasRunFolder) else run
     if held.summary is None or not isinstance(folder, (str, Path)):
         return Method()
-    made = read_comparisons(resolve_run_folder(Path(folder)))
-    usual = Method()
-    return Method(
-        confidence=usual.confidence if made.confidence is None else made.confidence,
-        resamples=usual.resamples if made.resamples is None else made.resamples,
-        seed=usual.seed if made.seed is None else made.seed,
-        cluster=made.cluster,
-    )
+    folder = resolve_run_folder(Path(folder))
+    made = read_comparisons(folder)
+    confidence, resamples, seed = made.confidence, made.resamples, made.seed
+    if confidence is None or resamples is None or seed is None:
+        known = {"confidence": confidence, "resamples": resamples, "seed": seed}
+        missing = next(key for key, value in known.items() if value is None)
+        raise DataError(f"no '{missing}'", file=folder / COMPARISONS)
+    return Method(confidence, resamples, seed, cluster=made.cluster)
 
 
 def join_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
