@@ -233,7 +233,7 @@ class _Item(pytest.Item):
         from ragbench.report.terminal import render_terminal
 
         experiment = _shared_runs(self.config).run(self.path, self.found.overrides)
-        tables = render_terminal(experiment.summary, experiment.comparisons)
+        tables = render_terminal(experiment.record, experiment.compared)
         self.add_report_section("call", "ragbench", tables)
         return experiment
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.data.files.jsonl import Entry, read_jsonl
-from ragbench.data.runs.baseline_check import Checked
-from ragbench.data.runs.run_folder import file_name, resolve_run_folder
-from ragbench.data.runs.summary_file import read_manifest, read_summary
+from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest
 from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.methods.templates import prompt_fingerprint
@@ -114,25 +113,27 @@ def read_judged_run(path: Path) -> JudgedRun:
     summary = read_summary(folder)
     manifest = read_manifest(folder)
     config = _read_config(folder)
-    systems = [s for s in summary["systems"] if _file(folder, "judgements", s["name"]).is_file()]
+    systems = [s for s in summary.systems if _file(folder, "judgements", s.name).is_file()]
     if not systems:
         raise DataError(
             "no verdicts of a judge in this run",
             file=folder,
             allowed="a run with metrics.judge and answers to judge",
         )
-    rows = {s["name"]: [*_firsts(_file(folder, "judgements", s["name"]))] for s in systems}
+    if summary.seed is None:
+        raise DataError("no 'seed'", file=folder / "summary.json", allowed="an integer")
+    rows = {s.name: [*_firsts(_file(folder, "judgements", s.name))] for s in systems}
     scores = {score.name: score for score in _scores(summary, rows, rubric_files(config))}
     judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
     answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
     return JudgedRun(
         folder=folder,
-        name=str(summary["name"]),
-        seed=Checked(folder / "summary.json", summary).whole_number("seed"),
+        name=summary.name,
+        seed=summary.seed,
         systems=tuple(rows),
-        against=_against(systems, summary.get("baseline")),
+        against=_against(systems),
         models=_models(systems, config),
-        data=manifest["data"],
+        data=manifest.data,
         answers=dict.fromkeys(judged, JudgedAnswer(None, ())) | answers,
         scores=scores,
     )
@@ -168,12 +169,10 @@ def _full_text(context: Mapping[str, Any]) -> str:
 
 
 def _scores(
-    summary: Mapping[str, Any], rows: Mapping[str, Sequence[Entry]], files: Sequence[Path]
+    summary: Summary, rows: Mapping[str, Sequence[Entry]], files: Sequence[Path]
 ) -> Iterator[JudgedScore]:
     signatures = {
-        name: score["signature"]
-        for system in summary["systems"]
-        for name, score in system["scores"].items()
+        name: score.signature for system in summary.systems for name, score in system.scores.items()
     }
     found: dict[str, tuple[Entry, dict[Key, float], dict[Key, str]]] = {}
     samples: dict[str, dict[Key, Samples]] = {}
@@ -224,24 +223,24 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return {**found, "folder": folder} if isinstance(found, dict) else {"folder": folder}
 
 
-def _models(systems: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> dict[str, str]:
+def _models(systems: Sequence[SystemSummary], config: Mapping[str, Any]) -> dict[str, str]:
     generators = config.get("generators") or {}
     found = {}
     for system in systems:
-        block = generators.get(system["generator"])
+        block = generators.get(system.generator)
         if isinstance(block, dict) and block.get("model"):
-            found[system["name"]] = str(block["model"])
+            found[system.name] = str(block["model"])
     return found
 
 
-def _against(systems: Sequence[Mapping[str, Any]], baseline: str | None) -> dict[str, str]:
-    """Pair each system with the baseline's pair of the same generator."""
-    of_baseline = {s["generator"]: s["name"] for s in systems if s["retriever"] == baseline}
-    found = {}
+def _against(systems: Sequence[SystemSummary]) -> dict[str, str]:
+    """What each system is compared with by what the judges say."""
+    names, found = {system.name for system in systems}, {}
     for system in systems:
-        other = of_baseline.get(system["generator"])
-        if other is not None and other != system["name"]:
-            found[str(system["name"])] = str(other)
+        judged = next((name for name, score in system.scores.items() if score.kind == "judge"), "")
+        other = system.baseline_by(judged)
+        if other in names:
+            found[system.name] = str(other)
     return found
 
 

@@ -38,5 +38,5 @@ def command(run: Path, output: Path, costs: bool) -> None:
     write_baseline(output, scores, costs=costs)
     systems = counted(sum(bool(system.scores) for system in scores.systems), "systems")
     click.echo(f"baseline: {output}: {systems}, {counted(len(scores.query_ids), 'queries')}")
-    if not scores.facts.get("complete", True):
+    if scores.summary is not None and not scores.summary.complete:
         write_notes(["the run is incomplete: too many items failed, and its baseline lacks them"])

@@ -12,6 +12,7 @@ from ragbench.cli.options import confidence_type
 
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
+    from ragbench.records.gate import GateVerdict
 
 _FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
 _WORDS = {"fail": "error", "undecided": "warning"}
@@ -106,32 +107,43 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     measures = options.pop("measures") or None
     found = compare(base, *runs, measures=measures, **options)
     write_result(_render(found, form))
-    for gate in found.gates:
-        if gate["verdict"] != "pass":
-            click.echo(f"{_WORDS[gate['verdict']]}: {gate_line(gate)}", err=True)
-    page, gates = partial(_render, found, "markdown"), {"gates": found.gates}
-    report_to_github(page, gates, None, os.environ)
+    for gate in found.record.gates:
+        if gate.verdict != "pass":
+            click.echo(f"{_WORDS[gate.verdict]}: {gate_line(gate)}", err=True)
+    report_to_github(partial(_render, found, "markdown"), _gates(found), None, os.environ)
     return found.exit_code(strict=strict)
 
 
 def _render(found: Comparison, form: str) -> str:
     """Write the comparison in the format that was asked for."""
-    mapping = found.to_dict()
     if form == "table":
         from ragbench.cli.output import terminal_width
         from ragbench.report.comparison.table import render_table
 
-        return render_table(mapping, width=terminal_width())
+        return render_table(found.record, width=terminal_width())
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 
-        return to_json(mapping)
+        return to_json(found.to_dict())
     if form == "junit":
+        from ragbench.records.summary import Summary
         from ragbench.report.ci import render_junit
 
-        return render_junit({"name": " ".join(mapping["sources"]), "gates": found.gates})
+        return render_junit(
+            Summary(name=" ".join(found.record.sources), systems=(), gates=_gates(found))
+        )
     from importlib import import_module
 
     module = import_module(f"ragbench.report.comparison.{form}")
-    text: str = getattr(module, f"render_{form}")(mapping)
+    text: str = getattr(module, f"render_{form}")(found.record)
     return text
+
+
+def _gates(found: Comparison) -> tuple[GateVerdict, ...]:
+    """The verdicts as those of a run."""
+    from ragbench.records.gate import GateVerdict
+
+    return tuple(
+        GateVerdict(gate=gate.gate, system=gate.system, verdict=gate.verdict, why=gate.why)
+        for gate in found.record.gates
+    )

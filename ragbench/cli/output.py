@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
+    from ragbench.records.gate import GateVerdict
     from ragbench.report.scores import Scored
 
 Form = Literal["table", "trec", "json", "csv"]
@@ -84,7 +85,7 @@ def write_notes(notes: Sequence[str]) -> None:
 
 def report_to_github(
     report: Callable[[], str],
-    summary: Mapping[str, Any],
+    gates: Sequence[GateVerdict],
     config: Path | None,
     environment: Mapping[str, str],
 ) -> None:
@@ -92,7 +93,7 @@ def report_to_github(
 
     Args:
         report: Makes the page in Markdown.
-        summary: The content of summary.json, or the `gates` alone.
+        gates: What became of them.
         config: The YAML file; None where the gates are from the command line.
         environment: `GITHUB_STEP_SUMMARY` names the file that a step's summary is appended to;
             annotations are printed, on stderr, where `GITHUB_ACTIONS` is `true`.
@@ -113,7 +114,7 @@ def report_to_github(
             raise DataError(found, file=target) from error
     if environment.get("GITHUB_ACTIONS") == "true":
         file = None if config is None else _in_repository(config, environment)
-        for line in annotate(summary, file):
+        for line in annotate(gates, file):
             click.echo(line, err=True)
 
 

@@ -90,12 +90,14 @@ def command(
         raise
     except AdapterError as error:  # its text is the user's own and may hold a key
         raise AdapterError(redact(str(error), checked.environment)) from error
-    summary, comparisons = experiment.summary, experiment.comparisons
+    summary, comparisons = experiment.record, experiment.compared
     if as_json:
-        click.echo(to_json(summary), nl=False)
+        click.echo(to_json(experiment.summary), nl=False)
     else:
         click.echo(_tables(experiment, notes=not quiet))
-    report_to_github(lambda: render_markdown(summary, comparisons), summary, config, os.environ)
+    report_to_github(
+        lambda: render_markdown(summary, comparisons), summary.gates, config, os.environ
+    )
     code = exit_code_of(summary, strict=strict)
     if checked.metrics.verify:
         from ragbench.cli.verification import verify_experiment
@@ -132,8 +134,8 @@ def _tables(experiment: Experiment, *, notes: bool) -> str:
     color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     page = experiment.path / "report.html"
     return render_terminal(
-        experiment.summary,
-        experiment.comparisons,
+        experiment.record,
+        experiment.compared,
         width=terminal_width(),
         color=color and sys.stdout.isatty(),
         notes=notes,

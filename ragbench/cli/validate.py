@@ -11,8 +11,6 @@ import click
 from ragbench.cli.options import config_argument, overrides_option
 
 if TYPE_CHECKING:
-    from ragbench.config.schema import Component
-    from ragbench.experiment.records import PlannedFill
     from ragbench.types import Collection
 
 _WIDEST = 72
@@ -36,8 +34,11 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
     plan = _plan(checked, collection)
     click.echo(f"ok: {config}")
     _line("data", [f"{checked.dataset.type}: {_counts(collection)}", *collection.notes])
-    for number, row in enumerate(_preview(checked.dataset), start=1):
-        _line(f"row {number}", _parts(row))
+    dataset = checked.dataset
+    if hasattr(dataset.cls, "preview"):  # records: their rows, as they were understood
+        rows: list[dict[str, Any]] = dataset.cls(**dataset.options).preview(_ROWS)
+        for number, row in enumerate(rows, start=1):
+            _line(f"row {number}", [f"{part}: {_value(value)}" for part, value in row.items()])
     for label, values in plan:
         _line(label, [", ".join(values) or "none"])
     known = any(label in _SCORES for label, _ in plan)
@@ -68,21 +69,18 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     notes += [
         f"judge '{name}' would be skipped: {why}" for name, why in plan.skipped_judges.items()
     ]
+    fill = plan.fill
+    graded = fill and f"unjudged passages among the best {fill.rules.depth} of each retriever"
     return [
         ("systems", [*plan.retrievers, *answering]),
         ("measures", list(plan.measures)),
         *([("match", [rule])] if (rule := config.metrics.retrieval.match.rule) else []),
-        *([("filled", [_filled(plan.fill)])] if plan.fill is not None else []),
+        *([("filled", [f"{graded}, by {fill.rubric.name} ({fill.name})"])] if fill else []),
         ("metrics", [metric.name for metric in plan.metrics]),
         ("judged", judged),
         *(("warning", [warning]) for warning in plan.warnings),
         *(("note", [note]) for note in notes if note is not None),
     ]
-
-
-def _filled(fill: PlannedFill) -> str:
-    best = f"the best {fill.rules.depth} of each retriever"
-    return f"{best} that nobody judged, by {fill.rubric.name} ({fill.name})"
 
 
 def _line(label: str, lines: Iterable[str]) -> None:
@@ -105,18 +103,6 @@ def _counts(collection: Collection) -> str:
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
-
-
-def _preview(dataset: Component) -> list[dict[str, Any]]:
-    """The first rows of records, as they were understood; other data sets have no rows."""
-    if not hasattr(dataset.cls, "preview"):
-        return []
-    rows: list[dict[str, Any]] = dataset.cls(**dataset.options).preview(_ROWS)
-    return rows
-
-
-def _parts(row: dict[str, Any]) -> list[str]:
-    return [f"{part}: {_value(value)}" for part, value in row.items()]
 
 
 def _value(value: Any) -> str:

@@ -59,7 +59,7 @@ def meet(
 
     Raises:
         DataError: Signatures, data or query sets differ, or nothing meets; all that differs.
-        OptionError: A measure that nobody has.
+        OptionError: A measure that no system has.
     """
     sources = (base, *runs)
     kept = alone or not runs
@@ -182,7 +182,7 @@ def _other_signatures(
 def _advice(
     chosen: Sequence[str], problems: Sequence[str], asked: Sequence[str] | None
 ) -> list[str]:
-    """Name the measures that may be compared, where nobody asked for the others."""
+    """Name the measures that can be compared, unless measures were asked for by name."""
     fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
     data_differ = any(problem.startswith("the questions") for problem in problems)
     if asked or not fine or data_differ:
@@ -244,7 +244,7 @@ def keep_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None
 
 def in_order(sources: Sequence[ScoredSystems]) -> list[ScoredSystems]:
     """Put runs first: they have the order of their config, where baseline files are sorted."""
-    return sorted(sources, key=lambda source: not source.facts)
+    return sorted(sources, key=lambda source: source.summary is None)
 
 
 def _matches(base: ScoredSystems, run: ScoredSystems) -> dict[str, str]:
@@ -271,11 +271,11 @@ def choose_measures(
         asked: Names as the user wrote them; another spelling of a measure finds it too.
 
     Raises:
-        OptionError: A measure that nobody has.
+        OptionError: A measure that no system has.
         DataError: No measure in common.
     """
     having: dict[str, int] = {}
-    for _, system in sorted(pairs, key=lambda pair: not pair[0].facts):  # see `in_order`
+    for _, system in sorted(pairs, key=lambda pair: pair[0].summary is None):  # see `in_order`
         for name in system.columns:
             having[name] = having.get(name, 0) + 1
     shared = [name for name, count in having.items() if count > 1]
@@ -299,7 +299,7 @@ def find_measure(name: str, shared: Sequence[str], having: Collection[str] = ())
 
     Raises:
         DataError: Only one side has it.
-        OptionError: Nobody has it.
+        OptionError: No side has it.
 
     Example:
         >>> find_measure("nDCG@10", ["map", "ndcg@10"])

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,14 @@ from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.summary import summarize
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.trec.trec_files import read_run
+from ragbench.records.comparison import (
+    ComparedRuns,
+    ComparedSystem,
+    Comparisons,
+    MeasureComparison,
+    MovedQueries,
+    MovedQuery,
+)
 from ragbench.score.base import ScoreColumn
 from ragbench.stats import cluster_sums, max_t_p_values, paired_differences
 from ragbench.types import Run
@@ -79,7 +86,7 @@ def _letter(i: int) -> str:
     return f"{_LETTERS[place]}{turn or ''}"
 
 
-def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None) -> dict[str, Any]:
+def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None) -> ComparedRuns:
     """Compare the systems of sources that may be compared.
 
     Each system of a run is compared with that of the base; within one source, each with the
@@ -90,26 +97,27 @@ def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None)
         met: What `meet` returned.
         method: Confidence, family, resampling, seed.
         clusters: The cluster of each common query, where queries belong together.
-
-    Returns:
-        The mapping of `comparisons.json`, with `sources`, `systems` and their scores.
     """
     rows = rows_of(met)
     systems = [_relabelled(row, met) for row in rows]
-    several = len(met.sources) > 1
-    baseline = "0" if several else met.sources[0].baseline
-    found = compare_systems(systems, baseline, method, clusters)
-    for family in found["measures"]:
-        _add_to(family, rows, met, method, clusters)
-    return {
-        **found,
-        "baseline": met.sources[0].source if several else met.sources[0].baseline,
-        "sources": [source.source for source in met.sources],
-        "queries": len(met.sources[0].query_ids),
-        "left_out": dict(met.left_out),
-        "systems": [_described(row, met, method, clusters) for row in rows],
-        "notes": list(met.notes),
-    }
+    base, several = met.sources[0], len(met.sources) > 1
+    found = compare_systems(systems, "0" if several else base.baseline, method, clusters)
+    return ComparedRuns(
+        baseline=base.source if several else base.baseline,
+        confidence=found.confidence,
+        test=found.test,
+        correction=found.correction,
+        family=found.family,
+        cluster=found.cluster,
+        resamples=found.resamples,
+        seed=found.seed,
+        measures=tuple(_whole(family, rows, met, method, clusters) for family in found.measures),
+        sources=tuple(source.source for source in met.sources),
+        queries=len(base.query_ids),
+        left_out=dict(met.left_out),
+        systems=tuple(_described(row, met, method, clusters) for row in rows),
+        notes=met.notes,
+    )
 
 
 def _relabelled(row: Row, met: Met) -> SystemScores:
@@ -123,54 +131,63 @@ def _relabelled(row: Row, met: Met) -> SystemScores:
         retriever=str(row.source),
         generator=row.group,
         columns=columns,
+        # an app or a control is compared with its like: that it is one says nothing here
+        role="system",
     )
 
 
-def _add_to(
-    family: dict[str, Any],
+def _whole(
+    family: MeasureComparison,
     rows: Sequence[Row],
     met: Met,
     method: Method,
     clusters: Sequence[str] | None,
-) -> None:
+) -> MeasureComparison:
     """Add who is better than whom, and how many pairs a failure left out."""
-    name = family["measure"]
+    name, query_ids = family.measure, met.sources[0].query_ids
     having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
-    family["better_than"] = better_than(having, method, clusters)
-    for made in family["comparisons"]:
-        system, other = having[made["system"]], having[made["baseline"]]
-        pairs = PairedScores(system, other, met.sources[0].query_ids)
-        made["n_failed"] = int(pairs.failed.sum())
+    better = better_than(having, method, clusters)
+    return replace(
+        family,
+        better_than={system: tuple(others) for system, others in better.items()},
+        comparisons=tuple(
+            replace(
+                made,
+                n_failed=int(
+                    PairedScores(having[made.system], having[made.baseline], query_ids).failed.sum()
+                ),
+            )
+            for made in family.comparisons
+        ),
+    )
 
 
 def _described(
     row: Row, met: Met, method: Method, clusters: Sequence[str] | None
-) -> dict[str, Any]:
-    return {
-        "name": row.label,
-        "letter": row.letter,
-        "system": row.scores.name,
-        "source": met.sources[row.source].source,
-        "retriever": row.scores.retriever,
-        "generator": row.scores.generator,
-        "scores": {
-            name: summarize(
-                row.scores.columns[name], confidence=method.confidence, clusters=clusters
-            ).to_dict()
-            for name in met.measures
-            if name in row.scores.columns
+) -> ComparedSystem:
+    columns = {m: row.scores.columns[m] for m in met.measures if m in row.scores.columns}
+    return ComparedSystem(
+        name=row.label,
+        letter=row.letter,
+        system=row.scores.name,
+        source=met.sources[row.source].source,
+        retriever=row.scores.retriever,
+        generator=row.scores.generator,
+        scores={
+            name: summarize(column, confidence=method.confidence, clusters=clusters).record()
+            for name, column in columns.items()
         },
-    }
+    )
 
 
 def pairs_of(
-    comparison: dict[str, Any], met: Met, measure: str, clusters: Sequence[str] | None = None
+    comparison: Comparisons, met: Met, measure: str, clusters: Sequence[str] | None = None
 ) -> Iterator[tuple[Row, Row, PairedScores]]:
     """Yield (system, baseline, both columns) for each comparison of a measure."""
     by_label = {row.label: row for row in rows_of(met)}
-    family = next(each for each in comparison["measures"] if each["measure"] == measure)
-    for made in family["comparisons"]:
-        system, base = by_label[made["system"]], by_label[made["baseline"]]
+    family = comparison.measure(measure)
+    for made in () if family is None else family.comparisons:
+        system, base = by_label[made.system], by_label[made.baseline]
         columns = (system.scores.columns[measure], base.scores.columns[measure])
         yield system, base, PairedScores(*columns, met.sources[0].query_ids, clusters)
 
@@ -220,7 +237,7 @@ DEPTH = 5
 """How many documents of a ranking are shown."""
 
 
-def moved_most(comparison: dict[str, Any], met: Met, measure: str, n: int) -> list[dict[str, Any]]:
+def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple[MovedQueries, ...]:
     """Find, for each comparison of a measure, the queries that moved most, up and down.
 
     Args:
@@ -228,10 +245,6 @@ def moved_most(comparison: dict[str, Any], met: Met, measure: str, n: int) -> li
         met: What it was made from.
         measure: The measure that they moved on.
         n: How many queries of each comparison; those that moved less than others are left out.
-
-    Returns:
-        An entry for each comparison, JSON-ready: counts, and the queries, most moved first, with
-        both scores and, where run files are at hand, the first documents of both rankings.
     """
     readers: dict[Path, Run] = {}
     found = []
@@ -239,17 +252,17 @@ def moved_most(comparison: dict[str, Any], met: Met, measure: str, n: int) -> li
         d = pairs.differences()
         rankings = [_ranking_file(row, met) for row in (system, base)]
         found.append(
-            {
-                "measure": measure,
-                "system": system.label,
-                "baseline": base.label,
-                "up": int(np.count_nonzero(d > 0)),
-                "down": int(np.count_nonzero(d < 0)),
-                "same": int(np.count_nonzero(d == 0)),
-                "queries": list(_queries(pairs, n, rankings, readers)),
-            }
+            MovedQueries(
+                measure=measure,
+                system=system.label,
+                baseline=base.label,
+                up=int(np.count_nonzero(d > 0)),
+                down=int(np.count_nonzero(d < 0)),
+                same=int(np.count_nonzero(d == 0)),
+                queries=tuple(_queries(pairs, n, rankings, readers)),
+            )
         )
-    return found
+    return tuple(found)
 
 
 def _ranking_file(row: Row, met: Met) -> Path | None:
@@ -259,26 +272,26 @@ def _ranking_file(row: Row, met: Met) -> Path | None:
 
 def _queries(
     pairs: PairedScores, n: int, files: list[Path | None], readers: dict[Path, Run]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[MovedQuery]:
     d = np.nan_to_num(pairs.differences())
     order = np.argsort(-np.abs(d), kind="stable")[:n]
     for row in order[d[order] != 0].tolist():
         query = pairs.query_ids[row]
         first, second = (_top(file, query, readers) for file in files)
-        yield {
-            "query_id": query,
-            "score": float(pairs.system.values[row]),
-            "baseline_score": float(pairs.baseline.values[row]),
-            "difference": float(pairs.system.values[row] - pairs.baseline.values[row]),
-            **({} if first is None else {"ranking": first}),
-            **({} if second is None else {"baseline_ranking": second}),
-        }
+        yield MovedQuery(
+            query_id=query,
+            score=float(pairs.system.values[row]),
+            baseline_score=float(pairs.baseline.values[row]),
+            difference=float(pairs.system.values[row] - pairs.baseline.values[row]),
+            ranking=first,
+            baseline_ranking=second,
+        )
 
 
-def _top(file: Path | None, query: str, readers: dict[Path, Run]) -> list[str] | None:
+def _top(file: Path | None, query: str, readers: dict[Path, Run]) -> tuple[str, ...] | None:
     """The first documents of a query; None where no rankings are at hand."""
     if file is None:
         return None
     if file not in readers:
         readers[file] = read_run(file)
-    return [document for document, _ in readers[file].ranking(query)[:DEPTH]]
+    return tuple(document for document, _ in readers[file].ranking(query)[:DEPTH])

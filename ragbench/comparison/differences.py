@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ragbench.comparison.interim import Labels, look_confidence, paired_interval, which_differ
+from ragbench.comparison.interim import (
+    Labels,
+    early_of,
+    look_confidence,
+    paired_interval,
+    which_differ,
+)
 from ragbench.comparison.method import Method, adjust_family
 from ragbench.comparison.pairs import Pair, having, pair_columns, pair_systems
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores
+from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
 from ragbench.score.base import Look
 from ragbench.stats import (
     cluster_sums,
@@ -22,15 +29,13 @@ from ragbench.stats import (
 )
 from ragbench.types import FloatArray
 
-SCHEMA = "ragbench.comparison/1"
-
 
 def compare_systems(
     systems: Sequence[SystemScores],
     baseline: str | None,
     method: Method,
     clusters: Sequence[str] | None = None,
-) -> dict[str, Any]:
+) -> Comparisons:
     """Compare the systems that have a measure, measure by measure.
 
     The p-values of a family are adjusted together: by default those of a measure's comparisons
@@ -44,53 +49,52 @@ def compare_systems(
         clusters: The cluster of each query, where queries belong together.
 
     Returns:
-        The mapping of `comparisons.json`, JSON-ready.
+        What `comparisons.json` holds.
     """
     labels = None if clusters is None else np.asarray(clusters)
     pairs = pair_systems(systems, baseline)
     families = list(pairs.values())
     if method.family == "all":
         families = [tuple(pair for family in families for pair in family)]
-    compared: dict[str, list[dict[str, Any]]] = {name: [] for name in pairs}
+    compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
         for pair, comparison in zip(family, _compare(family, method, labels), strict=True):
             compared[pair.measure].append(comparison)
-    return {
-        "schema": SCHEMA,
-        "baseline": baseline,
-        "confidence": method.confidence,
-        "test": method.test,
-        "correction": method.correction,
-        "family": method.family,
-        "cluster": method.cluster,
-        "resamples": method.resamples,
-        "seed": method.seed,
-        "measures": [
+    return Comparisons(
+        baseline=baseline,
+        confidence=method.confidence,
+        test=method.test,
+        correction=method.correction,
+        family=method.family,
+        cluster=method.cluster,
+        resamples=method.resamples,
+        seed=method.seed,
+        measures=tuple(
             _measure(name, having(name, systems), comparisons, method, labels)
             for name, comparisons in compared.items()
-        ],
-    }
+        ),
+    )
 
 
 def _measure(
     name: str,
     systems: Mapping[str, SystemScores],
-    comparisons: list[dict[str, Any]],
+    comparisons: Sequence[Difference],
     method: Method,
     clusters: Labels | None,
-) -> dict[str, Any]:
+) -> MeasureComparison:
     first = next(iter(systems.values()))
     column = first.columns[name]
     best, tied = _best(name, systems, method, clusters)
-    return {
-        "measure": name,
-        "kind": first.kinds[name],
-        "direction": column.direction,
-        "signature": str(column.signature),
-        "best": best,
-        "tied_with_best": tied,
-        "comparisons": comparisons,
-    }
+    return MeasureComparison(
+        measure=name,
+        kind=first.kinds[name],
+        direction=column.direction,
+        signature=str(column.signature),
+        best=best,
+        tied_with_best=tuple(tied),
+        comparisons=tuple(comparisons),
+    )
 
 
 def _best(
@@ -143,7 +147,7 @@ def _early(family: Sequence[Pair]) -> list[tuple[FloatArray, Look, tuple[float, 
 
 def _compare(
     family: Sequence[Pair], method: Method, clusters: Labels | None
-) -> list[dict[str, Any]]:
+) -> Iterator[Difference]:
     """Test the pairs; a query that one of the two has no score for is left out.
 
     Those whose judge looked early are a family of their own, which no p-value decides.
@@ -151,10 +155,10 @@ def _compare(
     early = [pair for pair in family if pair.look is not None]
     others = [pair for pair in family if pair.look is None]
     made = iter(_test(others, method, clusters)), iter(_decide_early(early, method, clusters))
-    return [next(made[pair.look is not None]) for pair in family]
+    return (next(made[pair.look is not None]) for pair in family)
 
 
-def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> list[dict[str, Any]]:
+def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> list[Difference]:
     """Test the pairs as one family."""
     if not family:
         return []
@@ -169,16 +173,14 @@ def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> li
         seed=method.seed,
     )
     return [
-        {
-            "system": pair.system,
-            "baseline": pair.baseline,
-            **describe(pair, method, clusters),
-            "test": test,
-            "resamples": found.resamples if test == "randomization" else None,
-            "p": finite(p),
-            "p_adjusted": finite(adjusted),
-            "differs": bool(adjusted <= alpha),
-        }
+        replace(
+            describe(pair, method, clusters),
+            test=test,
+            resamples=found.resamples if test == "randomization" else None,
+            p=finite(p),
+            p_adjusted=finite(adjusted),
+            differs=bool(adjusted <= alpha),
+        )
         for pair, test, p, adjusted in zip(
             family, found.tests, found.p, found.adjusted, strict=True
         )
@@ -187,33 +189,36 @@ def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> li
 
 def _decide_early(
     family: Sequence[Pair], method: Method, clusters: Labels | None
-) -> list[dict[str, Any]]:
+) -> list[Difference]:
     """Decide by the intervals of the judge's last look."""
     triples = _early(family)
     differ = which_differ(triples, method, clusters)
     return [
-        {
-            "system": pair.system,
-            "baseline": pair.baseline,
-            **describe(pair, method, clusters),
-            "test": "betting" if look.always_valid else "sequential",
-            "resamples": None,
-            "p": None,
-            "p_adjusted": None,
-            "differs": differs,
-        }
+        replace(
+            describe(pair, method, clusters),
+            test="betting" if look.always_valid else "sequential",
+            differs=differs,
+        )
         for pair, (_, look, _), differs in zip(family, triples, differ, strict=True)
     ]
 
 
-def describe(pair: Pair, method: Method, clusters: Labels | None) -> dict[str, Any]:
-    """Describe the differences of the queries that both have: how large, how sure, of how many."""
+def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
+    """Describe the differences of the queries that both have: how large, how sure, of how many.
+
+    Nothing is tested yet.
+    """
     compared = ~np.isnan(pair.differences)
     d, labels = pair.differences[compared], None if clusters is None else clusters[compared]
+    described = Difference(
+        system=pair.system,
+        baseline=pair.baseline,
+        interval=(None, None),
+        effect_interval=(None, None),
+        n_changed=0,
+    )
     if not len(d):
-        nothing = dict.fromkeys(("difference", "rule", "effect_size", "minimum_detectable"))
-        ends: list[float | None] = [None, None]
-        return {**nothing, "interval": ends, "effect_interval": ends, "n": 0, "n_changed": 0}
+        return described
     found = paired_interval(
         pair.differences,
         method,
@@ -223,16 +228,17 @@ def describe(pair: Pair, method: Method, clusters: Labels | None) -> dict[str, A
     )
     confidence = look_confidence(pair.look, method.confidence)
     detectable = minimum_detectable_difference(found.sd, found.n_units, confidence=confidence)
-    effect_ends = effect_size_interval(d, confidence=confidence, clusters=labels)
-    return {
-        "difference": finite(found.mean),
-        "interval": [finite(found.lower), finite(found.upper)],
-        "n": found.n,
-        "n_changed": found.n_changed,
-        **({} if labels is None else {"n_clusters": found.n_clusters}),
-        "rule": found.rule,
-        "effect_size": finite(effect_size(d)),
-        "effect_interval": [finite(limit) for limit in effect_ends],
-        "minimum_detectable": finite(detectable),
-        **({} if pair.look is None else {"early": pair.look.to_dict()}),
-    }
+    low, high = effect_size_interval(d, confidence=confidence, clusters=labels)
+    return replace(
+        described,
+        difference=finite(found.mean),
+        interval=(finite(found.lower), finite(found.upper)),
+        n=found.n,
+        n_changed=found.n_changed,
+        n_clusters=None if labels is None else found.n_clusters,
+        rule=found.rule,
+        effect_size=finite(effect_size(d)),
+        effect_interval=(finite(low), finite(high)),
+        minimum_detectable=finite(detectable),
+        early=early_of(pair.look),
+    )

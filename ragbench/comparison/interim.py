@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.method import Method
+from ragbench.records.summary import Early
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.stats import (
     DifferenceInterval,
@@ -36,6 +37,20 @@ def look_of(system: ScoreColumn, baseline: ScoreColumn) -> Look | None:
     """
     looks = [column.look for column in (system, baseline) if column.look is not None]
     return min(looks, key=lambda look: look.judged / look.queries, default=None)
+
+
+def early_of(look: Look | None) -> Early | None:
+    """Return a look as files have it."""
+    if look is None:
+        return None
+    return Early(
+        stopped=look.stopped,
+        judged=look.judged,
+        queries=look.queries,
+        look=look.number,
+        sizes=look.sizes,
+        always_valid=look.always_valid,
+    )
 
 
 def look_confidence(look: Look | None, confidence: float) -> float:

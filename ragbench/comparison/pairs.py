@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ragbench.comparison.comparable import meet
 from ragbench.comparison.interim import look_of
 from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.comparison.systems import SystemScores, baselines
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.stats import paired_differences
 from ragbench.types import Cause, FloatArray
@@ -48,8 +48,15 @@ def pair_systems(
     Returns:
         Measure -> its pairs in the order of the systems; none for a count over the queries.
     """
-    names = dict.fromkeys(name for system in systems for name in system.columns)
-    return {name: tuple(_pairs(name, having(name, systems), baseline)) for name in names}
+    return {
+        name: tuple(
+            pair_columns(name, system, other)
+            for system in systems
+            if (other := of_system.get(system.name)) is not None
+            and system.columns[name].aggregate != "sum"
+        )
+        for name, of_system in baselines(systems, baseline).items()
+    }
 
 
 def having(name: str, systems: Sequence[SystemScores]) -> dict[str, SystemScores]:
@@ -62,15 +69,6 @@ def pair_columns(name: str, system: SystemScores, other: SystemScores) -> Pair:
     column, theirs = system.columns[name], other.columns[name]
     d = paired_differences(column.values, theirs.values)
     return Pair(name, system.name, other.name, column, d, look_of(column, theirs))
-
-
-def _pairs(name: str, systems: Mapping[str, SystemScores], baseline: str | None) -> list[Pair]:
-    found = []
-    for system in systems.values():
-        other = baseline_of(system, systems, baseline)
-        if other is not None and system.columns[name].aggregate != "sum":
-            found.append(pair_columns(name, system, other))
-    return found
 
 
 Truths = NDArray[np.bool_]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.summary import finite, summarize
+from ragbench.records.comparison import Preference, PreferredPair
+from ragbench.records.summary import PreferredSystem
 from ragbench.score.base import ScoreColumn
 from ragbench.stats import (
     Strengths,
@@ -39,7 +40,7 @@ class ComparedPair:
     """How many of the ties are equal answers."""
 
 
-def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> dict[str, Any]:
+def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Preference:
     """Describe what a judge prefers by one rubric.
 
     The win rate of a pair is its wins and half its ties, over the queries that were judged. The
@@ -50,10 +51,6 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> dict[s
         pairs: The comparisons, over the same queries in the same order.
         method: Confidence, resampling, seed.
 
-    Returns:
-        `comparisons` with win rates, `systems` with strengths and ranks, the `win_matrix`, and
-        what limits them; JSON-ready.
-
     References:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.
     """
@@ -61,75 +58,67 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> dict[s
     ends = [(names.index(pair.system), names.index(pair.other)) for pair in pairs]
     table = np.column_stack([pair.column.values for pair in pairs])
     found = bradley_terry_strengths(table, ends, confidence=method.confidence)
-    comparisons = _comparisons(pairs, table, method)
-    return {
-        "systems": _systems(names, found, comparisons),
-        "rule": found.rule,
-        "notes": _notes(names, found),
-        "comparisons": comparisons,
-        "win_matrix": _matrix(names, win_matrix(table, ends)),
-    }
+    comparisons = tuple(_comparisons(pairs, table, method))
+    return Preference(
+        systems=tuple(_systems(names, found, comparisons)),
+        rule=found.rule,
+        notes=tuple(_notes(names, found)),
+        comparisons=comparisons,
+        win_matrix=_matrix(names, win_matrix(table, ends)),
+    )
 
 
 def _comparisons(
     pairs: Sequence[ComparedPair], table: FloatArray, method: Method
-) -> list[dict[str, Any]]:
+) -> Iterator[PreferredPair]:
     alpha = 1 - method.confidence
     resamples = max(method.resamples, resamples_needed(len(pairs), alpha=alpha))
     p_values = randomization_p_values(2 * table - 1, resamples=resamples, seed=method.seed)
-    return [
-        {
-            "system": pair.system,
-            "other": pair.other,
-            **_counted(pair, method.confidence),
-            "p": finite(p),
-            "p_adjusted": finite(adjusted),
-            "differs": bool(adjusted <= alpha),
-        }
-        for pair, p, adjusted in zip(pairs, p_values, holm_p_values(p_values), strict=True)
-    ]
-
-
-def _counted(pair: ComparedPair, confidence: float) -> dict[str, Any]:
-    """One pair as summary.json has a score, with what its win rate is made of."""
-    score = summarize(pair.column, confidence=confidence).to_dict()
-    values = Counter(pair.column.values.tolist())
-    return {
-        "wins": values[1.0],
-        "ties": values[0.5],
-        "losses": values[0.0],
-        "same_answer": pair.same,
-        "win_rate": score["mean"],
-        **{key: score[key] for key in ("interval", "n", "failed", "not_applicable", "bounds")},
-        "signature": score["signature"],
-    }
+    for pair, p, adjusted in zip(pairs, p_values, holm_p_values(p_values), strict=True):
+        score = summarize(pair.column, confidence=method.confidence).record()
+        values = Counter(pair.column.values.tolist())
+        yield PreferredPair(
+            system=pair.system,
+            other=pair.other,
+            wins=values[1.0],
+            ties=values[0.5],
+            losses=values[0.0],
+            same_answer=pair.same,
+            win_rate=score.mean,
+            interval=score.interval or (None, None),
+            n=score.n,
+            failed=score.failed,
+            not_applicable=score.not_applicable,
+            bounds=score.bounds or (None, None),
+            signature=score.signature,
+            p=finite(p),
+            p_adjusted=finite(adjusted),
+            differs=bool(adjusted <= alpha),
+        )
 
 
 def _systems(
-    names: Sequence[str], found: Strengths, comparisons: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+    names: Sequence[str], found: Strengths, comparisons: Sequence[PreferredPair]
+) -> Iterator[PreferredSystem]:
     """Every system with its strength and with what it won and lost against all others."""
-    ranks, rows = _ranks(found), []
+    ranks = _ranks(found)
     for row, name in enumerate(names):
-        own = [c for c in comparisons if name in (c["system"], c["other"])]
-        won = sum(c["wins" if c["system"] == name else "losses"] for c in own)
-        lost = sum(c["losses" if c["system"] == name else "wins"] for c in own)
-        tied, n = sum(c["ties"] for c in own), sum(c["n"] for c in own)
-        rows.append(
-            {
-                "system": name,
-                "rank": ranks[row],
-                "strength": finite(found.values[row]),
-                "interval": [finite(found.lower[row]), finite(found.upper[row])],
-                "win_rate": (won + tied / 2) / n if n else None,
-                "wins": won,
-                "ties": tied,
-                "losses": lost,
-                "failed": _added(c["failed"] for c in own),
-                "not_applicable": sum(c["not_applicable"] for c in own),
-            }
+        own = [c for c in comparisons if name in (c.system, c.other)]
+        won = sum(c.wins if c.system == name else c.losses for c in own)
+        lost = sum(c.losses if c.system == name else c.wins for c in own)
+        tied, n = sum(c.ties for c in own), sum(c.n for c in own)
+        yield PreferredSystem(
+            system=name,
+            rank=ranks[row],
+            strength=finite(found.values[row]),
+            interval=(finite(found.lower[row]), finite(found.upper[row])),
+            win_rate=(won + tied / 2) / n if n else None,
+            wins=won,
+            ties=tied,
+            losses=lost,
+            failed=_added(c.failed for c in own),
+            not_applicable=sum(c.not_applicable for c in own),
         )
-    return rows
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

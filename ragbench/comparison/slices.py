@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import Pair, pair_systems
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
+from ragbench.records.comparison import SliceDifference
 from ragbench.stats import cluster_sums, max_t_p_values
 
 ENOUGH_QUERIES = 20
@@ -38,7 +38,7 @@ def compare_slices(
     method: Method,
     slicings: Sequence[Slicing],
     clusters: Sequence[str] | None = None,
-) -> list[dict[str, Any]]:
+) -> tuple[SliceDifference, ...]:
     """Ask of every slice whether a system is worse there than its baseline.
 
     One-sided, and adjusted by studentized max-T over the tested slices of one field: the chance
@@ -57,18 +57,18 @@ def compare_slices(
         `worse` is None where the slice was not tested.
     """
     labels = None if clusters is None else np.asarray(clusters)
-    return [
+    return tuple(
         row
         for slicing in slicings
         for pairs in pair_systems(systems, baseline).values()
         for pair in pairs
         for row in _compare(pair, slicing, method, labels)
-    ]
+    )
 
 
 def _compare(
     pair: Pair, slicing: Slicing, method: Method, clusters: Labels | None
-) -> list[dict[str, Any]]:
+) -> list[SliceDifference]:
     of_query = np.asarray(slicing.labels)
     inside = of_query[:, np.newaxis] == np.asarray(slicing.names)
     table = np.where(inside, pair.differences[:, np.newaxis], np.nan)
@@ -81,28 +81,24 @@ def _compare(
     p_values[tested] = max_t_p_values(
         units[:, tested], side="lower", resamples=method.resamples, seed=method.seed
     )
-    return [
-        {
-            "field": slicing.field,
-            "slice": name,
-            "measure": pair.measure,
-            "system": pair.system,
-            "baseline": pair.baseline,
-            "direction": pair.column.direction,
-            **_described(table[:, place], pair, method, clusters),
-            "p_adjusted": finite(p_values[place]),
-            "worse": bool(p_values[place] <= alpha) if tested[place] else None,
-        }
-        for place, name in enumerate(slicing.names)
-    ]
-
-
-def _described(
-    d: np.ndarray[tuple[int], np.dtype[np.float64]],
-    pair: Pair,
-    method: Method,
-    clusters: Labels | None,
-) -> dict[str, Any]:
-    kept = ("difference", "interval", "n", "n_changed", "n_clusters")
-    found = describe(replace(pair, differences=d), method, clusters)
-    return {key: found[key] for key in kept if key in found}
+    rows = []
+    for place, name in enumerate(slicing.names):
+        found = describe(replace(pair, differences=table[:, place]), method, clusters)
+        rows.append(
+            SliceDifference(
+                field=slicing.field,
+                slice=name,
+                measure=pair.measure,
+                system=pair.system,
+                baseline=pair.baseline,
+                direction=pair.column.direction,
+                difference=found.difference,
+                interval=found.interval,
+                n=found.n,
+                n_changed=found.n_changed,
+                n_clusters=found.n_clusters,
+                p_adjusted=finite(p_values[place]),
+                worse=bool(p_values[place] <= alpha) if tested[place] else None,
+            )
+        )
+    return rows

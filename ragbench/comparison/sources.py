@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from ragbench.comparison.evaluate import Evaluation, evaluate_run_file, refuse_unjudged
-from ragbench.comparison.systems import Kind, Role, SystemScores
+from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
 from ragbench.data.runs.query_metadata import QUERIES_FILE
 from ragbench.data.runs.run_folder import LATEST, file_name, resolve_run_folder
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
+from ragbench.records.summary import Early, Kind, Role, Summary
 from ragbench.registry import nearest
-from ragbench.score.base import Aggregate, Look, ScoreColumn
+from ragbench.score.base import Look, ScoreColumn
 from ragbench.signature import Signature, order_key
-from ragbench.types import Direction, IntArray, Qrels
+from ragbench.types import IntArray, Qrels
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class ScoredSystems:
     """Retriever -> run file, where rankings are at hand."""
     metadata: Path | None = field(default=None, repr=False)
     """The file with the metadata of the queries, where it is at hand."""
-    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The mapping of `summary.json` where a run was read: latency, cost, skipped judges."""
+    summary: Summary | None = field(default=None, repr=False)
+    """Where a run was read: latency, cost, skipped judges."""
 
     def take(self, rows: IntArray) -> ScoredSystems:
         """Return the same systems over some of the queries, in the order of `rows`.
@@ -75,16 +76,17 @@ def from_stored(
 ) -> ScoredSystems:
     """Return what a run folder or a baseline file holds."""
     # a baseline file does not say what its systems are
-    roles = {each["name"]: each.get("role", "system") for each in stored.facts.get("systems", ())}
+    summaries = () if stored.summary is None else stored.summary.systems
+    roles: dict[str, Role] = {each.name: each.role for each in summaries}
     systems = {
         system.name: SystemScores(
             system.name,
             system.retriever,
             system.generator,
             {name: _column(name, score, stored) for name, score in system.scores.items()},
-            {name: cast("Kind", score.kind) for name, score in system.scores.items()},
+            {name: score.kind for name, score in system.scores.items()},
             costs=system.costs,
-            role=cast("Role", roles.get(system.name, "system")),
+            role=roles.get(system.name, "system"),
         )
         for system in stored.systems
     }
@@ -96,7 +98,7 @@ def from_stored(
         stored.data,
         rankings or {},
         metadata,
-        stored.facts,
+        stored.summary,
     )
 
 
@@ -115,9 +117,10 @@ def from_evaluation(
     return ScoredSystems(source, {name: system}, evaluation.query_ids, rankings=rankings)
 
 
-def _places(early: Mapping[str, Any], stored: StoredScores) -> IntArray:
+def _places(early: Early, stored: StoredScores) -> IntArray:
     """When each query would have been judged, in the order that the run's seed gives."""
-    seed = int(early.get("seed", stored.facts.get("seed")) or 0)
+    of_run = None if stored.summary is None else stored.summary.seed
+    seed = (of_run if early.seed is None else early.seed) or 0
     n = len(stored.query_ids)
     order = sorted(range(n), key=lambda row: order_key(seed, stored.query_ids[row]))
     places = np.empty(n, np.int64)
@@ -125,32 +128,24 @@ def _places(early: Mapping[str, Any], stored: StoredScores) -> IntArray:
     return places
 
 
-def _look(early: Mapping[str, Any], stored: StoredScores) -> Look:
-    """What `Look.to_dict` wrote."""
-    bets = early["always_valid"]
-    return Look(
-        early["look"],
-        tuple(early["sizes"]),
-        early["judged"],
-        early["queries"],
-        bets,
-        _places(early, stored) if bets else None,
-    )
+def _look(early: Early, stored: StoredScores) -> Look:
+    bets = early.always_valid
+    places = _places(early, stored) if bets else None
+    return Look(early.look, early.sizes, early.judged, early.queries, bets, places)
 
 
 def _column(name: str, score: StoredScore, stored: StoredScores) -> ScoreColumn:
-    aggregate = cast("Aggregate", score.aggregate)
     return ScoreColumn(
         name,
         score.values,
         score.causes,
         Signature.parse(score.signature),
-        cast("Direction", score.direction),
+        score.direction,
         score.low,
         score.high,
-        aggregate,
+        score.aggregate,
         # the only number that its values do not give
-        score.mean if aggregate == "corpus" else None,
+        score.mean if score.aggregate == "corpus" else None,
         look=None if score.early is None else _look(score.early, stored),
     )
 
@@ -173,7 +168,7 @@ def _taken_look(look: Look | None, rows: IntArray) -> Look | None:
 
 
 DEFAULT_MEASURES = ("ndcg@10", "recall@10", "mrr@10", "map")
-"""Measures of run files where nobody names one."""
+"""Measures of run files by default."""
 
 
 @runtime_checkable

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.interim import betting_mean, look_confidence
+from ragbench.comparison.interim import betting_mean, early_of, look_confidence
+from ragbench.records.codec import to_json
+from ragbench.records.summary import Kind, SystemScore
 from ragbench.score.base import Aggregate, Look, ScoreColumn
 from ragbench.stats import mean_interval
 from ragbench.types import Cause, Direction, FloatArray
@@ -44,25 +46,27 @@ class ScoreSummary:
     not_judged: int = 0
     """How many of those that it does not apply to were not judged, since it stopped."""
 
+    def record(self, kind: Kind | None = None) -> SystemScore:
+        """Return what `summary.json` has of it; null where there is no number."""
+        return SystemScore(
+            mean=finite(self.mean),
+            interval=_pair(self.interval),
+            n=self.n,
+            failed=self.failed,
+            not_applicable=self.not_applicable,
+            bounds=_pair(self.bounds),
+            kind=kind,
+            direction=self.direction,
+            aggregate=self.aggregate,
+            range=_pair(self.range),
+            signature=self.signature,
+            not_judged=None if self.look is None else self.not_judged,
+            early=early_of(self.look),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the mapping of `summary.json`; null where there is no number."""
-        return {
-            "mean": finite(self.mean),
-            "interval": _pair(self.interval),
-            "n": self.n,
-            "failed": self.failed,
-            "not_applicable": self.not_applicable,
-            "bounds": _pair(self.bounds),
-            "direction": self.direction,
-            "aggregate": self.aggregate,
-            "range": _pair(self.range),
-            "signature": self.signature,
-            **(
-                {}
-                if self.look is None
-                else {"not_judged": self.not_judged, "early": self.look.to_dict()}
-            ),
-        }
+        return to_json(self.record())
 
 
 def summarize(
@@ -113,8 +117,8 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _pair(limits: tuple[float, float]) -> list[float | None]:
-    return [finite(limits[0]), finite(limits[1])]
+def _pair(limits: tuple[float, float]) -> tuple[float | None, float | None]:
+    return finite(limits[0]), finite(limits[1])
 
 
 def _number(scored: FloatArray, column: ScoreColumn) -> float:

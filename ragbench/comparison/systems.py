@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from ragbench.records.summary import Kind, Role
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause, FloatArray
-
-Kind = Literal["retrieval", "generation", "judge"]
-"""What a score looks at: a ranking, an answer by a formula, or an answer by a judge."""
-
-Role = Literal["system", "app", "control"]
-"""What a system is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +58,37 @@ def baseline_of(
 
     A retriever is compared with the baseline retriever, a pair with the baseline retriever's
     pair of the same generator, or where the generator does not run on it, with the generator's
-    first pair; an app with the first system of the baseline retriever; systems of the records with
-    the one that is named, or the first.
+    first pair; a control with what it is a control of, which is that pair; an app with the first
+    system of the baseline retriever; systems of the records with the one that is named, or the
+    first.
+
+    Args:
+        system: Whose baseline.
+        systems: Those that have the score in question, in the order of the run.
+        retriever: The baseline retriever.
     """
+    others = [s for s in systems.values() if s.role != "control"]
     if system.role == "app":
-        own = [s for s in systems.values() if retriever in (s.retriever, s.name)]
-        found = [*own, *systems.values()][0]
+        own = [s for s in others if retriever in (s.retriever, s.name)]
+        found = [*own, *others][0]
     elif system.retriever is None:
-        given = {name: other for name, other in systems.items() if other.retriever is None}
+        given = {s.name: s for s in others if s.retriever is None}
         found = given.get(retriever or "", next(iter(given.values())))
     else:
-        peers = [s for s in systems.values() if s.generator == system.generator and s.retriever]
+        peers = [s for s in others if s.generator == system.generator and s.retriever]
+        if not peers:  # a control of a generator that no retriever has
+            return None
         found = next((s for s in peers if s.retriever == retriever), peers[0])
     return None if found is system else found
+
+
+def baselines(
+    systems: Sequence[SystemScores], retriever: str | None
+) -> dict[str, dict[str, SystemScores | None]]:
+    """Return score -> system that has it -> what it is compared with by this score."""
+    names = dict.fromkeys(name for system in systems for name in system.columns)
+    having = {name: {s.name: s for s in systems if name in s.columns} for name in names}
+    return {
+        name: {each.name: baseline_of(each, own, retriever) for each in own.values()}
+        for name, own in having.items()
+    }

@@ -109,7 +109,7 @@ class CachedEmbedder:
     ) -> Iterator[tuple[bytes, Vectors]]:
         """The vectors under their keys: first those of the file, then the new ones."""
         missing = dict(texts)
-        # opened for each call, so that nobody has to close it
+        # opened for each call, so that it needs no closing
         with nullcontext() if self._path is None else EmbeddingCache(self._path) as cache:
             for key, vector in cache.find(list(texts)) if cache is not None else ():
                 del missing[key]

@@ -121,7 +121,7 @@ class PairScorer:
 def shared_pair_scorer(
     owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
 ) -> PairScorer:
-    """Return a cross-encoder that stays loaded: whoever asks for it next gets the same one.
+    """Return a cross-encoder that stays loaded: the next call gets the same one.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.

@@ -109,7 +109,7 @@ class SentenceTransformerEmbedder:
 def shared_embedder(
     owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
 ) -> SentenceTransformerEmbedder:
-    """Return a model that stays loaded: whoever asks for it next gets the same one.
+    """Return a model that stays loaded: the next call gets the same one.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, get_args
@@ -22,6 +22,8 @@ from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, OptionError
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.gates.fail_if import FailIf, decide_all, undecided, why_skipped
+from ragbench.records.codec import to_json
+from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import nearest
 from ragbench.report.comparison.base import lay_out_comparison
 from ragbench.report.comparison.table import render_table
@@ -36,39 +38,44 @@ MOVED = 5
 class Comparison:
     """What a comparison found; `print` shows it as tables."""
 
-    found: Mapping[str, Any]
-    """The mapping of `ragbench.comparison/1`."""
+    record: ComparedRuns
+    """Everything, as a record."""
+
+    @property
+    def found(self) -> Mapping[str, Any]:
+        """The mapping of `ragbench.comparison/1`."""
+        return to_json(self.record)
 
     @property
     def differences(self) -> list[dict[str, Any]]:
         """One entry for each measure and comparison: difference, interval, p, `differs`."""
         return [
-            {"measure": family["measure"], **made}
-            for family in self.found["measures"]
-            for made in family["comparisons"]
+            {"measure": family.measure, **to_json(made)}
+            for family in self.record.measures
+            for made in family.comparisons
         ]
 
     @property
     def gates(self) -> list[dict[str, Any]]:
         """The verdict on each condition and system."""
-        return list(self.found["gates"])
+        return [to_json(gate) for gate in self.record.gates]
 
     def exit_code(self, *, strict: bool = False) -> int:
         """Return 1 where a gate failed, and with `strict` 4 where one cannot be decided."""
-        verdicts = {gate["verdict"] for gate in self.found["gates"]}
+        verdicts = {gate.verdict for gate in self.record.gates}
         if "fail" in verdicts:
             return EXIT_GATE_FAILED
         return EXIT_UNDECIDED if strict and "undecided" in verdicts else EXIT_OK
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, JSON-ready; null and never NaN."""
-        return dict(self.found)
+        return to_json(self.record)
 
     def __str__(self) -> str:
-        return render_table(self.found)
+        return render_table(self.record)
 
     def __repr__(self) -> str:
-        return f"<Comparison: {lay_out_comparison(self.found).subject}>"
+        return f"<Comparison: {lay_out_comparison(self.record).subject}>"
 
 
 def compare(  # noqa: PLR0913  the public signature: a keyword per rule
@@ -135,12 +142,17 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     clusters = None if cluster is None else common_clusters(cluster, met)
     found = compare_met(met, method, clusters)
     named = [(condition, find_measure(condition.gate.measure, met.measures)) for condition in open_]
-    found["gates"] = [
+    gates = [
         *(undecided(condition, why) for condition, why in skipped.items()),
         *decide_all(named, found, met, method, clusters),
     ]
-    found["notes"] += [*_stopped(sources, met.measures), *_not_clustered(sources, cluster)]
-    found["moved"] = moved_most(found, met, met.measures[0], moved) if moved else []
+    more = [*_stopped(sources, met.measures), *_not_clustered(sources, cluster)]
+    found = replace(
+        found,
+        gates=tuple(gates),
+        notes=(*found.notes, *more),
+        moved=moved_most(found, met, met.measures[0], moved) if moved else (),
+    )
     return Comparison(found)
 
 
@@ -165,7 +177,9 @@ def _not_clustered(sources: Sequence[ScoredSystems], cluster: str | None) -> lis
         f"{source.source} has {own} as its cluster, and here each query stands for itself: "
         f"--cluster {own}"
         for source in sources
-        if (own := source.facts.get("cluster")) is not None and cluster is None
+        if cluster is None
+        and source.summary is not None
+        and (own := source.summary.cluster) is not None
     ]
 
 

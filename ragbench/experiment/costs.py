@@ -16,6 +16,7 @@ from ragbench.data.runs.run_folder import COST_COLUMNS, to_csv
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.records import Plan, Results
 from ragbench.llm import Budget
+from ragbench.records.summary import Cost, Spending
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
 
@@ -82,8 +83,8 @@ def _costs(outcome: Outcome[Any]) -> Iterator[float]:
 _OVER, _STOPPED = Cause.OVER_BUDGET.word, Cause.STOPPED_EARLY.word
 
 
-def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] | None:
-    """Return the `budget` of a summary, JSON-ready; None for a run without one.
+def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None:
+    """Return the `budget` of a summary; None for a run without one.
 
     What finishing costs is estimated: per item what the finished ones of the same kind took, on
     average; None where none is finished, or where a price is not known.
@@ -109,29 +110,25 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> dict[str, Any] 
                 costs.append(scale_usage(done, left, finished))
     if results.filled is not None and (left := results.filled.counts["failed"].get(_OVER, 0)):
         missing["judge passages"] = left
-        done = results.filled.counts["model"]
-        costs.append(scale_usage([results.filled.use.usage], left, done))
+        graded = results.filled.counts["model"]
+        costs.append(scale_usage([results.filled.use.usage], left, graded))
     for preferences in results.preferences:
-        pairs = [pair for entry in preferences.entries for pair in entry["comparisons"]]
-        if left := sum(pair["failed"].get(_OVER, 0) for pair in pairs):
+        pairs = [pair for entry in preferences.entries for pair in entry.comparisons]
+        if left := sum(pair.failed.get(_OVER, 0) for pair in pairs):
             missing[f"judge pairs ({preferences.judge})"] = left
-            done = sum(pair["n"] for pair in pairs)
-            costs.append(scale_usage([preferences.use.usage], left, done))
+            costs.append(scale_usage([preferences.use.usage], left, sum(pair.n for pair in pairs)))
     for name, ranking in results.rankings.items():
         left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
         if left:
             missing[f"retrieve {name}"] = left
-    return {
-        "limits": {
-            key: value
-            for key in ("usd", "tokens", "minutes")
-            if (value := getattr(limits, key)) is not None
-        },
-        "spent": {"usd": round(budget.spent_usd, 6), "tokens": budget.spent_tokens},
-        "reached": bool(missing),
-        "missing": missing,
-        "to_finish": total_cost(costs) if missing else {"usd": 0.0, "tokens": 0},
-    }
+    known = {"usd": limits.usd, "tokens": limits.tokens, "minutes": limits.minutes}
+    return Spending(
+        limits={key: value for key, value in known.items() if value is not None},
+        spent=Cost(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),
+        reached=bool(missing),
+        missing=missing,
+        to_finish=total_cost(costs) if missing else Cost(usd=0.0, tokens=0),
+    )
 
 
 def _answer(row: Mapping[str, Any]) -> tuple[str, int]:
@@ -139,16 +136,16 @@ def _answer(row: Mapping[str, Any]) -> tuple[str, int]:
     return row["query_id"], row.get("sample", 0)
 
 
-def budget_warning(spending: dict[str, Any]) -> str:
+def budget_warning(spending: Spending) -> str:
     """Say that the budget was reached, what is missing, and what finishing would cost."""
-    missing = sum(spending["missing"].values())
-    first = max(spending["missing"], key=lambda name: spending["missing"][name])
-    cost = spending["to_finish"]
+    missing = sum(spending.missing.values())
+    first = max(spending.missing, key=lambda name: spending.missing[name])
+    cost = spending.to_finish
     parts = []
-    if cost["usd"] is not None:
-        parts.append(f"{cost['usd']:.4g} USD")
-    if cost["tokens"] is not None:
-        parts.append(f"{cost['tokens']:,} tokens")
+    if cost.usd is not None:
+        parts.append(f"{cost.usd:.4g} USD")
+    if cost.tokens is not None:
+        parts.append(f"{cost.tokens:,} tokens")
     more = f"finishing takes about {' and '.join(parts)}" if parts else "its cost is not known"
     return (
         f"the budget was reached: {missing} items are left out, most of them in {first}; the "
@@ -172,13 +169,13 @@ def scale_usage(done: Iterable[Usage], left: int, finished: int | None = None) -
     )
 
 
-def total_cost(costs: Iterable[Usage | None]) -> dict[str, Any]:
+def total_cost(costs: Iterable[Usage | None]) -> Cost:
     """Return dollars and tokens together; None where a part of them is not known."""
     found = list(costs)
     if any(cost is None for cost in found):
-        return {"usd": None, "tokens": None}
+        return Cost(usd=None, tokens=None)
     total = add_usage(cost for cost in found if cost is not None)
     known = total.input_tokens is not None and total.output_tokens is not None
     tokens = (total.input_tokens or 0) + (total.output_tokens or 0)
     usd = None if total.usd is None else round(total.usd, 6)
-    return {"usd": usd, "tokens": tokens if known else None}
+    return Cost(usd=usd, tokens=tokens if known else None)

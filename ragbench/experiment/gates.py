@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.differences import SCHEMA
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
 from ragbench.comparison.systems import SystemScores
@@ -17,8 +16,7 @@ from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
-from ragbench.data.runs.baseline_check import Checked
-from ragbench.data.runs.run_folder import read_json, resolve_run_folder
+from ragbench.data.runs.run_folder import read_comparisons, resolve_run_folder
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.experiment.costs import with_costs
 from ragbench.experiment.plan.groups import source_clusters
@@ -35,23 +33,21 @@ from ragbench.gates.decide import (
 from ragbench.gates.fail_if import FailIf
 from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.records.codec import to_json
-from ragbench.records.summary import Kind
+from ragbench.records.summary import Kind, Summary
 from ragbench.report.digits import counted
 from ragbench.score.base import ScoreColumn
-from ragbench.secrets import redact
 
-Json = Mapping[str, Any]
 GateLike = Mapping[str, Any] | str
 """A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""
 
 
-def gated(plan: Plan, systems: Sequence[SystemScores], summary: Json) -> GatedRun:
+def gated(plan: Plan, systems: Sequence[SystemScores], summary: Summary | None) -> GatedRun:
     """Return what the gates of a run are held against.
 
     Args:
         plan: The run.
         systems: Its systems with their scores.
-        summary: The mapping of `summary.json` without gates; empty where scores alone are asked.
+        summary: Without gates; None where scores alone are asked.
     """
     fingerprints, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
     scored = ScoredSystems(
@@ -71,36 +67,33 @@ def gated(plan: Plan, systems: Sequence[SystemScores], summary: Json) -> GatedRu
     )
 
 
-def _facts(summary: Json) -> dict[str, Any]:
-    """What a `GatedRun` has of `summary.json`; nothing of what is no run."""
-    systems = summary.get("systems", ())
+def _facts(summary: Summary | None) -> dict[str, Any]:
+    """What a `GatedRun` has of a summary; nothing of what is no run."""
+    if summary is None:
+        return {}
     return {
-        "costs": costs_of(systems),
-        "judged_by": judged_by(systems),
-        "skipped_judges": summary.get("skipped_judges") or {},
+        "costs": costs_of(summary.systems),
+        "judged_by": judged_by(summary.systems),
+        "skipped_judges": summary.skipped_judges,
     }
 
 
-def gate_run(plan: Plan, results: Results, summary: Json) -> dict[str, Any]:
+def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
-        return dict(summary)
+        return summary
     answers = {
         system: {score: join_samples(columns) for score, columns in scores.items()}
         for system, scores in results.samples.items()
     }
     run = replace(gated(plan, with_costs(results), summary), answers=answers)
-    secrets = plan.config.environment
-    gates = [
-        replace(each, gate=redact(each.gate, secrets), why=redact(each.why, secrets))
-        for each in decide_gates(plan.config.gates, run)
-    ]
+    gates = decide_gates(plan.config.gates, run)
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = (
         f"{n_undecided} of {counted(len(gates), 'gates')} undecided: neither passed nor failed"
     )
-    warnings = [*summary["warnings"], *([warning] if n_undecided else [])]
-    return {**summary, "gates": [to_json(gate) for gate in gates], "warnings": warnings}
+    warnings = (*summary.warnings, *([warning] if n_undecided else []))
+    return replace(summary, gates=tuple(gates), warnings=warnings)
 
 
 def check_gates(
@@ -154,7 +147,7 @@ def check_gates(
         n_queries=len(held.query_ids),
         clusters=None if method.cluster is None else _clusters(method.cluster, held),
         base=base,
-        **_facts(held.facts),
+        **_facts(held.summary),
     )
     return [to_json(verdict) for verdict in decide_gates(checked, found)]
 
@@ -208,7 +201,8 @@ def _known(run: ScoredSystems) -> KnownNames:
                 column.aggregate,
             )  # fmt: skip
     # what a judge that was skipped would have said is undecided, not unknown
-    skipped: frozenset[Kind] = frozenset({"judge"} if run.facts.get("skipped_judges") else ())
+    was_skipped = run.summary is not None and run.summary.skipped_judges
+    skipped: frozenset[Kind] = frozenset({"judge"} if was_skipped else ())
     ranked, answering = frozenset({True}), frozenset({False})
     both = [names for kinds, names in by_kind.items() if kinds not in (ranked, answering)]
     return KnownNames(
@@ -231,16 +225,15 @@ def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
 def _method(run: Source, held: ScoredSystems) -> Method:
     """How the YAML of a run had it compared; what is no run has the defaults."""
     folder = run.path if isinstance(run, HasRunFolder) else run
-    if not held.facts or not isinstance(folder, (str, Path)):
+    if held.summary is None or not isinstance(folder, (str, Path)):
         return Method()
-    file = resolve_run_folder(Path(folder)) / "comparisons.json"
-    made = Checked(file, read_json(file, SCHEMA))
-    confidence = made.number_or_null("confidence")
+    made = read_comparisons(resolve_run_folder(Path(folder)))
+    usual = Method()
     return Method(
-        confidence=Method().confidence if confidence is None else confidence,
-        resamples=made.whole_number("resamples"),
-        seed=made.whole_number("seed"),
-        cluster=made.text_or_null("cluster"),
+        confidence=usual.confidence if made.confidence is None else made.confidence,
+        resamples=usual.resamples if made.resamples is None else made.resamples,
+        seed=usual.seed if made.seed is None else made.seed,
+        cluster=made.cluster,
     )
 
 

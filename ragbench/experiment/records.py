@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ragbench.comparison.slices import Slicing
-from ragbench.comparison.systems import Kind, Role, SystemScores
+from ragbench.comparison.systems import SystemScores
 from ragbench.config.schema import (
     DEFAULT_PASSAGES,
     Component,
@@ -23,9 +23,22 @@ from ragbench.experiment.calls import Outcome
 from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
 from ragbench.llm import Totals
+from ragbench.records.comparison import Comparisons, Preference
+from ragbench.records.manifest import JudgePayment
+from ragbench.records.summary import (
+    EarlyStopping,
+    JudgedBy,
+    Judging,
+    Kind,
+    PreferenceSummary,
+    Role,
+    Saved,
+    Spending,
+    Tokens,
+)
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import Look, ScoreColumn
-from ragbench.score.judge.base import Judge, Rubric
+from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
 from ragbench.score.judge.verdicts import Judged
 from ragbench.score.text.base import Metric
 from ragbench.types import (
@@ -74,8 +87,7 @@ class PlannedJudge:
     @property
     def missing_key(self) -> str | None:
         """The environment variable that must hold its key and does not."""
-        missing: str | None = getattr(self.judge, "missing_key", None)
-        return missing
+        return self.judge.missing_key if isinstance(self.judge, KeyedJudge) else None
 
     @property
     def samples(self) -> int:
@@ -285,22 +297,22 @@ class JudgeUse:
     spreads: Mapping[str, float]
     """Rubric -> how far samples or models lie apart, on average."""
 
-    def manifest(self) -> dict[str, Any]:
-        """Return what this run sent and paid, JSON-ready."""
+    def manifest(self) -> JudgePayment:
+        """Return what this run sent and paid."""
         paid = self.paid
-        return {
-            "models": list(self.models),
-            "calls": paid.calls,
-            "stored": paid.stored,
-            "failed": paid.failed,
-            "tokens": {"input": paid.input_tokens, "output": paid.output_tokens},
-            "usd": None if paid.unknown_cost else paid.cost_usd,
-        }
+        return JudgePayment(
+            models=self.models,
+            calls=paid.calls,
+            stored=paid.stored,
+            failed=paid.failed,
+            tokens=Tokens(input=paid.input_tokens, output=paid.output_tokens),
+            usd=None if paid.unknown_cost else paid.cost_usd,
+        )
 
-    def summary(self) -> dict[str, Any]:
-        """Return what the verdicts took, whoever paid for it and when, JSON-ready."""
-        tokens = {"input": self.usage.input_tokens, "output": self.usage.output_tokens}
-        return {"models": list(self.models), "tokens": tokens, "usd": self.usage.usd}
+    def summary(self) -> Judging:
+        """Return what the verdicts took, whoever paid for it and when."""
+        tokens = Tokens(input=self.usage.input_tokens, output=self.usage.output_tokens)
+        return Judging(models=self.models, tokens=tokens, usd=self.usage.usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,10 +336,10 @@ class Filled:
     """What makes the grades doubtful."""
 
     @property
-    def by(self) -> dict[str, int]:
+    def by(self) -> JudgedBy:
         """How many pairs people judged, the model judged, and failed: beside every mean."""
         failed = sum(self.counts["failed"].values())
-        return {"people": self.counts["people"], "model": self.counts["model"], "failed": failed}
+        return JudgedBy(people=self.counts["people"], model=self.counts["model"], failed=failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,18 +348,28 @@ class Preferences:
 
     judge: str
     """The judge's name."""
-    entries: list[dict[str, Any]]
+    entries: list[Preference]
     """An entry of `preferences` in comparisons.json for each rubric."""
     rows: list[dict[str, Any]]
     """The verdicts, a row each."""
     use: JudgeUse
     """What it took."""
 
-    def summaries(self) -> list[dict[str, Any]]:
+    def summaries(self) -> list[PreferenceSummary]:
         """Return the entries as summary.json has them, with what the judge took."""
-        left_out = ("comparisons", "win_matrix")
         return [
-            {**{k: v for k, v in entry.items() if k not in left_out}, "judging": self.use.summary()}
+            PreferenceSummary(
+                name=entry.name,
+                rubric=entry.rubric,
+                judge=entry.judge,
+                model=entry.model,
+                pairs=entry.pairs,
+                baseline=entry.baseline,
+                systems=entry.systems,
+                rule=entry.rule,
+                notes=entry.notes,
+                judging=self.use.summary(),
+            )
             for entry in self.entries
         ]
 
@@ -362,17 +384,24 @@ class EarlyJudge:
     """System -> what it said, the queries included that it did not get to."""
     paid: Mapping[str, Totals]
     """System -> what this run sent and paid."""
-    saved: Mapping[str, Any]
-    """Calls, tokens and dollars that it did not take, as far as they are known."""
+    saved: Saved
+    """What it did not take, as far as that is known."""
     over_budget: int = 0
     """How many queries the budget left out, for one system at least."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def summary(self) -> EarlyStopping:
         """Return its entry in `summary.json`."""
-        look = self.look.to_dict()
-        if self.over_budget:
-            look |= {"judged": self.look.judged - self.over_budget, "over_budget": self.over_budget}
-        return {**look, "saved": dict(self.saved)}
+        look = self.look
+        return EarlyStopping(
+            stopped=look.stopped,
+            judged=look.judged - self.over_budget,
+            queries=look.queries,
+            look=look.number,
+            sizes=look.sizes,
+            always_valid=look.always_valid,
+            over_budget=self.over_budget,
+            saved=self.saved,
+        )
 
     def note(self, name: str) -> str:
         """Say how far it went, and what that saved."""
@@ -383,11 +412,12 @@ class EarlyJudge:
         at = f"look {look.number} of {len(look.sizes)}"
         if not look.stopped:
             return f"judge {name} judged all {look.queries} queries, in {len(look.sizes)} looks"
-        saved = [
-            f"{self.saved[key]:,.6g} {word}"
-            for key, word in (("calls", "calls"), ("tokens", "tokens"), ("usd", "USD"))
-            if self.saved[key]
-        ]
+        amounts = (
+            (self.saved.calls, "calls"),
+            (self.saved.tokens, "tokens"),
+            (self.saved.usd, "USD"),
+        )
+        saved = [f"{amount:,.6g} {word}" for amount, word in amounts if amount]
         return (
             f"judge {name} stopped early, {look.judged} of {look.queries} queries judged ({at}): "
             f"all that its scores are asked is decided"
@@ -421,11 +451,11 @@ class Results:
     """Judge -> how far it went; those that could stop early."""
     filled: Filled | None = None
     """The judgements with those that a model made; None where it made none."""
-    comparisons: dict[str, Any] = field(default_factory=dict)
-    """The mapping of `comparisons.json`."""
+    comparisons: Comparisons = field(default_factory=Comparisons)
+    """What `comparisons.json` will hold."""
     work: Mapping[str, Work] = field(default_factory=dict)
     """Stage -> how much of it was stored, and how long the rest took."""
-    spending: dict[str, Any] | None = None
+    spending: Spending | None = None
     """What the budget limits, what was spent and what is missing; None without a budget."""
 
     def add_scores(

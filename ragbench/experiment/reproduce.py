@@ -14,17 +14,17 @@ import yaml
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.run_folder import (
+    read_manifest,
     read_per_query,
+    read_summary,
     resolve_run_folder,
 )
-from ragbench.data.runs.summary_file import read_manifest, read_summary
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.records import Choices
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
-
-_ABOUT = ("ragbench", "python", "platform")
+from ragbench.records.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
     # resolved now: `latest` will point at the new run
     folder = resolve_run_folder(run).resolve()
     manifest = read_manifest(folder)
-    if live := manifest.get("live"):
+    if live := manifest.live:
         raise DataError(
             f"the run had live objects: {', '.join(live)}",
             file=folder,
             allowed="a run whose components are all in its config",
         )
     config = _load_config(folder)
-    kept = dict(manifest.get("choices", {}))
+    kept = dict(manifest.choices)
     choices = Choices(**{**kept, "only": tuple(kept.get("only", ())), "retry_failed": False})
     with tempfile.TemporaryDirectory(prefix="ragbench-") as stages:
         again = run_experiment(
@@ -84,26 +84,29 @@ def _load_config(folder: Path) -> ExperimentConfig:
         # a folder that was moved by itself, as CI keeps it: where this working directory writes
         output = yaml.safe_load(file.read_text(encoding="utf-8")).get("output", "")
         summary = read_summary(folder)
-        home = Path(str(output)) / summary["name"] / summary["run_id"]
+        home = Path(str(output)) / summary.name / summary.run_id
         with contextlib.suppress(ConfigError):
             return load_config(file, base_dir=home)
         raise
 
 
-def _surroundings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    for key in _ABOUT:
-        if old.get(key) != new.get(key):
-            yield f"{key} was {old.get(key)}, is {new.get(key)}"
-    for group in ("packages", "data"):
-        was, now = old.get(group, {}), new.get(group, {})
+def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
+    for key, before, after in (
+        ("ragbench", old.ragbench, new.ragbench),
+        ("python", old.python, new.python),
+        ("platform", old.platform, new.platform),
+    ):
+        if before != after:
+            yield f"{key} was {before}, is {after}"
+    for was, now in ((old.packages, new.packages), (old.data, new.data)):
         for name in dict.fromkeys([*was, *now]):
             if was.get(name) != now.get(name):
                 yield f"{name} was {was.get(name)}, is {now.get(name)}"
 
 
-def _numbers(old: Path, new: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    for name in dict.fromkeys([*was["signatures"], *now["signatures"]]):
-        before, after = was["signatures"].get(name), now["signatures"].get(name)
+def _numbers(old: Path, new: Path, was: Manifest, now: Manifest) -> Iterator[str]:
+    for name in dict.fromkeys([*was.signatures, *now.signatures]):
+        before, after = was.signatures.get(name), now.signatures.get(name)
         if before != after:
             yield f"signature of {name} was {before}, is {after}"
     yield from _scores(read_per_query(old / "per_query.csv"), read_per_query(new / "per_query.csv"))

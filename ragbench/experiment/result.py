@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.data.runs.run_folder import (
-    read_json,
+    read_comparisons,
     read_per_query,
+    read_summary,
     resolve_run_folder,
 )
-from ragbench.data.runs.summary_file import read_summary
 from ragbench.errors import (
     EXIT_BAD_INPUT,
     EXIT_GATE_FAILED,
@@ -22,6 +22,9 @@ from ragbench.errors import (
     EXIT_OK,
     EXIT_UNDECIDED,
 )
+from ragbench.records.codec import to_json
+from ragbench.records.comparison import Comparisons
+from ragbench.records.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -30,29 +33,39 @@ class Experiment:
 
     path: Path
     """The run folder."""
-    summary: Mapping[str, Any]
-    """The mapping of `summary.json`."""
-    comparisons: Mapping[str, Any] = field(repr=False)
-    """The mapping of `comparisons.json`."""
+    record: Summary
+    """The summary as a record."""
+    compared: Comparisons = field(repr=False)
+    """The comparisons as a record."""
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """The mapping of `summary.json`."""
+        return to_json(self.record)
+
+    @cached_property
+    def comparisons(self) -> Mapping[str, Any]:
+        """The mapping of `comparisons.json`."""
+        return to_json(self.compared)
 
     @property
     def exit_code(self) -> int:
         """What `ragbench run` exits with: 2 refused, 1 a gate failed, 3 incomplete, else 0."""
-        return exit_code_of(self.summary)
+        return exit_code_of(self.record)
 
     @cached_property
     def per_query(self) -> dict[str, dict[str, dict[str, float]]]:
         """System -> score -> query id -> value; NaN where a query has none."""
         cells = read_per_query(self.path / "per_query.csv")
         return {
-            system["name"]: {
+            system.name: {
                 score: {
                     query: math.nan if (value := values[score]) is None else value
-                    for query, values in cells.get(system["name"], {}).items()
+                    for query, values in cells.get(system.name, {}).items()
                 }
-                for score in system["scores"]
+                for score in system.scores
             }
-            for system in self.summary["systems"]
+            for system in self.record.systems
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,28 +73,30 @@ class Experiment:
         return dict(self.summary)
 
 
-def exit_code_of(summary: Mapping[str, Any], *, strict: bool = False) -> int:
+def exit_code_of(summary: Summary, *, strict: bool = False) -> int:
     """Return the exit code of a run, the most urgent where several apply: 2, 1, 4, 3.
 
     Args:
-        summary: The mapping of `summary.json`.
+        summary: Of the run.
         strict: Whether a gate that is undecided counts, as 4.
 
     Example:
-        >>> gates = [{"verdict": "pass"}, {"verdict": "undecided"}]
-        >>> run = {"complete": False, "gates": gates}
+        >>> gates = [
+        ...     GateVerdict(gate="map >= 0.2", system="bm25", verdict=verdict, why="")
+        ...     for verdict in ("pass", "undecided")
+        ... ]
+        >>> run = Summary(name="mine", complete=False, systems=(), gates=tuple(gates))
         >>> exit_code_of(run), exit_code_of(run, strict=True)
         (3, 4)
     """
-    gates = summary["gates"]
-    verdicts = {gate["verdict"] for gate in gates}
-    if any(gate.get("refused") for gate in gates):
+    verdicts = {gate.verdict for gate in summary.gates}
+    if any(gate.refused for gate in summary.gates):
         return EXIT_BAD_INPUT
     if "fail" in verdicts:
         return EXIT_GATE_FAILED
     if strict and "undecided" in verdicts:
         return EXIT_UNDECIDED
-    return EXIT_OK if summary["complete"] else EXIT_INCOMPLETE
+    return EXIT_OK if summary.complete else EXIT_INCOMPLETE
 
 
 def load_experiment(path: str | Path) -> Experiment:
@@ -91,8 +106,4 @@ def load_experiment(path: str | Path) -> Experiment:
         DataError: There is no run, or its files are not what they should be.
     """
     folder = resolve_run_folder(Path(path))
-    return Experiment(
-        folder.resolve(),
-        read_summary(folder),
-        read_json(folder / "comparisons.json", "ragbench.comparison/1"),
-    )
+    return Experiment(folder.resolve(), read_summary(folder), read_comparisons(folder))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +15,14 @@ from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.costs import total_cost
 from ragbench.experiment.records import Plan, Results
+from ragbench.records.comparison import (
+    Comparisons,
+    Design,
+    Difference,
+    OverSource,
+    Variance,
+    VariancePart,
+)
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import AskingJudge
 from ragbench.stats import VarianceSplit, cheapest_design, split_variance
@@ -42,7 +49,7 @@ class _Source:
     """Whether the judge asks models, which may say something else another time."""
 
 
-def add_variance(comparisons: Mapping[str, Any], plan: Plan, results: Results) -> dict[str, Any]:
+def add_variance(comparisons: Comparisons, plan: Plan, results: Results) -> Comparisons:
     """Add to comparisons with repeats what their variance is made of.
 
     Repeats are the `samples` of generators and of judges. Each comparison of systems that have
@@ -50,7 +57,7 @@ def add_variance(comparisons: Mapping[str, Any], plan: Plan, results: Results) -
     and the cheapest design whose interval is half as wide. A note says the same.
 
     Args:
-        comparisons: The mapping of `comparisons.json`.
+        comparisons: Those of the run.
         plan: The run.
         results: Its scores and verdicts, and its notes, which grow.
 
@@ -60,9 +67,9 @@ def add_variance(comparisons: Mapping[str, Any], plan: Plan, results: Results) -
     sources = _sources(plan, results)
     first = next((source for source in sources.values() if source.judge is None), None)
     measures = []
-    for family in comparisons["measures"]:
-        source, made = sources.get(family["measure"]), []
-        for comparison in family["comparisons"]:
+    for family in comparisons.measures:
+        source, made = sources.get(family.measure), []
+        for comparison in family.comparisons:
             split = None if source is None else _split(comparison, source, plan, results)
             if source is None or split is None or not split.components[0].variance >= 0:
                 made.append(comparison)
@@ -70,10 +77,10 @@ def add_variance(comparisons: Mapping[str, Any], plan: Plan, results: Results) -
             variance = _described(split, source, *_prices(comparison, source, results))
             # one metric is enough to tell who is noisy; the others are in the file
             if source.judge is not None or source == first:
-                results.notes.append(_note(family["measure"], comparison, variance))
-            made.append({**comparison, "variance": variance})
-        measures.append({**family, "comparisons": made})
-    return {**comparisons, "measures": measures}
+                results.notes.append(_note(family.measure, comparison, variance))
+            made.append(replace(comparison, variance=variance))
+        measures.append(replace(family, comparisons=tuple(made)))
+    return replace(comparisons, measures=tuple(measures))
 
 
 def _sources(plan: Plan, results: Results) -> dict[str, _Source]:
@@ -96,10 +103,10 @@ def _sources(plan: Plan, results: Results) -> dict[str, _Source]:
 
 
 def _split(
-    comparison: Mapping[str, Any], source: _Source, plan: Plan, results: Results
+    comparison: Difference, source: _Source, plan: Plan, results: Results
 ) -> VarianceSplit | None:
     """None where neither the generators of both systems nor the judge were asked again."""
-    names = (comparison["system"], comparison["baseline"])
+    names = (comparison.system, comparison.baseline)
     # of what only one of the two has more, a difference has no more repeats
     generations = min(results.answers[name].samples for name in names)
     if generations * source.judgements == 1:
@@ -135,18 +142,16 @@ def _runs(samples: Sequence[float | None], n_samples: int) -> list[float]:
     return [math.nan if score is None else score for score in samples]
 
 
-def _prices(
-    comparison: Mapping[str, Any], source: _Source, results: Results
-) -> tuple[float, float, str]:
+def _prices(comparison: Difference, source: _Source, results: Results) -> tuple[float, float, str]:
     """Of one answer of both systems to a query, of judging them once, and the unit."""
-    pair = (comparison["system"], comparison["baseline"])
+    pair = (comparison.system, comparison.baseline)
     answers = [o.value for name in pair for o in results.answers[name].outcomes]
-    generating = total_cost(answer.usage for answer in answers if answer is not None)["usd"]
+    generating = total_cost(answer.usage for answer in answers if answer is not None).usd
     if source.judge is None:
         return (2 * generating / len(answers), 0.0, "usd") if generating else (1.0, 0.0, "calls")
     verdicts = [verdict for name in pair for verdict in results.judgements[name]]
     judged = [r for r in verdicts if r["judge"] == source.judge and r["score"] is not None]
-    judging = total_cost(Usage(**r["usage"]) for r in judged)["usd"]
+    judging = total_cost(Usage(**r["usage"]) for r in judged).usd
     if judging is None or generating is None or not judging:
         return 1.0, 1.0, "calls"
     n_runs = source.judgements * len(judged) / len({r["rubric"] for r in judged})
@@ -155,7 +160,7 @@ def _prices(
 
 def _described(
     split: VarianceSplit, source: _Source, generation: float, judgement: float, unit: str
-) -> dict[str, Any]:
+) -> Variance:
     error = split.standard_error(split.queries, split.generations, split.judgements)
     design = None
     if error > 0:
@@ -167,51 +172,62 @@ def _described(
         )
     components = []
     for part in split.components:
-        levels = [level for level in part.levels if level != "judge" or source.noisy]
-        facts = {"sources": levels, "variance": finite(part.variance), "df": part.df}
-        components.append({**facts, "confounded": len(levels) > 1})
-    return {
-        "components": components,
-        "queries": split.queries,
-        **({"generations": split.generations} if split.generations > 1 else {}),
-        "judgements": split.judgements,
-        "standard_error": finite(error),
-        "cheapest_half_as_wide": None
+        levels = tuple(level for level in part.levels if level != "judge" or source.noisy)
+        components.append(
+            VariancePart(
+                sources=levels,
+                variance=finite(part.variance),
+                df=part.df,
+                confounded=len(levels) > 1,
+            )
+        )
+    # what was asked once has no place in the file
+    several = split.generations > 1
+    return Variance(
+        components=tuple(components),
+        queries=split.queries,
+        generations=split.generations if several else None,
+        judgements=split.judgements,
+        standard_error=finite(error),
+        cheapest_half_as_wide=None
         if design is None
-        else {
-            "queries": design.queries,
-            **({"generations": design.generations} if split.generations > 1 else {}),
-            "judgements": design.judgements,
-            "cost": design.cost,
-            "unit": unit,
-        },
-    }
+        else Design(
+            queries=design.queries,
+            generations=design.generations if several else None,
+            judgements=design.judgements,
+            cost=design.cost,
+            unit=unit,
+        ),
+    )
 
 
-def _note(measure: str, comparison: Mapping[str, Any], variance: Mapping[str, Any]) -> str:
+def _note(measure: str, comparison: Difference, variance: Variance) -> str:
     """Say which share of one query's variance is whose, and what to ask for."""
-    total = sum(part["variance"] for part in variance["components"])
+    total = sum(part.variance or 0.0 for part in variance.components)
     shares = [
-        f"{part['variance'] / total if total else 0:.0%} "
-        + " with ".join(_WORDS[source] for source in part["sources"])
-        + (" (one run cannot tell them apart)" if part["confounded"] else "")
-        for part in variance["components"]
+        f"{(part.variance or 0.0) / total if total else 0:.0%} "
+        + " with ".join(_WORDS[source] for source in part.sources)
+        + (" (one run cannot tell them apart)" if part.confounded else "")
+        for part in variance.components
     ]
     text = (
-        f"{measure}, {comparison['system']} against {comparison['baseline']}: "
+        f"{measure}, {comparison.system} against {comparison.baseline}: "
         f"the variance of a query's difference is {', '.join(shares)}"
     )
-    design = variance["cheapest_half_as_wide"]
+    design = variance.cheapest_half_as_wide
     if design is None:
         return text
     # what the run cannot tell apart is not asked for
-    words = (("generations", "answered"), ("judgements", "judged"))
-    known = [(key, word) for key, word in words if variance.get(key, 1) > 1]
-    wanted = " and ".join(f"{word} {_times(design[key])}" for key, word in known)
-    now = " and ".join(_times(variance[key]) for key, _ in known)
+    amounts = [
+        (design.generations, variance.generations, "answered"),
+        (design.judgements, variance.judgements, "judged"),
+    ]
+    known = [(n, now, word) for n, now, word in amounts if n is not None and (now or 1) > 1]
+    wanted = " and ".join(f"{word} {_times(n)}" for n, _, word in known)
+    now = " and ".join(_times(has or 1) for _, has, _ in known)
     return (
-        f"{text}; an interval half as wide is cheapest with {design['queries']} queries, each "
-        f"{wanted} (now {variance['queries']}, {now})"
+        f"{text}; an interval half as wide is cheapest with {design.queries} queries, each "
+        f"{wanted} (now {variance.queries}, {now})"
     )
 
 
@@ -221,7 +237,7 @@ def _times(n: int) -> str:
 
 def describe_deltas(
     plan: Plan, systems: Sequence[SystemScores], method: Method
-) -> list[dict[str, Any]]:
+) -> list[OverSource]:
     """Compare each retriever over exactly one other with that one, if both are scored.
 
     Returns:
@@ -239,21 +255,29 @@ def describe_deltas(
             if other is None or column.aggregate == "sum":
                 continue
             found = describe(pair_columns(measure, by_name[name], first), method, None)
-            kept = {key: found[key] for key in ("difference", "interval", "n", "n_changed")}
-            rows.append({"system": name, "over": first.name, "measure": measure, **kept})
+            rows.append(
+                OverSource(
+                    system=name,
+                    over=first.name,
+                    measure=measure,
+                    difference=found.difference,
+                    interval=found.interval or (None, None),
+                    n=found.n,
+                    n_changed=found.n_changed or 0,
+                )
+            )
     return rows
 
 
-def delta_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
+def delta_notes(rows: Sequence[OverSource]) -> list[str]:
     """Say in a sentence each what it adds, by its first measure."""
     notes = []
-    for name in dict.fromkeys(row["system"] for row in rows):
-        row = next(row for row in rows if row["system"] == name)
-        if row["difference"] is None or None in row["interval"]:
+    for name in dict.fromkeys(row.system for row in rows):
+        row = next(row for row in rows if row.system == name)
+        low, high = row.interval
+        if row.difference is None or low is None or high is None:
             continue
-        low, high = row["interval"]
         notes.append(
-            f"{name} over {row['over']}: {row['measure']} {row['difference']:+.3f} "
-            f"[{low:+.3f}, {high:+.3f}]"
+            f"{name} over {row.over}: {row.measure} {row.difference:+.3f} [{low:+.3f}, {high:+.3f}]"
         )
     return notes

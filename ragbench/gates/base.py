@@ -307,7 +307,7 @@ class SystemGate(Gate):
             entry.wrong("system", found, allowed, nearest(name, fitting), part=part)
 
     def verdicts(self, run: GatedRun) -> Iterator[tuple[str | None, Decision]]:
-        """Yield each system with what the data say; one None where nobody has the score."""
+        """Yield each system with what the data say; one None where no system has the score."""
         having, score = self.having(run)
         if not having:
             yield None, run.not_scored(self.about)

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ragbench.comparison.comparable import Met
 from ragbench.comparison.compare_runs import pairs_of
@@ -15,6 +14,7 @@ from ragbench.comparison.sources import ScoredSystems
 from ragbench.errors import OptionError
 from ragbench.gates.base import Decision
 from ragbench.gates.drop import Drop
+from ragbench.records.comparison import ComparedGate, Comparisons
 
 _FORM = re.compile(r"\s*(?P<measure>\S.*?)\s+drop\s*>\s*(?P<margin>\S+)\s*")
 ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
@@ -62,7 +62,7 @@ def why_skipped(condition: FailIf, sources: Sequence[ScoredSystems]) -> str | No
         for system in source.systems.values()
     )
     for source in sources:
-        skipped = source.facts.get("skipped_judges")
+        skipped = None if source.summary is None else source.summary.skipped_judges
         has_it = any(name in system.columns for system in source.systems.values())
         if judged and skipped and not has_it:
             reasons = "; ".join(f"{judge}: {why}" for judge, why in skipped.items())
@@ -70,18 +70,18 @@ def why_skipped(condition: FailIf, sources: Sequence[ScoredSystems]) -> str | No
     return None
 
 
-def undecided(condition: FailIf, why: str) -> dict[str, Any]:
+def undecided(condition: FailIf, why: str) -> ComparedGate:
     """Return the verdict on a condition whose measure was not computed."""
     return _entry(condition, condition.gate.measure, Decision("undecided", why))
 
 
 def decide_all(
     conditions: Sequence[tuple[FailIf, str]],
-    comparison: dict[str, Any],
+    comparison: Comparisons,
     met: Met,
     method: Method,
     clusters: Sequence[str] | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[ComparedGate]:
     """Decide each condition for each system that is compared by its measure.
 
     Args:
@@ -91,9 +91,6 @@ def decide_all(
         method: Confidence, resampling, seed: those of the comparison, so that the interval that
             decides is the one that is printed.
         clusters: The cluster of each common query, where queries belong together.
-
-    Returns:
-        Entries like those of `gates` in `summary.json`.
     """
     for condition, measure in conditions:
         compared = list(pairs_of(comparison, met, measure, clusters))
@@ -110,14 +107,14 @@ def _entry(
     found: Decision,
     system: str | None = None,
     baseline: str | None = None,
-) -> dict[str, Any]:
-    return {
-        "gate": condition.text,
-        "system": system,
-        "baseline": baseline,
-        "measure": measure,
-        "max_drop": condition.gate.max_drop,
-        "verdict": found.verdict,
-        "why": found.why,
-        "facts": dict(found.facts),
-    }
+) -> ComparedGate:
+    return ComparedGate(
+        gate=condition.text,
+        system=system,
+        baseline=baseline,
+        measure=measure,
+        max_drop=condition.gate.max_drop,
+        verdict=found.verdict,
+        why=found.why,
+        facts=dict(found.facts),
+    )

@@ -49,7 +49,7 @@ class BaselineSystem(Record):
     """Query -> a value or the word of a cause for each score."""
     cost_columns: tuple[str, ...] = optional(())
     """What `costs` has of each query."""
-    costs: Mapping[str, tuple[float | None, ...]] = optional({})
+    costs: Mapping[str, tuple[Any, ...]] = optional({})
     """Query -> what it cost; empty where it was not asked for."""
 
 

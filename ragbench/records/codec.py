@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -21,6 +21,15 @@ from ragbench.registry import nearest
 T = TypeVar("T", bound="Record")
 Read = Callable[[Any], Any]
 Write = Callable[[Any], Any]
+Clean = Callable[[Any, Callable[[str], str]], Any]
+
+
+class _MayHoldSecrets:
+    """Marks texts that somebody else wrote: errors, names made of paths."""
+
+
+Prose = Annotated[str, _MayHoldSecrets]
+"""Text that may hold the value of a variable, as the text of an error may: see `cleaned`."""
 
 _OMITTED = "omitted"  # key of a field's metadata
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
@@ -131,6 +140,39 @@ def from_json(made: type[T], value: Any, *, file: object = None, path: str = "")
         ) from None
 
 
+def cleaned(record: T, clean: Callable[[str], str]) -> T:
+    """Return the record with every text that may hold a secret, its `Prose`, written anew."""
+    made: Any = type(record)
+    changed = {name: change(getattr(record, name), clean) for name, change in _cleaners(made)}
+    return replace(record, **changed) if changed else record
+
+
+@cache
+def _cleaners(made: Any) -> tuple[tuple[str, Clean], ...]:
+    found = ((name, _cleaner(hint)) for name, hint in _hints(made).items() if name != "unknown")
+    return tuple((name, change) for name, change in found if change is not None)
+
+
+@cache
+def _cleaner(hint: Any) -> Clean | None:
+    """How prose within a value of a type is written anew; None where the type has none."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint == Prose:
+        return lambda value, clean: clean(value)
+    if isinstance(hint, type) and issubclass(hint, Record):
+        made: Any = hint
+        return cleaned if _cleaners(made) else None
+    changes = [change for each in inner if (change := _cleaner(each)) is not None]
+    if not changes:
+        return None
+    change = changes[0]
+    if origin is tuple:
+        return lambda value, clean: tuple(change(each, clean) for each in value)
+    if origin in (Union, types.UnionType):
+        return lambda value, clean: None if value is None else change(value, clean)
+    return lambda value, clean: {key: change(each, clean) for key, each in value.items()}
+
+
 @cache
 def _hints(made: Any) -> dict[str, Any]:
     return typing.get_type_hints(made, include_extras=True)
@@ -185,7 +227,8 @@ def _reader(hint: Any) -> Read:
     """How a value of a type is read; raises `Unfit`."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _worded(_reader(inner[0]), inner[1])
+        read = _reader(inner[0])
+        return _worded(read, inner[1]) if isinstance(inner[1], str) else read
     if origin in (Union, types.UnionType):
         (some,) = (each for each in inner if each is not type(None))
         read = _reader(some)
@@ -206,6 +249,7 @@ _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     int: ((int,), "an integer"),
     float: ((float, int), "a number"),
+    type(None): ((type(None),), "null"),
 }
 
 

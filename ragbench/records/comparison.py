@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.records.codec import Record, optional
 from ragbench.records.gate import Verdict
-from ragbench.records.summary import Early, Ends, Kind, PreferredSystem, SystemScore
+from ragbench.records.summary import (
+    Early,
+    Ends,
+    Kind,
+    Ranking,
+    Summary,
+    SystemScore,
+    SystemSummary,
+)
 from ragbench.types import Direction
 
 COMPARISON_SCHEMA = "ragbench.comparison/1"
@@ -204,27 +212,9 @@ class PreferredPair(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preference(Record):
+class Preference(Ranking):
     """What one judge prefers by one rubric."""
 
-    name: str
-    """The score's name."""
-    rubric: str
-    """What the judge was asked."""
-    judge: str
-    """The judge's name."""
-    model: str
-    """The model, as its server names it."""
-    pairs: str
-    """`all` pairs of systems, or each with the `baseline`."""
-    baseline: str | None
-    """What all others are compared with; None for all pairs."""
-    systems: tuple[PreferredSystem, ...]
-    """Every system with its strength and rank."""
-    rule: str
-    """How the strengths were computed."""
-    notes: tuple[str, ...]
-    """What limits them."""
     comparisons: tuple[PreferredPair, ...]
     """The pairs."""
     win_matrix: Mapping[str, Mapping[str, float]]
@@ -411,3 +401,44 @@ class ComparedRuns(Comparisons):
     """The verdict on each condition and system."""
     moved: tuple[MovedQueries, ...] = ()
     """The queries that moved most."""
+
+
+def fill_facts(summary: Summary, comparisons: Comparisons | None) -> Summary:
+    """Give scores their kinds, and systems their baselines, where an older version left them out.
+
+    The comparisons of the run say both, for what was compared. Of the rest, what judges gave is
+    a judge's, what retrievers alone have is of rankings, and a pair's baseline is that of the
+    same generator.
+    """
+    systems = {system.name: system for system in summary.systems}
+    grid = {(system.retriever, system.generator): system.name for system in summary.systems}
+    families = {} if comparisons is None else {each.measure: each for each in comparisons.measures}
+    against = {
+        (made.system, name): made.baseline
+        for name, family in families.items()
+        for made in family.comparisons
+    }
+
+    def kind_of(system: SystemSummary, name: str, score: SystemScore) -> Kind:
+        if score.judge is not None:
+            return "judge"
+        if name in families and (known := families[name].kind) is not None:
+            return known
+        alone = system.retriever is not None and system.generator is None
+        return "retrieval" if alone else "generation"
+
+    def filled(system: SystemSummary) -> SystemSummary:
+        own = {name: against.get((system.name, name)) for name in system.scores}
+        usual = grid.get((summary.baseline, system.generator))
+        first = next(filter(None, own.values()), None if usual == system.name else usual)
+        scores = {
+            name: replace(
+                score,
+                kind=score.kind or kind_of(system, name, score),
+                baseline=None if own[name] == first else own[name],
+            )
+            for name, score in system.scores.items()
+        }
+        return replace(system, baseline=first if first in systems else None, scores=scores)
+
+    return replace(summary, systems=tuple(map(filled, summary.systems)))

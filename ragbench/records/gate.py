@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ragbench.records.codec import Record, optional
+from ragbench.records.codec import Prose, Record, optional
 
 Verdict = Literal["pass", "fail", "undecided"]
 """What a gate says; `undecided` is neither: the data cannot tell."""
@@ -20,14 +20,14 @@ class GateVerdict(Record):
     the file, and in `facts` here.
     """
 
-    gate: str
+    gate: Prose
     """The condition, as tables show it."""
     system: str | None
     """Whose; None where the gate is about no single system: a certificate, a judge that was
     skipped."""
     verdict: Verdict
     """What became of it."""
-    why: str
+    why: Prose
     """The numbers in words."""
     line: int | None = None
     """Where the gate stands in its config; None where it comes from elsewhere."""

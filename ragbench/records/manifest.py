@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.records.codec import Record, optional
+from ragbench.records.codec import Prose, Record, optional
 from ragbench.records.summary import Tokens
 
 MANIFEST_SCHEMA = "ragbench.manifest/1"
@@ -60,7 +60,7 @@ class Manifest(Record):
     """What the command line chose."""
     live: tuple[str, ...] = ()
     """Components that were Python objects, which no file describes."""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, Prose] = field(default_factory=dict)
     """Component -> its version, where the config gives one."""
     data: Mapping[str, str]
     """Part of the data set -> fingerprint."""

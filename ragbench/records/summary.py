@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from ragbench.records.codec import Record, Unfit, optional
+from ragbench.records.codec import Prose, Record, Unfit, optional
 from ragbench.records.gate import GateVerdict
 from ragbench.types import Direction
 
@@ -38,7 +38,7 @@ class Tokens(Record):
 class Dataset(Record):
     """The data of a run."""
 
-    name: str = ""
+    name: Prose = ""
     """Its folder or file, with the split."""
     type: str = ""
     """Its format."""
@@ -67,8 +67,8 @@ class Judge(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeUse(Record):
-    """What the verdicts of a judge took, whoever paid for it and when."""
+class Judging(Record):
+    """What the verdicts of a judge took, in this run or an earlier one."""
 
     models: tuple[str, ...]
     """The models as their servers name them."""
@@ -185,7 +185,8 @@ class SystemScore(Record):
     early: Early | None = optional()
     """When its judge stopped; None for a score that is always of all queries."""
     baseline: str | None = optional()
-    """What the system is compared with by this score, where that is another than by its others."""
+    """What the system is compared with by this score, where that is another than by its others; its
+    own name where it is the baseline itself."""
     judge: str | None = optional()
     """The judge behind it."""
     model: str | None = optional()
@@ -251,13 +252,15 @@ class SystemSummary(Record):
     """What models got and sent."""
     usd: float | None = None
     """Dollars; None where a price is not known."""
-    judging: Mapping[str, JudgeUse] = optional({})
+    judging: Mapping[str, Judging] = optional({})
     """Judge -> what judging this system took."""
 
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score."""
         found = self.scores.get(score)
-        return self.baseline if found is None or found.baseline is None else found.baseline
+        if found is None or found.baseline is None:
+            return self.baseline
+        return None if found.baseline == self.name else found.baseline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +274,7 @@ class Cost(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget(Record):
+class Spending(Record):
     """What a run with a budget spent, what it left out, and what finishing would cost."""
 
     limits: Mapping[str, float]
@@ -308,7 +311,7 @@ class Fill(Record):
     """Cause -> how many could not be graded."""
     without_text: int
     """How many have no text to grade."""
-    judging: JudgeUse
+    judging: Judging
     """What it took."""
 
 
@@ -344,20 +347,20 @@ class PreferredSystem(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreferenceSummary(Record):
-    """What one judge prefers by one rubric, without the single pairs."""
+class Ranking(Record):
+    """The systems as one judge prefers them by one rubric."""
 
-    name: str
+    name: str = ""
     """The score's name."""
-    rubric: str
+    rubric: str = ""
     """What the judge was asked."""
-    judge: str
+    judge: str = ""
     """The judge's name."""
-    model: str
+    model: str = ""
     """The model, as its server names it."""
-    pairs: str
+    pairs: str = "all"
     """`all` pairs of systems, or each with the `baseline`."""
-    baseline: str | None
+    baseline: str | None = None
     """What all others are compared with; None for all pairs."""
     systems: tuple[PreferredSystem, ...]
     """Every system."""
@@ -365,7 +368,13 @@ class PreferenceSummary(Record):
     """How the strengths were computed."""
     notes: tuple[str, ...]
     """What limits them."""
-    judging: JudgeUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferenceSummary(Ranking):
+    """What one judge prefers by one rubric, without the single pairs."""
+
+    judging: Judging
     """What the judge took."""
 
 
@@ -385,7 +394,7 @@ class Summary(Record):
     """Its data."""
     counts: Mapping[str, int] = optional({})
     """`queries`: how many were asked, where they are a sample."""
-    budget: Budget | None = optional()
+    budget: Spending | None = optional()
     """What was spent, where there is a budget."""
     seed: int | None = None
     """Of all that is random."""
@@ -409,9 +418,9 @@ class Summary(Record):
     """What judges prefer of pairs of systems."""
     gates: tuple[GateVerdict, ...] = ()
     """What became of the gates."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Prose, ...] = ()
     """What makes numbers doubtful, a sentence each."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Prose, ...] = ()
     """What the reader of the numbers should know, a sentence each."""
 
     def system(self, name: str) -> SystemSummary | None:

@@ -203,7 +203,7 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
     """Name, annotation and default of what a component takes."""
     if inspect.isclass(component):
-        # whoever defines the constructor says what it takes
+        # the class that defines the constructor says what it takes
         own = (vars(cls) for cls in component.__mro__)
         component = next(v for v in own if v.keys() & {"__init__", "declares"}).get(
             "declares", component

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from ragbench.records.gate import GateVerdict
+from ragbench.records.summary import Summary
 from ragbench.report.digits import printable, significant
 
-Json = Mapping[str, Any]
 
-
-def render_junit(summary: Json) -> str:
+def render_junit(summary: Summary) -> str:
     """Write the gates of a run as JUnit XML.
 
     A run without gates is an empty suite: a reader then has a file, and nothing to count.
 
     Args:
-        summary: The content of summary.json.
+        summary: Of the run.
 
     Returns:
         XML that ends in a line feed; foreign text is escaped, control characters are shown.
 
     Example:
-        >>> gate = {"gate": "map >= 0.2", "system": "bm25", "verdict": "fail", "why": "it is 0.1"}
-        >>> text = render_junit({"name": "mine", "run_id": "1", "gates": [gate]})
+        >>> gate = GateVerdict(gate="map >= 0.2", system="bm25", verdict="fail", why="it is 0.1")
+        >>> text = render_junit(Summary(name="mine", run_id="1", systems=(), gates=(gate,)))
         >>> [line.strip() for line in text.splitlines() if "<failure" in line]
         ['<failure message="map &gt;= 0.2: it is 0.1" type="fail">it is 0.1</failure>']
     """
-    gates = summary["gates"]
-    name = f"ragbench.{printable(summary['name'])}"
+    gates = summary.gates
+    name = f"ragbench.{printable(summary.name)}"
     counts = {
         "tests": len(gates),
-        "failures": sum(gate["verdict"] == "fail" for gate in gates),
-        "errors": sum(bool(gate.get("refused")) for gate in gates),
+        "failures": sum(gate.verdict == "fail" for gate in gates),
+        "errors": sum(gate.refused for gate in gates),
     }
-    skipped = sum(gate["verdict"] == "undecided" and not gate.get("refused") for gate in gates)
+    skipped = sum(gate.verdict == "undecided" and not gate.refused for gate in gates)
     root = ElementTree.Element("testsuites", {"name": "ragbench", "time": "0", **_text(counts)})
     suite = ElementTree.SubElement(
         root,
         "testsuite",
         {"name": name, "time": "0", **_text({**counts, "skipped": skipped})},
     )
-    run = {"name": "run_id", "value": printable(summary.get("run_id") or "")}
+    run = {"name": "run_id", "value": printable(summary.run_id)}
     ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property", run)
     for gate in gates:
         _add_case(suite, name, gate)
@@ -51,19 +51,19 @@ def render_junit(summary: Json) -> str:
     return f"{head}{ElementTree.tostring(root, encoding='unicode')}\n"
 
 
-def _add_case(suite: ElementTree.Element, class_name: str, gate: Json) -> None:
+def _add_case(suite: ElementTree.Element, class_name: str, gate: GateVerdict) -> None:
     """Add one case; classes are systems, so that readers group by them."""
-    text, why = printable(gate["gate"]), printable(gate["why"])
-    system = printable(gate.get("system") or "judge")
+    text, why = printable(gate.gate), printable(gate.why)
+    system = printable(gate.system or "judge")
     case = ElementTree.SubElement(
         suite, "testcase", {"name": text, "classname": f"{class_name}.{system}", "time": "0"}
     )
     message = {"message": f"{text}: {why}"}
-    if gate.get("refused"):
+    if gate.refused:
         ElementTree.SubElement(case, "error", {**message, "type": "refused"}).text = why
-    elif gate["verdict"] == "fail":
+    elif gate.verdict == "fail":
         ElementTree.SubElement(case, "failure", {**message, "type": "fail"}).text = why
-    elif gate["verdict"] == "undecided":
+    elif gate.verdict == "undecided":
         ElementTree.SubElement(case, "skipped", {"message": f"undecided: {why}"})
     else:
         ElementTree.SubElement(case, "system-out").text = why
@@ -80,17 +80,17 @@ _LEVELS = {"fail": "error", "undecided": "warning"}
 _CUT = "\n\n(cut here: the report in the run folder has the rest)\n"
 
 
-def annotate(summary: Json, file: str | None) -> list[str]:
+def annotate(gates: Sequence[GateVerdict], file: str | None) -> list[str]:
     """Return a workflow command for each gate that did not pass, at its line of the config.
 
     Args:
-        summary: The content of summary.json.
+        gates: Of the run.
         file: The config, relative to the repository; None where gates are from a command line.
 
     Example:
-        >>> gate = {"gate": "map >= 0.2", "system": "bm25", "verdict": "fail", "why": "50 % less",
-        ...         "line": 7}
-        >>> annotate({"gates": [gate]}, "a,b.yaml")
+        >>> gate = GateVerdict(
+        ...     gate="map >= 0.2", system="bm25", verdict="fail", why="50 % less", line=7)
+        >>> annotate([gate], "a,b.yaml")
         ['::error file=a%2Cb.yaml,line=7,title=gate fail::map >= 0.2 (bm25): 50 %25 less']
 
     References:
@@ -98,15 +98,15 @@ def annotate(summary: Json, file: str | None) -> list[str]:
         its toolkit's `command.ts`.
     """
     lines = []
-    for gate in summary["gates"]:
-        if gate["verdict"] not in _LEVELS:
+    for gate in gates:
+        if gate.verdict not in _LEVELS:
             continue
-        level = "error" if gate.get("refused") else _LEVELS[gate["verdict"]]
+        level = "error" if gate.refused else _LEVELS[gate.verdict]
         place = "" if file is None else f"file={_property(file)},"
-        place += f"line={gate['line']}," if file is not None and gate.get("line") else ""
-        system = f" ({gate['system']})" if gate.get("system") else ""
-        text = _data(printable(f"{gate['gate']}{system}: {gate['why']}"))
-        lines.append(f"::{level} {place}title=gate {gate['verdict']}::{text}")
+        place += f"line={gate.line}," if file is not None and gate.line else ""
+        system = f" ({gate.system})" if gate.system else ""
+        text = _data(printable(f"{gate.gate}{system}: {gate.why}"))
+        lines.append(f"::{level} {place}title=gate {gate.verdict}::{text}")
     return lines
 
 

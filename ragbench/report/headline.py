@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ragbench.records.comparison import Difference, MeasureComparison
+from ragbench.records.summary import SystemScore
 from ragbench.report.base import Outcome
 from ragbench.report.digits import (
     difference,
@@ -16,14 +17,12 @@ from ragbench.report.digits import (
     significant,
 )
 
-Json = Mapping[str, Any]
 
-
-def outcome_of(comparison: Json, direction: str) -> Outcome:
+def outcome_of(comparison: Difference, direction: str) -> Outcome:
     """Say in one word what a comparison shows; up is better unless the direction is `lower`."""
-    if comparison.get("n_changed") == 0:
+    if comparison.n_changed == 0:
         return "identical"
-    change, differs = comparison.get("difference"), comparison.get("differs")
+    change, differs = comparison.difference, comparison.differs
     if change is None or differs is None:
         return ""
     if not differs:
@@ -33,8 +32,8 @@ def outcome_of(comparison: Json, direction: str) -> Outcome:
 
 def headline(
     measure: str,
-    scores: Mapping[str, Json],
-    family: Json,
+    scores: Mapping[str, SystemScore],
+    family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
     confidence: float = 0.95,
 ) -> str:
@@ -43,46 +42,48 @@ def headline(
     Args:
         measure: Its name.
         scores: The score of every system that has it, in the order of the summary.
-        family: The measure's entry in comparisons.json; empty where it has none.
+        family: The measure's comparisons; None where it has none.
         baselines: The system that each system is compared with; None for a baseline.
         confidence: Of the intervals and the verdict.
 
     Returns:
         One sentence without a full stop, lower case but for names.
     """
-    measured = {name: score for name, score in scores.items() if score.get("mean") is not None}
+    measured = {name: score for name, score in scores.items() if score.mean is not None}
     name = printable(measure)
     if not measured:
         return f"no system has a value of {name}: nothing was scored"
-    best = family.get("best")
-    if len(measured) == 1 or best not in measured:
+    best = None if family is None else family.best
+    if family is None or best is None or len(measured) == 1 or best not in measured:
         return _without_comparison(name, measured, confidence)
-    others = [s for s in family.get("tied_with_best") or () if s != best and s in measured]
+    others = [s for s in family.tied_with_best if s != best and s in measured]
     against = baselines.get(best)
-    comparison = _find(family.get("comparisons") or (), best, against)
-    if against is None or comparison is None or comparison.get("difference") is None:
+    comparison = _find(family.comparisons, best, against)
+    if against is None or comparison is None or comparison.difference is None:
         same = [
-            c["system"]
-            for c in family.get("comparisons") or ()
-            if c["baseline"] == best and outcome_of(c, "higher") == "identical"
+            c.system
+            for c in family.comparisons
+            if c.baseline == best and outcome_of(c, "higher") == "identical"
         ]
-        made = {c["baseline"] for c in family.get("comparisons") or ()}
+        made = {c.baseline for c in family.comparisons}
         return _best_is_baseline(name, best, measured, others, same, best in made)
     return _best_against_baseline(
         name, best, measured, [s for s in others if s != against], comparison, confidence
     )
 
 
-def _find(comparisons: Sequence[Json], system: str, baseline: str | None) -> Json | None:
-    pairs = (c for c in comparisons if (c["system"], c["baseline"]) == (system, baseline))
+def _find(
+    comparisons: Sequence[Difference], system: str, baseline: str | None
+) -> Difference | None:
+    pairs = (c for c in comparisons if (c.system, c.baseline) == (system, baseline))
     return next(pairs, None)
 
 
-def _value(score: Json) -> str:
-    return " ".join(filter(None, [significant(score["mean"]), interval(score.get("interval"))]))
+def _value(score: SystemScore) -> str:
+    return " ".join(filter(None, [significant(score.mean), interval(score.interval)]))
 
 
-def _without_comparison(name: str, measured: Mapping[str, Json], confidence: float) -> str:
+def _without_comparison(name: str, measured: Mapping[str, SystemScore], confidence: float) -> str:
     values = [f"{printable(s)} has {name} {_value(score)}" for s, score in measured.items()]
     if len(values) == 1:
         return f"{values[0]} ({percent(confidence)} interval); there is nothing to compare it with"
@@ -92,7 +93,7 @@ def _without_comparison(name: str, measured: Mapping[str, Json], confidence: flo
 def _best_is_baseline(
     name: str,
     best: str,
-    measured: Mapping[str, Json],
+    measured: Mapping[str, SystemScore],
     others: Sequence[str],
     same: Sequence[str],
     baseline: bool,
@@ -120,22 +121,20 @@ def _untold(systems: Sequence[str]) -> str:
 def _best_against_baseline(
     name: str,
     best: str,
-    measured: Mapping[str, Json],
+    measured: Mapping[str, SystemScore],
     others: Sequence[str],
-    comparison: Json,
+    comparison: Difference,
     confidence: float,
 ) -> str:
-    against = printable(comparison["baseline"])
-    change = " ".join(
-        filter(None, difference(comparison["difference"], comparison.get("interval")))
-    )
+    against = printable(comparison.baseline)
+    change = " ".join(filter(None, difference(comparison.difference or 0.0, comparison.interval)))
     certainty = f"{percent(confidence)} confidence"
-    if comparison.get("early"):
+    if comparison.early is not None:
         certainty += " over all looks"
     else:
-        certainty += f", adjusted p {probability(comparison.get('p_adjusted'))}"
-    outcome = outcome_of(comparison, measured[best].get("direction", "higher"))
-    value = significant(measured[best]["mean"])
+        certainty += f", adjusted p {probability(comparison.p_adjusted)}"
+    outcome = outcome_of(comparison, measured[best].direction)
+    value = significant(measured[best].mean)
     if outcome == "better":
         text = (
             f"{printable(best)} is best on {name}, {value}: {change} against {against}, "
@@ -146,7 +145,7 @@ def _best_against_baseline(
     else:
         text = f"{printable(best)} has the best {name}, {value}, but "
         text += _doubt(outcome, against, change, certainty)
-        detectable = comparison.get("minimum_detectable")
+        detectable = comparison.minimum_detectable
         if outcome == "undecided" and detectable is not None:
             text += f"; this data set could show one of {significant(detectable)}"
     return f"{text}; {_untold(others)}" if others else text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ragbench.records.comparison import Comparisons
+from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Measure, Section
 from ragbench.report.digits import significant
 from ragbench.report.layout import lay_out
@@ -15,15 +17,12 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-Json = Mapping[str, Any]
-
-
-def render_html(summary: Json, comparisons: Json) -> str:
+def render_html(summary: Summary, comparisons: Comparisons) -> str:
     """Draw the results as one page that loads nothing: no script, no font, no picture.
 
     Args:
-        summary: The content of summary.json.
-        comparisons: The content of comparisons.json.
+        summary: Of the run.
+        comparisons: Of the run; empty where there are none.
 
     Returns:
         HTML in which every foreign text is escaped. A content security policy in its head

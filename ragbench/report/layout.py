@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
-from typing import Any
 
+from ragbench.records.comparison import Comparisons, MeasureComparison, SliceDifference
+from ragbench.records.gate import GateVerdict
+from ragbench.records.summary import (
+    Dataset,
+    Latency,
+    Summary,
+    SystemScore,
+    SystemSummary,
+    Tokens,
+)
 from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
 from ragbench.report.digits import (
     MISSING,
@@ -20,57 +29,54 @@ from ragbench.report.digits import (
 from ragbench.report.headline import headline
 from ragbench.report.legend import answered_again, legend
 from ragbench.report.preferences import lay_out_preferences
-from ragbench.report.sections import Group, build_section, find_baselines
-
-Json = Mapping[str, Any]
+from ragbench.report.sections import Group, Scores, build_section, find_baselines
 
 _GATES_FIRST = {"undecided": 0, "fail": 1}
 _INCOMPLETE = "the run is incomplete"
 
 
-def lay_out(summary: Json, comparisons: Json, *, narrow: bool = False) -> Layout:
+def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False) -> Layout:
     """Decide what stands on a page.
 
     Args:
-        summary: The content of summary.json. Only `name` and `systems` have to be there.
-        comparisons: The content of comparisons.json; an empty mapping leaves out what it says.
+        summary: Of the run, with the kinds of scores and the baselines of systems.
+        comparisons: Of the run; empty ones leave out what they say.
         narrow: Leave out the differences of all measures but the first of each section.
 
     Returns:
         Sections in the order retrieval, generation, one for each judge; in them systems and
         measures in the order of the summary.
     """
-    families = {family["measure"]: family for family in comparisons.get("measures") or ()}
-    groups = _group(summary["systems"], families)
+    families = {family.measure: family for family in comparisons.measures}
+    groups = _group(summary.systems)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
     if narrow:
         sections = [_narrowed(section) for section in sections]
-    dataset = summary.get("dataset") or {}
-    gates = [_gate(gate) for gate in summary.get("gates") or ()]
+    gates = [_gate(gate) for gate in summary.gates]
     # the run itself says why; a summary of somebody else's may not
-    said = any("incomplete" in str(warning) for warning in summary.get("warnings") or ())
-    incomplete = [] if summary.get("complete", True) or said else [_INCOMPLETE]
+    said = any("incomplete" in warning for warning in summary.warnings)
+    incomplete = () if summary.complete or said else (_INCOMPLETE,)
     preferences = lay_out_preferences(summary, comparisons)
     results = [
         *_headlines(summary, groups, sections, families),
         *(preference.headline for preference in preferences),
     ]
+    if comparisons.confidence is None:
+        comparisons = replace(comparisons, confidence=summary.confidence)
     return Layout(
-        name=printable(summary["name"]),
-        run_id=printable(summary.get("run_id") or ""),
+        name=printable(summary.name),
+        run_id=printable(summary.run_id),
         subject=_subject(summary),
         headlines=(*_gate_counts(gates), *(results or ["nothing was scored"])),
         gates=tuple(sorted(gates, key=lambda gate: _GATES_FIRST.get(gate.verdict, 2))),
         sections=tuple(sections),
         slices=build_slices(comparisons),
         preferences=tuple(preferences),
-        legend=tuple(
-            legend(sections, {**_confidence(summary), **comparisons}, answered_again(summary))
-        ),
-        notes=_lines(dataset.get("notes"), summary.get("notes")),
-        warnings=_lines(incomplete, summary.get("warnings")),
-        costs=tuple(_costs(summary["systems"])),
-        signatures=tuple(_signatures(summary["systems"])),
+        legend=tuple(legend(sections, comparisons, answered_again(summary))),
+        notes=_lines(() if summary.dataset is None else summary.dataset.notes, summary.notes),
+        warnings=_lines(incomplete, summary.warnings),
+        costs=tuple(_costs(summary.systems)),
+        signatures=tuple(_signatures(summary.systems)),
     )
 
 
@@ -81,84 +87,61 @@ def _narrowed(section: Section) -> Section:
     )
 
 
-def _group(
-    systems: Sequence[Json], families: Mapping[str, Json]
-) -> dict[Group, dict[str, dict[str, Json]]]:
+def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
     """Sort the scores by section: group -> system -> measure -> score."""
-    groups: dict[Group, dict[str, dict[str, Json]]] = {}
+    groups: dict[Group, dict[str, dict[str, SystemScore]]] = {}
     for system in systems:
-        for measure, score in (system.get("scores") or {}).items():
-            group = _group_of(system, score, families.get(measure, {}))
-            groups.setdefault(group, {}).setdefault(system["name"], {})[measure] = score
+        for measure, score in system.scores.items():
+            group = (score.kind or "generation", score.judge or "")
+            groups.setdefault(group, {}).setdefault(system.name, {})[measure] = score
     order = ["retrieval", "generation", "judge"]
     return dict(sorted(groups.items(), key=lambda item: order.index(item[0][0])))
 
 
-def _group_of(system: Json, score: Json, family: Json) -> Group:
-    if score.get("judge") is not None:
-        return "judge", str(score["judge"])
-    kind = family.get("kind")
-    if kind == "judge":
-        return "judge", ""
-    if kind in ("retrieval", "generation"):
-        return kind, ""
-    return ("retrieval" if system.get("generator") is None else "generation"), ""
-
-
 def _headlines(
-    summary: Json,
-    groups: Mapping[Group, Mapping[str, Mapping[str, Json]]],
+    summary: Summary,
+    groups: Mapping[Group, Scores],
     sections: Sequence[Section],
-    families: Mapping[str, Json],
+    families: Mapping[str, MeasureComparison],
 ) -> list[str]:
     """Write one sentence for the first measure of each section; a judge is named with it."""
-    confidence = float(_confidence(summary)["confidence"])
     sentences = []
     for scores, section in zip(groups.values(), sections, strict=True):
         names = dict.fromkeys(name for by_name in scores.values() for name in by_name)
-        valued = (n for n in names if any(_has_value(s.get(n)) for s in scores.values()))
+        by_name = {n: {s: own[n] for s, own in scores.items() if n in own} for n in names}
+        valued = (n for n, own in by_name.items() if any(s.mean is not None for s in own.values()))
         first = next(valued, next(iter(names)))
-        column = {system: s[first] for system, s in scores.items() if first in s}
-        baselines = find_baselines(summary, scores, families, [first])
-        text = headline(first, column, families.get(first, {}), baselines, confidence)
+        baselines = find_baselines(summary, scores)
+        text = headline(first, by_name[first], families.get(first), baselines, summary.confidence)
         sentences.append("; ".join([text, *section.labels]))
     return sentences
 
 
-def _has_value(score: Json | None) -> bool:
-    return score is not None and score.get("mean") is not None
-
-
-def _confidence(summary: Json) -> dict[str, Any]:
-    return {"confidence": summary.get("confidence", 0.95)}
-
-
-def _subject(summary: Json) -> str:
+def _subject(summary: Summary) -> str:
     """Describe data, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`."""
-    dataset, asked = summary.get("dataset") or {}, (summary.get("counts") or {}).get("queries")
-    total = dataset.get("queries", asked)
-    parts = [printable(dataset["name"])] if dataset.get("name") else []
+    dataset, asked = summary.dataset or Dataset(), summary.counts.get("queries")
+    total = asked if dataset.queries is None else dataset.queries
+    parts = [printable(dataset.name)] if dataset.name else []
     if total is not None:
         limited = f"{asked} of " if asked is not None and asked != total else ""
         parts.append(limited + counted(total, "queries"))
-    for key in ("documents", "judgements"):
-        if dataset.get(key) is not None:
-            parts.append(counted(dataset[key], key))
-    parts += _system_counts(summary["systems"])
-    if summary.get("baseline"):
-        parts.append(f"baseline {printable(summary['baseline'])}")
+    sizes = {"documents": dataset.documents, "judgements": dataset.judgements}
+    parts += [counted(size, noun) for noun, size in sizes.items() if size is not None]
+    parts += _system_counts(summary.systems)
+    if summary.baseline:
+        parts.append(f"baseline {printable(summary.baseline)}")
     return ", ".join(parts)
 
 
-def _system_counts(systems: Sequence[Json]) -> list[str]:
+def _system_counts(systems: Sequence[SystemSummary]) -> list[str]:
     """Count retrievers, pairs, apps, controls, and systems that the records came with."""
     kinds = Counter(
-        f"{system['role']}s"
-        if "role" in system
+        f"{system.role}s"
+        if system.role != "system"
         else "systems"
-        if system.get("retriever") is None
+        if system.retriever is None
         else "retrievers"
-        if system.get("generator") is None
+        if system.generator is None
         else "pairs"
         for system in systems
     )
@@ -166,9 +149,8 @@ def _system_counts(systems: Sequence[Json]) -> list[str]:
     return [counted(kinds[kind], kind) for kind in order if kinds[kind]]
 
 
-def _gate(gate: Json) -> Gate:
-    words = (printable(gate.get(key) or "") for key in ("verdict", "gate", "system", "why"))
-    return Gate(*words)
+def _gate(gate: GateVerdict) -> Gate:
+    return Gate(*map(printable, (gate.verdict, gate.gate, gate.system or "", gate.why)))
 
 
 def _gate_counts(gates: Sequence[Gate]) -> list[str]:
@@ -179,19 +161,19 @@ def _gate_counts(gates: Sequence[Gate]) -> list[str]:
     return [f"gates: {', '.join(parts)}"] if parts else []
 
 
-def _costs(systems: Sequence[Json]) -> list[Cost]:
+def _costs(systems: Sequence[SystemSummary]) -> list[Cost]:
     rows = []
     for system in systems:
-        latency, tokens = system.get("latency_ms") or {}, system.get("tokens") or {}
+        latency, tokens = system.latency_ms or Latency(), system.tokens or Tokens()
         rows.append(
             Cost(
-                printable(system["name"]),
-                significant(latency.get("p50")),
-                significant(latency.get("p95")),
-                significant(system.get("queries_per_second")),
-                _whole(tokens.get("input")),
-                _whole(tokens.get("output")),
-                significant(system.get("usd")),
+                printable(system.name),
+                significant(latency.p50),
+                significant(latency.p95),
+                significant(system.queries_per_second),
+                _whole(tokens.input),
+                _whole(tokens.output),
+                significant(system.usd),
             )
         )
     known = [row for row in rows if any(cell != MISSING for cell in astuple(row)[1:])]
@@ -202,19 +184,19 @@ def _whole(count: int | None) -> str:
     return MISSING if count is None else str(count)
 
 
-def _lines(*sources: Sequence[Any] | None) -> tuple[str, ...]:
+def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
     """Join lists of sentences; one that stands in several of them is said once."""
-    return tuple(dict.fromkeys(printable(line) for source in sources for line in source or ()))
+    return tuple(dict.fromkeys(printable(line) for source in sources for line in source))
 
 
-def _signatures(systems: Sequence[Json]) -> list[tuple[str, str]]:
+def _signatures(systems: Sequence[SystemSummary]) -> list[tuple[str, str]]:
     """List each measure's signature once, or by system where the systems' differ."""
     found: dict[str, dict[str, list[str]]] = {}
     for system in systems:
-        for measure, score in (system.get("scores") or {}).items():
-            if score.get("signature"):
-                owners = found.setdefault(measure, {}).setdefault(str(score["signature"]), [])
-                owners.append(printable(system["name"]))
+        for measure, score in system.scores.items():
+            if score.signature:
+                owners = found.setdefault(measure, {}).setdefault(score.signature, [])
+                owners.append(printable(system.name))
     return [
         (
             printable(measure) + (f" of {', '.join(owners)}" if len(by_text) > 1 else ""),
@@ -229,19 +211,18 @@ MOST_ROWS = 10
 """Rows of a page; the file has them all."""
 
 
-def build_slices(comparisons: Json) -> Slices | None:
+def build_slices(comparisons: Comparisons) -> Slices | None:
     """Decide what a page says of the slices; None where none were asked for.
 
     Those that got worse are in the table, the surest first. What was tested, and what had too few
     queries for it, is said in a line per field.
     """
-    rows = comparisons.get("slices") or ()
+    rows = comparisons.slices
     if not rows:
         return None
-    found = (row for row in rows if row.get("worse") and row.get("difference") is not None)
-    worse = sorted(found, key=_sureness)
-    confidence = percent(comparisons.get("confidence", 0.95))
-    lines = [_field_line(field, rows) for field in dict.fromkeys(row["field"] for row in rows)]
+    worse = sorted((row for row in rows if row.worse and row.difference is not None), key=_sureness)
+    confidence = percent(comparisons.confidence or 0.95)
+    lines = [_field_line(field, rows) for field in dict.fromkeys(row.field for row in rows)]
     if len(worse) > MOST_ROWS:
         lines.insert(0, f"{len(worse) - MOST_ROWS} more that got worse are in comparisons.json")
     lines.append(
@@ -251,35 +232,31 @@ def build_slices(comparisons: Json) -> Slices | None:
     return Slices(tuple(map(_row, worse[:MOST_ROWS])), tuple(lines))
 
 
-def _sureness(row: Json) -> tuple[float, float]:
-    return (row.get("p_adjusted") or 0.0, -abs(row.get("difference") or 0.0))
+def _sureness(row: SliceDifference) -> tuple[float, float]:
+    return (row.p_adjusted or 0.0, -abs(row.difference or 0.0))
 
 
-def _row(row: Json) -> SliceRow:
-    value, ends = difference(row["difference"], row.get("interval"))
+def _row(row: SliceDifference) -> SliceRow:
+    value, ends = difference(row.difference or 0.0, row.interval)
     return SliceRow(
-        slice=f"{printable(row['field'])}: {printable(row['slice'])}",
-        system=printable(row["system"]),
-        measure=printable(row["measure"]),
-        queries=str(row.get("n") or 0),
+        slice=f"{printable(row.field)}: {printable(row.slice)}",
+        system=printable(row.system),
+        measure=printable(row.measure),
+        queries=str(row.n),
         difference=f"{value} {ends}".rstrip(),
-        p=probability(row.get("p_adjusted")),
+        p=probability(row.p_adjusted),
     )
 
 
-def _field_line(field: str, rows: Sequence[Json]) -> str:
+def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
     """Say how many slices of a field there are, how many were tested, and how many got worse."""
-    own = [row for row in rows if row["field"] == field]
-    slices = list(dict.fromkeys(str(row["slice"]) for row in own))
-    tested = {str(row["slice"]) for row in own if row.get("worse") is not None}
-    worse = {str(row["slice"]) for row in own if row.get("worse")}
+    own = [row for row in rows if row.field == field]
+    slices = list(dict.fromkeys(row.slice for row in own))
+    tested = {row.slice for row in own if row.worse is not None}
+    worse = {row.slice for row in own if row.worse}
     untested = [printable(name) for name in slices if name not in tested]
-    line = f"{printable(field)}: {counted(len(slices), 'slices')}, {_none(len(worse))} worse"
+    line = f"{printable(field)}: {counted(len(slices), 'slices')}, {len(worse) or 'none'} worse"
     if not untested:
         return line
     shown = ", ".join(untested[:5]) + (", ..." if len(untested) > 5 else "")
     return f"{line}; not tested, too few queries (under 20): {shown}"
-
-
-def _none(count: int) -> str:
-    return str(count) if count else "none"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple
-from typing import Any
 
+from ragbench.records.comparison import Comparisons
+from ragbench.records.summary import Summary
 from ragbench.report.base import (
     COST_HEADS,
     SLICE_HEADS,
@@ -17,8 +18,6 @@ from ragbench.report.base import (
     Slices,
 )
 from ragbench.report.layout import lay_out
-
-Json = Mapping[str, Any]
 
 _FOREIGN = re.compile(
     r"""
@@ -33,12 +32,12 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _JOINER = "&#8288;"  # has no width: the text looks the same and does nothing
 
 
-def render_markdown(summary: Json, comparisons: Json) -> str:
+def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     """Draw the results as GitHub-flavoured Markdown.
 
     Args:
-        summary: The content of summary.json.
-        comparisons: The content of comparisons.json.
+        summary: Of the run.
+        comparisons: Of the run; empty where there are none.
 
     Returns:
         Lines that end in a line feed; the first is `ragbench: <name>: ` and the result in words.

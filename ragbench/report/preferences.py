@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ragbench.records.comparison import Comparisons, PreferredPair
+from ragbench.records.comparison import Preference as Ranked
+from ragbench.records.summary import PreferredSystem, Summary
 from ragbench.report.base import Grid, Preference
 from ragbench.report.digits import (
     MISSING,
@@ -15,9 +17,6 @@ from ragbench.report.digits import (
     probability,
     significant,
 )
-from ragbench.report.sections import n_failed
-
-Json = Mapping[str, Any]
 
 _RANKING = ("system", "rank", "strength", "win rate", "wins", "ties", "losses", "failed", "n/a")
 _PAIRS = ("pair", "win rate", "wins", "ties", "losses", "failed", "n/a", "bounds", "p", "verdict")
@@ -28,84 +27,83 @@ _METHOD = (
 _SMALLEST_MATRIX = 3
 
 
-def lay_out_preferences(summary: Json, comparisons: Json) -> list[Preference]:
+def lay_out_preferences(summary: Summary, comparisons: Comparisons) -> list[Preference]:
     """Lay out the entries of `preferences` in comparisons.json, in their order."""
-    return [_preference(entry, summary) for entry in comparisons.get("preferences") or ()]
+    return [_preference(entry, summary) for entry in comparisons.preferences]
 
 
-def _preference(entry: Json, summary: Json) -> Preference:
-    judge, confidence = str(entry["judge"]), float(summary.get("confidence", 0.95))
-    declared = (summary.get("judges") or {}).get(judge) or {}
-    label = declared.get("label")
-    judged = f"judged by {printable(entry['model'])}" + (f": {printable(label)}" if label else "")
-    against = entry.get("baseline")
-    scope = f"each against {printable(against)}" if against else "every two systems"
-    grids = [_ranking(entry["systems"]), _pairs(entry["comparisons"], confidence)]
-    if len(entry["systems"]) >= _SMALLEST_MATRIX:
-        grids.append(_matrix(entry["systems"], entry["win_matrix"]))
+def _preference(entry: Ranked, summary: Summary) -> Preference:
+    confidence = summary.confidence
+    declared = summary.judges.get(entry.judge)
+    label = None if declared is None else declared.label
+    judged = f"judged by {printable(entry.model)}" + (f": {printable(label)}" if label else "")
+    scope = f"each against {printable(entry.baseline)}" if entry.baseline else "every two systems"
+    grids = [_ranking(entry.systems), _pairs(entry.comparisons, confidence)]
+    if len(entry.systems) >= _SMALLEST_MATRIX:
+        grids.append(_matrix(entry.systems, entry.win_matrix))
     return Preference(
-        title=f"preference (judge {printable(judge)}): {printable(entry['rubric'])}",
+        title=f"preference (judge {printable(entry.judge)}): {printable(entry.rubric)}",
         headline=f"{_headline(entry, confidence)}; {judged}",
-        labels=(judged, f"{scope}, {_METHOD}", *map(printable, entry.get("notes") or ())),
+        labels=(judged, f"{scope}, {_METHOD}", *map(printable, entry.notes)),
         grids=tuple(grids),
     )
 
 
-def _headline(entry: Json, confidence: float) -> str:
+def _headline(entry: Ranked, confidence: float) -> str:
     """Say who is preferred, and whom it was shown to beat."""
-    name, systems = printable(entry["name"]), entry["systems"]
-    first = [system["system"] for system in systems if system["rank"] == 1]
+    name, systems = printable(entry.name), entry.systems
+    first = [system.system for system in systems if system.rank == 1]
     if not first:
         return f"no system has a rank by {name}"
     if len(first) > 1:
         return f"{listed([printable(each) for each in first])} rank equal by {name}"
     best, beaten = first[0], []
-    for pair in entry["comparisons"]:
-        sides = (pair["system"], pair["other"])
-        if best in sides and pair["differs"] and _rate_of(best, pair) > 0.5:
+    for pair in entry.comparisons:
+        sides = (pair.system, pair.other)
+        if best in sides and pair.differs and _rate_of(best, pair) > 0.5:
             beaten.append(printable(sides[1] if sides[0] == best else sides[0]))
-    rate = significant(next(s["win_rate"] for s in systems if s["system"] == best))
+    rate = significant(next(s.win_rate for s in systems if s.system == best))
     text = f"{printable(best)} ranks first by {name}, win rate {rate}"
     if not beaten:
         return f"{text}; that it is preferred to any other system was not shown"
     return f"{text}; preferred to {listed(beaten)} ({percent(confidence)} confidence)"
 
 
-def _rate_of(system: str, pair: Json) -> float:
-    rate = pair["win_rate"]
+def _rate_of(system: str, pair: PreferredPair) -> float:
+    rate = pair.win_rate
     if rate is None:
         return 0.0
-    return float(rate if pair["system"] == system else 1 - rate)
+    return rate if pair.system == system else 1 - rate
 
 
-def _ranking(systems: Sequence[Json]) -> Grid:
+def _ranking(systems: Sequence[PreferredSystem]) -> Grid:
     """The strongest first; where there is no rank, in the order of the systems."""
-    ordered = sorted(systems, key=lambda s: (s["rank"] is None, s["rank"] or 0))
+    ordered = sorted(systems, key=lambda s: (s.rank is None, s.rank or 0))
     rows = [
         (
-            printable(system["system"]),
-            MISSING if system["rank"] is None else str(system["rank"]),
-            _with_interval(system["strength"], system["interval"]),
-            significant(system["win_rate"]),
-            *(str(system[key]) for key in ("wins", "ties", "losses")),
+            printable(system.system),
+            MISSING if system.rank is None else str(system.rank),
+            _with_interval(system.strength, system.interval),
+            significant(system.win_rate),
+            *map(str, (system.wins, system.ties, system.losses)),
             _failed(system),
-            str(system["not_applicable"]),
+            str(system.not_applicable),
         )
         for system in ordered
     ]
     return Grid("ranking", _RANKING, tuple(rows))
 
 
-def _pairs(comparisons: Sequence[Json], confidence: float) -> Grid:
+def _pairs(comparisons: Sequence[PreferredPair], confidence: float) -> Grid:
     rows = [
         (
-            f"{printable(pair['system'])} over {printable(pair['other'])}",
-            _with_interval(pair["win_rate"], pair["interval"]),
-            *(str(pair[key]) for key in ("wins", "ties", "losses")),
+            f"{printable(pair.system)} over {printable(pair.other)}",
+            _with_interval(pair.win_rate, pair.interval),
+            *map(str, (pair.wins, pair.ties, pair.losses)),
             _failed(pair),
-            str(pair["not_applicable"]),
-            interval(pair["bounds"]) or MISSING,
-            probability(pair["p_adjusted"]),
+            str(pair.not_applicable),
+            interval(pair.bounds) or MISSING,
+            probability(pair.p_adjusted),
             _verdict(pair),
         )
         for pair in comparisons
@@ -114,25 +112,25 @@ def _pairs(comparisons: Sequence[Json], confidence: float) -> Grid:
     return Grid(f"pairs, with {percent(confidence)} intervals; p: {count}", _PAIRS, tuple(rows))
 
 
-def _verdict(pair: Json) -> str:
-    if pair["win_rate"] is None:
+def _verdict(pair: PreferredPair) -> str:
+    if pair.win_rate is None:
         return MISSING
-    if not pair["differs"]:
+    if not pair.differs:
         return "undecided"
-    return "preferred" if pair["win_rate"] > 0.5 else "the other is preferred"
+    return "preferred" if pair.win_rate > 0.5 else "the other is preferred"
 
 
-def _failed(counted: Json) -> str:
-    causes = ", ".join(f"{printable(cause)} {n}" for cause, n in counted["failed"].items())
-    return f"{n_failed(counted)} ({causes})" if causes else "0"
+def _failed(counted: PreferredPair | PreferredSystem) -> str:
+    causes = ", ".join(f"{printable(cause)} {n}" for cause, n in counted.failed.items())
+    return f"{counted.n_failed} ({causes})" if causes else "0"
 
 
 def _with_interval(value: float | None, ends: Sequence[float | None]) -> str:
     return " ".join(filter(None, [significant(value), interval(ends)]))
 
 
-def _matrix(systems: Sequence[Json], matrix: Json) -> Grid:
-    names = [str(system["system"]) for system in systems]
+def _matrix(systems: Sequence[PreferredSystem], matrix: Mapping[str, Mapping[str, float]]) -> Grid:
+    names = [system.system for system in systems]
     rows = [
         (printable(name), *(significant(matrix[name].get(other)) for other in names))
         for name in names

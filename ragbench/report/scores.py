@@ -156,7 +156,7 @@ def _counts(systems: Sequence[Scored]) -> list[str]:
     """How many queries stand behind the numbers: once where all systems agree."""
     by_system = {}
     for scored in systems:
-        scores = {name: score.to_dict() for name, score in scored.evaluation.summary.items()}
+        scores = {name: score.record() for name, score in scored.evaluation.summary.items()}
         by_system[scored.name] = count_lines({scored.name: scores}, list(scores))
     if len(set(map(tuple, by_system.values()))) == 1:
         return by_system[systems[0].name]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ragbench.records.comparison import Difference, MeasureComparison
+from ragbench.records.summary import Fill, Judge, Summary, SystemScore
 from ragbench.report.base import Detail, DifferenceCell, Kind, Mark, Measure, ScoreCell, Section
 from ragbench.report.digits import (
     MISSING,
@@ -19,32 +20,33 @@ from ragbench.report.digits import (
 )
 from ragbench.report.headline import outcome_of
 
-Json = Mapping[str, Any]
+Scores = Mapping[str, Mapping[str, SystemScore]]
+"""System -> measure -> its score."""
 Group = tuple[Kind, str]
 """A section: its kind, and the judge's name where the kind is `judge`."""
 
 
 def build_section(
     group: Group,
-    scores: Mapping[str, Mapping[str, Json]],
-    summary: Json,
-    families: Mapping[str, Json],
+    scores: Scores,
+    summary: Summary,
+    families: Mapping[str, MeasureComparison],
 ) -> Section:
     """Build the table of one kind of scores.
 
     Args:
         group: The kind, and the judge's name where the kind is `judge`.
         scores: system -> measure -> score, of this section only.
-        summary: The content of summary.json.
-        families: measure -> its entry in comparisons.json.
+        summary: Of the run.
+        families: measure -> its comparisons.
 
     Returns:
         Systems and measures in the order of `scores`.
     """
     kind, judge = group
     names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
-    baselines = find_baselines(summary, scores, families, names)
-    measures = tuple(_measure(name, scores, families.get(name, {}), baselines) for name in names)
+    baselines = find_baselines(summary, scores)
+    measures = tuple(_measure(name, scores, families.get(name), baselines) for name in names)
     compared = any(cell.outcome or cell.p for m in measures for cell in m.differences)
     return Section(
         kind=kind,
@@ -52,49 +54,37 @@ def build_section(
         labels=tuple(_labels(group, scores, summary)),
         systems=tuple(printable(system) for system in scores),
         measures=measures,
-        against=_head(summary.get("baseline"), baselines) if compared else "",
+        against=_head(summary.baseline, baselines) if compared else "",
         counts=tuple(count_lines(scores, names)),
     )
 
 
-def find_baselines(
-    summary: Json,
-    scores: Mapping[str, Any],
-    families: Mapping[str, Json],
-    measures: Sequence[str],
-) -> dict[str, str | None]:
-    """Find the system that each system is compared with; None for a baseline itself."""
-    parts = {s["name"]: (s.get("retriever"), s.get("generator")) for s in summary["systems"]}
-    named = {pair: name for name, pair in parts.items() if name in scores}
-    made = [c for m in measures for c in families.get(m, {}).get("comparisons") or ()]
-    found: dict[str, str | None] = {}
-    for system in scores:
-        expected = named.get((summary.get("baseline"), parts[system][1]))
-        partners = [c["baseline"] for c in made if c["system"] == system]
-        if expected is None or (expected != system and expected not in partners):
-            # A system outside the grid, such as an app: what it was compared with, if anything.
-            expected = partners[0] if partners else expected
-        found[system] = None if expected == system else expected
-    return found
+def find_baselines(summary: Summary, scores: Scores) -> dict[str, str | None]:
+    """Return the system that each system of a section is compared with; None for a baseline."""
+    return {
+        system.name: system.baseline_by(next(iter(scores[system.name]), ""))
+        for system in summary.systems
+        if system.name in scores
+    }
 
 
-def _head(baseline: Any, baselines: Mapping[str, str | None]) -> str:
-    against = {str(name) for name in baselines.values() if name is not None}
+def _head(baseline: str | None, baselines: Mapping[str, str | None]) -> str:
+    against = {name for name in baselines.values() if name is not None}
     usual = all(name == baseline or name.startswith(f"{baseline}/") for name in against)
     return f"vs {printable(baseline)}" if usual else "vs baseline"
 
 
 def _measure(
     name: str,
-    scores: Mapping[str, Mapping[str, Json]],
-    family: Json,
+    scores: Scores,
+    family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
 ) -> Measure:
     column = {system: by_measure.get(name) for system, by_measure in scores.items()}
     present = [score for score in column.values() if score is not None]
-    made = {(c["system"], c["baseline"]): c for c in family.get("comparisons") or ()}
-    direction = _direction(present[0])
-    rivals = sum(score.get("mean") is not None for score in present) > 1
+    comparisons = () if family is None else family.comparisons
+    made = {(c.system, c.baseline): c for c in comparisons}
+    rivals = sum(score.mean is not None for score in present) > 1
     return Measure(
         name=printable(name),
         title=_title(name, present[0]),
@@ -103,120 +93,110 @@ def _measure(
             for system, score in column.items()
         ),
         differences=tuple(
-            _difference_cell(made.get((system, baselines[system] or "")), direction)
-            if baselines[system] is not None
-            else DifferenceCell(outcome="baseline" if score is not None and made else "")
+            DifferenceCell(outcome="baseline" if score is not None and made else "")
+            if (other := baselines[system]) is None
+            else _difference_cell(made.get((system, other)), present[0].direction)
             for system, score in column.items()
         ),
         details=tuple(map(_detail, column.values())),
     )
 
 
-def _direction(score: Json) -> str:
-    return str(score.get("direction", "higher"))
-
-
-def _title(name: str, score: Json) -> str:
-    remarks = ["lower is better"] if _direction(score) == "lower" else []
-    if (aggregate := score.get("aggregate", "mean")) != "mean":
-        remarks.insert(0, printable(aggregate).replace("_", " "))
+def _title(name: str, score: SystemScore) -> str:
+    remarks = ["lower is better"] if score.direction == "lower" else []
+    if score.aggregate != "mean":
+        remarks.insert(0, score.aggregate.replace("_", " "))
     return f"{printable(name)} ({', '.join(remarks)})" if remarks else printable(name)
 
 
-def _mark(system: str, family: Json) -> Mark:
-    if system == family.get("best"):
-        return "best"
-    return "tied" if system in (family.get("tied_with_best") or ()) else ""
+def _mark(system: str, family: MeasureComparison | None) -> Mark:
+    if family is None:
+        return ""
+    return "best" if system == family.best else "tied" if system in family.tied_with_best else ""
 
 
-def _score_cell(score: Json | None, mark: Mark) -> ScoreCell:
-    if score is None or score.get("mean") is None:
+def _score_cell(score: SystemScore | None, mark: Mark) -> ScoreCell:
+    if score is None or score.mean is None:
         return ScoreCell(MISSING)
-    ends = score.get("interval")
     return ScoreCell(
-        value=significant(score["mean"]),
-        interval=interval(ends),
+        value=significant(score.mean),
+        interval=interval(score.interval),
         mark=mark,
-        mean=score["mean"],
-        ends=ends_of(ends),
+        mean=score.mean,
+        ends=ends_of(score.interval),
     )
 
 
-def _difference_cell(comparison: Json | None, direction: str) -> DifferenceCell:
-    if comparison is None or comparison.get("difference") is None:
+def _difference_cell(comparison: Difference | None, direction: str) -> DifferenceCell:
+    if comparison is None or comparison.difference is None:
         return DifferenceCell(value=MISSING)
-    value, ends = difference(comparison["difference"], comparison.get("interval"))
+    value, ends = difference(comparison.difference, comparison.interval)
     return DifferenceCell(
         outcome=outcome_of(comparison, direction),
         value=value,
         interval=ends,
-        p=probability(comparison.get("p_adjusted")),
+        p=probability(comparison.p_adjusted),
     )
 
 
-def _detail(score: Json | None) -> Detail | None:
+def _detail(score: SystemScore | None) -> Detail | None:
     if score is None:
         return None
-    bounds = interval(score.get("bounds")) or MISSING
-    return Detail(score.get("n") or 0, n_failed(score), score.get("not_applicable") or 0, bounds)
+    bounds = interval(score.bounds) or MISSING
+    return Detail(score.n, score.n_failed, score.not_applicable, bounds)
 
 
-def _labels(group: Group, scores: Mapping[str, Mapping[str, Json]], summary: Json) -> list[str]:
+def _labels(group: Group, scores: Scores, summary: Summary) -> list[str]:
     """Say who judged: a judge of answers, or a model beside people."""
     kind, judge = group
     if kind == "judge":
         return _judge_labels(judge, scores, summary)
-    fill = summary.get("fill")
-    return [_fill_label(fill)] if kind == "retrieval" and fill else []
+    return [_fill_label(summary.fill)] if kind == "retrieval" and summary.fill else []
 
 
-def _fill_label(fill: Json) -> str:
+def _fill_label(fill: Fill) -> str:
     """Keep judgements of people apart from those of a model: `12 by people, 34 by gpt-4o`."""
-    failed = sum(fill["failed"].values())
-    causes = ", ".join(f"{printable(cause)} {n}" for cause, n in fill["failed"].items())
+    causes = ", ".join(f"{printable(cause)} {n}" for cause, n in fill.failed.items())
     counts = [
-        f"{fill['people']} judged by people",
-        f"{fill['model']} by {printable(fill['model_name'])} ({printable(fill['rubric'])})",
-        f"{failed} failed" + (f" ({causes})" if causes else ""),
+        f"{fill.people} judged by people",
+        f"{fill.model} by {printable(fill.model_name)} ({printable(fill.rubric)})",
+        f"{sum(fill.failed.values())} failed" + (f" ({causes})" if causes else ""),
     ]
-    if fill["without_text"]:
-        counts.append(f"{fill['without_text']} without text")
-    pool = (
-        f"{fill['pairs']} pairs of query and passage in the best {fill['depth']} of any retriever"
-    )
+    if fill.without_text:
+        counts.append(f"{fill.without_text} without text")
+    pool = f"{fill.pairs} pairs of query and passage in the best {fill.depth} of any retriever"
     return f"{pool}: {', '.join(counts)}"
 
 
-def _judge_labels(judge: str, scores: Mapping[str, Mapping[str, Json]], summary: Json) -> list[str]:
+def _judge_labels(judge: str, scores: Scores, summary: Summary) -> list[str]:
     """Name the models that judged, as they report themselves, and say what the judge is."""
-    declared = (summary.get("judges") or {}).get(judge) or {}
-    reported = [s.get("model") for by_measure in scores.values() for s in by_measure.values()]
-    models = dict.fromkeys(printable(model) for model in reported if model)
-    if not models and declared.get("model"):
-        models = {printable(declared["model"]): None}
-    named = listed(list(models)) or printable(judge) or "an unnamed judge"
-    label = declared.get("label")
-    judged_by = f"judged by {named}" + (f": {printable(label)}" if label else "")
-    early = (summary.get("early_stopping") or {}).get(judge)
-    if not early:
+    declared = summary.judges.get(judge) or Judge()
+    reported = [score.model for by_measure in scores.values() for score in by_measure.values()]
+    models = list(dict.fromkeys(printable(model) for model in reported if model))
+    if not models and declared.model:
+        models = [printable(declared.model)]
+    named = listed(models) or printable(judge) or "an unnamed judge"
+    judged_by = f"judged by {named}" + (f": {printable(declared.label)}" if declared.label else "")
+    early = summary.early_stopping.get(judge)
+    if early is None:
         return [judged_by]
-    looks = f"look {early['look']} of {len(early['sizes'])}"
-    counts = f"{early['judged']} of {early['queries']} queries"
-    if early.get("over_budget"):
+    looks = f"look {early.look} of {len(early.sizes)}"
+    counts = f"{early.judged} of {early.queries} queries"
+    if early.over_budget:
         return [judged_by, f"{counts} judged, which the budget ended"]
-    if not early["stopped"]:
-        return [judged_by, f"judged to the end, in {len(early['sizes'])} looks"]
+    if not early.stopped:
+        return [judged_by, f"judged to the end, in {len(early.sizes)} looks"]
     return [judged_by, f"stopped early, {counts} ({looks}); intervals allow for every look"]
 
 
 Key = tuple[int, tuple[tuple[str, int], ...], int, int]
 
 
-def count_lines(scores: Mapping[str, Mapping[str, Json]], measures: Sequence[str]) -> list[str]:
+def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     """Describe the counts of a section: the usual ones first, then where they differ.
 
     Args:
-        scores: system -> measure -> score, as in summary.json.
+        scores: system -> measure -> score.
         measures: The measures of the section, in order.
 
     Returns:
@@ -244,15 +224,10 @@ def count_lines(scores: Mapping[str, Mapping[str, Json]], measures: Sequence[str
     return lines
 
 
-def n_failed(score: Json) -> int:
-    """Count the failed items of a score, whatever their cause."""
-    return sum((score.get("failed") or {}).values())
-
-
-def _key(score: Json) -> Key:
-    failed = tuple((cause, n) for cause, n in (score.get("failed") or {}).items() if n)
-    not_judged = score.get("not_judged") or 0
-    return score.get("n") or 0, failed, (score.get("not_applicable") or 0) - not_judged, not_judged
+def _key(score: SystemScore) -> Key:
+    failed = tuple((cause, n) for cause, n in score.failed.items() if n)
+    not_judged = score.not_judged or 0
+    return score.n, failed, score.not_applicable - not_judged, not_judged
 
 
 def _describe(key: Key) -> str:
@@ -264,12 +239,10 @@ def _describe(key: Key) -> str:
     return f"{scored} scored, {total} failed{reasons}, {not_applicable} not applicable{early}"
 
 
-def _failed_lines(
-    key: Key, places: Sequence[tuple[str, str]], scores: Mapping[str, Mapping[str, Json]]
-) -> list[str]:
+def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -> list[str]:
     by_system: dict[str, list[str]] = {}
     for system, measure in places:
-        bounds = ends_of(scores[system][measure].get("bounds"))
+        bounds = ends_of(scores[system][measure].bounds)
         text = printable(measure)
         if bounds is not None:
             text += f" (mean from {significant(bounds[0])} to {significant(bounds[1])}"
@@ -279,7 +252,7 @@ def _failed_lines(
     return [f"{printable(s)}: {what}: {', '.join(texts)}" for s, texts in by_system.items()]
 
 
-def _where(places: Sequence[tuple[str, str]], scores: Mapping[str, Mapping[str, Json]]) -> str:
+def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
     """Name the measures, and the systems only where not every system is meant."""
     having = Counter(measure for by_measure in scores.values() for measure in by_measure)
     by_measure: dict[str, list[str]] = {}

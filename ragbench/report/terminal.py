@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ragbench.records.comparison import Comparisons
+from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Grid, Layout, Measure, Section
 from ragbench.report.digits import printable
 from ragbench.report.layout import lay_out
 from ragbench.report.text_table import GAP, align
-
-Json = Mapping[str, Any]
 
 _STYLES = {
     "title": "\x1b[1m",
@@ -35,8 +34,8 @@ class _Column:
 
 
 def render_terminal(
-    summary: Json,
-    comparisons: Json,
+    summary: Summary,
+    comparisons: Comparisons,
     *,
     width: int = 100,
     color: bool = False,
@@ -46,8 +45,8 @@ def render_terminal(
     """Draw the results as text.
 
     Args:
-        summary: The content of summary.json.
-        comparisons: The content of comparisons.json.
+        summary: Of the run.
+        comparisons: Of the run; empty where there are none.
         width: Columns of the terminal. Measures that do not fit go into a further table below;
             nothing is cut. A single measure that is wider than this makes a wider line.
         color: Repeat in ANSI colours what the characters say.

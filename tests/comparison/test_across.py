@@ -10,6 +10,8 @@ from ragbench.comparison.compare_runs import compare_met, moved_most, rows_of
 from ragbench.comparison.method import Method
 from ragbench.errors import OptionError
 from ragbench.gates.fail_if import FailIf, decide_all, why_skipped
+from ragbench.records.codec import to_json
+from ragbench.records.summary import Summary
 from ragbench.types import Cause
 from tests.comparison.scored_systems import column, source, system
 
@@ -22,6 +24,13 @@ def two(base, run, **facts):
         source("old/main.json", system("s", column(base, **facts))),
         [source("new/run", system("s", column(run, **facts)))],
     )
+
+
+SKIPPED = Summary(name="b", systems=(), skipped_judges={"gpt": "no key"})
+
+
+def decided(*given):
+    return map(to_json, decide_all(*given))
 
 
 def test_rows_are_told_apart_by_the_end_of_their_path():
@@ -56,7 +65,7 @@ def test_each_run_is_compared_with_the_base_as_one_family():
     base = source("base", system("s", column(BASE)))
     runs = [source(f"r{i}", system("s", column(np.clip(BASE + i / 9, 0, 1)))) for i in (1, 2)]
 
-    (family,) = compare_met(meet(base, runs), METHOD)["measures"]
+    (family,) = to_json(compare_met(meet(base, runs), METHOD))["measures"]
 
     pairs = [(made["system"], made["baseline"]) for made in family["comparisons"]]
     assert pairs == [("s (r1)", "s (base)"), ("s (r2)", "s (base)")]
@@ -68,7 +77,7 @@ def test_each_run_is_compared_with_the_base_as_one_family():
 def test_one_source_is_compared_with_its_own_baseline():
     systems = [system(name, column(BASE)) for name in ("x", "base", "y")]
 
-    found = compare_met(meet(source("run", *systems, baseline="base"), []), METHOD)
+    found = to_json(compare_met(meet(source("run", *systems, baseline="base"), []), METHOD))
 
     made = found["measures"][0]["comparisons"]
     assert {(each["system"], each["baseline"]) for each in made} == {("x", "base"), ("y", "base")}
@@ -82,12 +91,14 @@ def test_everything_is_json_and_failures_are_counted():
         source("a", system("s", column(BASE))),
         [source("b", system("s", column(run, causes=causes)))],
     )
-    found = compare_met(met, METHOD)
+    compared = compare_met(met, METHOD)
+    found = to_json(compared)
 
     (made,) = found["measures"][0]["comparisons"]
     assert (made["n"], made["n_failed"]) == (57, 3)
     assert found["systems"][1]["scores"]["mrr"]["failed"] == {"timeout": 3}
-    json.dumps([found, moved_most(found, met, "mrr", 3)], allow_nan=False)
+    moved = map(to_json, moved_most(compared, met, "mrr", 3))
+    json.dumps([found, *moved], allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +116,7 @@ def test_verdicts_obey_the_direction(drop, direction, verdict):
     met = two(base, base - drop, direction=direction)
     condition = FailIf.parse("mrr drop > 0.01")
 
-    (found,) = decide_all([(condition, "mrr")], compare_met(met, METHOD), met, METHOD)
+    (found,) = decided([(condition, "mrr")], compare_met(met, METHOD), met, METHOD)
 
     assert (found["verdict"], found["gate"]) == (verdict, "mrr drop > 0.01")
 
@@ -116,9 +127,9 @@ def test_the_interval_that_decides_is_the_one_that_is_printed():
     comparison = compare_met(met, METHOD)
     condition = FailIf.parse("mrr drop > 0.01")
 
-    (found,) = decide_all([(condition, "mrr")], comparison, met, METHOD)
+    (found,) = decided([(condition, "mrr")], comparison, met, METHOD)
 
-    (made,) = comparison["measures"][0]["comparisons"]
+    (made,) = to_json(comparison)["measures"][0]["comparisons"]
     assert found["facts"]["interval"] == pytest.approx(made["interval"])
     assert found["verdict"] == "undecided"
 
@@ -127,7 +138,7 @@ def test_a_sum_decides_nothing():
     met = two(BASE, BASE, aggregate="sum", high=np.inf)
     condition = FailIf.parse("mrr drop > 1")
 
-    (found,) = decide_all([(condition, "mrr")], compare_met(met, METHOD), met, METHOD)
+    (found,) = decided([(condition, "mrr")], compare_met(met, METHOD), met, METHOD)
 
     assert (found["verdict"], found["why"]) == ("undecided", "no two systems are compared by mrr")
 
@@ -156,7 +167,7 @@ def test_a_measure_with_a_blank_in_its_options_is_read():
 def test_a_judge_that_was_skipped_decides_nothing():
     judged = system("s/g", column(BASE, "faithfulness"), kind="judge")
     base = source("a", judged, system("s", column(BASE, "map")))
-    run = source("b", system("s/g", column(BASE)), facts={"skipped_judges": {"gpt": "no key"}})
+    run = source("b", system("s/g", column(BASE)), summary=SKIPPED)
 
     why = why_skipped(FailIf.parse("faithfulness drop > 0.1"), [base, run])
 
@@ -173,7 +184,7 @@ def test_moved_queries_come_with_both_rankings(tmp_path):
         [source("b", system("s", column([0.0, 1.0, 0.75])), rankings={"s": tmp_path / "new.trec"})],
     )
 
-    (moved,) = moved_most(compare_met(met, METHOD), met, "mrr", 5)
+    (moved,) = map(to_json, moved_most(compare_met(met, METHOD), met, "mrr", 5))
 
     assert (moved["up"], moved["down"], moved["same"]) == (1, 1, 1)
     first, second = moved["queries"]
@@ -185,7 +196,7 @@ def test_moved_queries_come_with_both_rankings(tmp_path):
 def test_without_rankings_there_are_none():
     met = two(np.zeros(4), np.array([0.0, 0.5, 1.0, 0.0]))
 
-    (moved,) = moved_most(compare_met(met, METHOD), met, "mrr", 1)
+    (moved,) = map(to_json, moved_most(compare_met(met, METHOD), met, "mrr", 1))
 
     (query,) = moved["queries"]
     assert query["query_id"] == "q2"

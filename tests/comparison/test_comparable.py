@@ -7,13 +7,18 @@ from hypothesis import strategies as st
 
 from ragbench.comparison.comparable import meet
 from ragbench.errors import DataError, OptionError
+from ragbench.records.summary import Summary
 from ragbench.types import Cause
 from tests.comparison.scored_systems import NAN, column, source, system
 
 
 def test_systems_meet_by_name_in_the_order_of_the_run():
     base = source("base.json", *(system(name, column([0, 1])) for name in ("a", "b", "c")))
-    run = source("run", *(system(n, column([1, 1])) for n in ("c", "new", "a")), facts={"name": 1})
+    run = source(
+        "run",
+        *(system(n, column([1, 1])) for n in ("c", "new", "a")),
+        summary=Summary(name="x", systems=()),
+    )
 
     met = meet(base, [run])
 

@@ -7,6 +7,7 @@ from scipy import stats as scipy_stats
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.method import Method
 from ragbench.comparison.systems import SystemScores
+from ragbench.records.codec import to_json
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import difference_interval, minimum_detectable_difference
@@ -14,6 +15,10 @@ from ragbench.stats import difference_interval, minimum_detectable_difference
 NAN = float("nan")
 RANDOM = np.random.default_rng(5)
 BASE = RANDOM.random(60)
+
+
+def compared(*given):
+    return to_json(compare_systems(*given))
 
 
 def system(name, values, measure="ndcg@10", **facts):
@@ -26,7 +31,7 @@ def system(name, values, measure="ndcg@10", **facts):
 
 
 def measures(systems, baseline="base", **method):
-    return compare_systems(systems, baseline, Method(**method))["measures"]
+    return compared(systems, baseline, Method(**method))["measures"]
 
 
 def test_a_real_difference_is_told_from_chance():
@@ -173,8 +178,8 @@ def test_clusters_are_the_unit():
     systems = [system("base", base), system("up", base + np.repeat([0.1, 0.2, 0.3] * 2, 10))]
     topics = np.repeat(list("abcdef"), 10).tolist()
 
-    alone = compare_systems(systems, "base", Method())["measures"][0]
-    found = compare_systems(systems, "base", Method(cluster="metadata.topic"), topics)
+    alone = compared(systems, "base", Method())["measures"][0]
+    found = compared(systems, "base", Method(cluster="metadata.topic"), topics)
 
     (clustered,) = found["measures"][0]["comparisons"]
     assert found["cluster"] == "metadata.topic"
@@ -195,7 +200,7 @@ def test_five_clusters_cannot_be_told_apart():
     topics = [f"t{i % 5}" for i in range(50)]
 
     (alone,), (clustered,) = (
-        compare_systems(systems, "base", Method(), labels)["measures"] for labels in (None, topics)
+        compared(systems, "base", Method(), labels)["measures"] for labels in (None, topics)
     )
 
     assert (alone["tied_with_best"], alone["comparisons"][0]["differs"]) == (["up"], True)

@@ -10,12 +10,17 @@ from scipy.stats import binomtest
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.preferences import ComparedPair, compare_preferences
+from ragbench.records.codec import to_json
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause
 
 METHOD = Method(resamples=1000)
 NAN = math.nan
+
+
+def compared(*given):
+    return to_json(compare_preferences(*given))
 
 
 def pair(system, other, values, cause=Cause.TIMEOUT):
@@ -26,7 +31,7 @@ def pair(system, other, values, cause=Cause.TIMEOUT):
 
 def test_counts_and_win_rate_by_hand():
     """(3 wins + 2 ties / 2) / 6; two failed, which could have been lost or won: 4/8 to 6/8."""
-    found = compare_preferences([pair("a", "b", [1, 1, 1, 0.5, 0.5, 0, NAN, NAN])], METHOD)
+    found = compared([pair("a", "b", [1, 1, 1, 0.5, 0.5, 0, NAN, NAN])], METHOD)
     (entry,) = found["comparisons"]
 
     assert [entry[key] for key in ("wins", "ties", "losses", "n")] == [3, 2, 1, 6]
@@ -42,7 +47,7 @@ def test_counts_and_win_rate_by_hand():
 
 @pytest.mark.parametrize(("wins", "losses"), [(9, 1), (6, 4), (10, 0), (3, 3)])
 def test_without_ties_the_p_value_is_that_of_the_sign_test(wins, losses):
-    found = compare_preferences([pair("a", "b", [1] * wins + [0] * losses)], METHOD)
+    found = compared([pair("a", "b", [1] * wins + [0] * losses)], METHOD)
 
     p = found["comparisons"][0]["p"]
     assert p == pytest.approx(binomtest(wins, wins + losses).pvalue)
@@ -54,7 +59,7 @@ def test_a_ranking_of_three():
         pair("a", "c", [1, 1, 1, 0.5]),
         pair("b", "c", [1, 1, 0, 1]),
     ]
-    found = compare_preferences(rows, METHOD)
+    found = compared(rows, METHOD)
 
     assert [(s["system"], s["rank"]) for s in found["systems"]] == [("a", 1), ("b", 2), ("c", 3)]
     assert [s["win_rate"] for s in found["systems"]] == pytest.approx([6.5 / 8, 4 / 8, 1.5 / 8])
@@ -65,13 +70,13 @@ def test_a_ranking_of_three():
 
 
 def test_equal_systems_share_a_rank():
-    found = compare_preferences([pair("a", "b", [1, 0, 0.5])], METHOD)
+    found = compared([pair("a", "b", [1, 0, 0.5])], METHOD)
 
     assert [system["rank"] for system in found["systems"]] == [1, 1]
 
 
 def test_one_that_never_lost_is_said():
-    found = compare_preferences([pair("a", "b", [1, 1, 1])], METHOD)
+    found = compared([pair("a", "b", [1, 1, 1])], METHOD)
 
     assert found["rule"] == "plus_tie"
     assert "never lost" in found["notes"][0]
@@ -81,7 +86,7 @@ def test_one_that_never_lost_is_said():
 def test_what_no_comparison_connects_has_no_rank():
     nothing = [NAN, NAN]
     rows = [pair("a", "b", [1, 0]), pair("a", "c", nothing), pair("b", "c", nothing)]
-    found = compare_preferences(rows, METHOD)
+    found = compared(rows, METHOD)
 
     assert [system["rank"] for system in found["systems"]] == [None, None, None]
     assert found["systems"][2]["strength"] is None
@@ -93,9 +98,9 @@ def test_what_no_comparison_connects_has_no_rank():
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, NAN]), min_size=1, max_size=12))
 def test_the_other_side_has_the_rest(values):
-    (one,) = compare_preferences([pair("a", "b", values)], METHOD)["comparisons"]
+    (one,) = compared([pair("a", "b", values)], METHOD)["comparisons"]
     turned = [1 - value for value in values]
-    (other,) = compare_preferences([pair("b", "a", turned)], METHOD)["comparisons"]
+    (other,) = compared([pair("b", "a", turned)], METHOD)["comparisons"]
 
     assert (one["wins"], one["losses"], one["ties"]) == (
         other["losses"], other["wins"], other["ties"],

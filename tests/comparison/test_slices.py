@@ -5,6 +5,7 @@ import pytest
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.slices import Slicing, compare_slices
+from ragbench.records.codec import to_json
 from ragbench.stats import randomization_p_values
 from tests.comparison.test_paired import system
 
@@ -20,7 +21,8 @@ CHANGE = np.concatenate(
 
 def slices(other, *, slicing=TOPICS, clusters=None, **facts):
     systems = [system("base", BASE, **facts), system("new", other, **facts)]
-    return compare_slices(systems, "base", Method(resamples=2_000), [slicing], clusters)
+    found = compare_slices(systems, "base", Method(resamples=2_000), [slicing], clusters)
+    return [to_json(row) for row in found]
 
 
 def test_finds_the_loss_that_the_mean_hides():
@@ -78,6 +80,6 @@ def test_chance_is_seldom_called_worse():
         base, other = rng.uniform(0.2, 0.8, (2, 200))
         systems = [system("base", base), system("new", other)]
         rows = compare_slices(systems, "base", Method(resamples=199), [slicing])
-        wrong += any(row["worse"] for row in rows)
+        wrong += any(row.worse for row in rows)
 
     assert wrong / 300 < 0.095

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
+from ragbench.data.runs.run_folder import read_manifest, read_summary
 from ragbench.data.runs.run_scores import read_run_scores
-from ragbench.data.runs.summary_file import read_manifest, read_summary
 from ragbench.errors import DataError
 from ragbench.experiment.output.pages import write_pages
 

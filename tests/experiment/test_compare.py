@@ -1,5 +1,7 @@
 """`rb.compare` on what is not a run folder: run files beside baselines, corpus scores, verdicts."""
 
+from dataclasses import replace
+
 import pytest
 
 from ragbench import evaluate_run
@@ -10,6 +12,7 @@ from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
 from ragbench.experiment.compare import Comparison, compare
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.comparison import ComparedGate, ComparedRuns
 
 
 @pytest.fixture
@@ -78,7 +81,16 @@ def test_a_baseline_is_read_as_the_run_is(finished, tmp_path):
     ],
 )
 def test_a_failure_precedes_what_is_undecided(verdicts, lenient, strict):
-    found = Comparison({"gates": [{"verdict": verdict} for verdict in verdicts]})
+    gate = ComparedGate(
+        gate="map drop > 0.1", system="s", baseline="b", measure="map", max_drop=0.1,
+        verdict="pass", why="", facts={},
+    )  # fmt: skip
+    found = Comparison(
+        ComparedRuns(
+            sources=(), queries=0, left_out={}, systems=(), notes=(),
+            gates=tuple(replace(gate, verdict=verdict) for verdict in verdicts),
+        )
+    )  # fmt: skip
 
     assert (found.exit_code(), found.exit_code(strict=True)) == (lenient, strict)
 

@@ -121,7 +121,7 @@ def test_whose_judgements_is_said_beside_every_mean(config, tmp_path):
     sent = sum(row["usage"]["input_tokens"] for row in rows(experiment))
     assert fill["judging"]["tokens"]["input"] == sent > 0
     said = f"{PAIRS} pairs of query and passage in the best 3 of any retriever: 0 judged by people"
-    page = render_terminal(experiment.summary, experiment.comparisons)
+    page = render_terminal(experiment.record, experiment.compared)
     assert page.count(f"{said}, {PAIRS} by m-1 (passage_relevance), 0 failed") == 2
     assert f"{said}, {PAIRS} by m-1" in (experiment.path / "report.html").read_text()
     assert f"{said}, {PAIRS} by m-1" in (experiment.path / "report.md").read_text()

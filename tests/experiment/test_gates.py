@@ -105,7 +105,7 @@ def test_undecided_warns_and_counts_where_that_is_asked_for(config):
 
     assert verdicts(silent) == [("mine", "undecided")]
     assert silent.exit_code == 0
-    assert exit_code_of(silent.summary, strict=True) == 4
+    assert exit_code_of(silent.record, strict=True) == 4
     assert any("1 of 1 gate undecided" in text for text in silent.summary["warnings"])
 
 

@@ -213,7 +213,7 @@ def test_a_judge_of_ones_own_without_a_server(config, tmp_path):
     assert by_name["bm25/long"]["win_rate"] > by_name["bm25/short"]["win_rate"]
     report = (experiment.path / "report.md").read_text()
     assert "preference (judge python:prefers:Longest): pairwise" in report
-    page = render_terminal(experiment.summary, experiment.comparisons)
+    page = render_terminal(experiment.record, experiment.compared)
     assert "bm25/long over exact/short" in page
     assert "win rate of each system over each other" in page
     assert "preference (judge" in (experiment.path / "report.html").read_text()

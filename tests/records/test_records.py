@@ -38,6 +38,7 @@ LEAVES = {
     bool: st.booleans(),
     int: st.integers(0, 99),
     float: numbers,
+    type(None): st.none(),
     Any: anything,
 }
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,9 +75,11 @@ def example(folder, names=("bm25", "rm3")):
     met = meet(sources[0], sources[1:])
     found = compare_met(met, method)
     gates = [(FailIf.parse(f"ndcg@10 drop > {x}"), "ndcg@10") for x in (0.01, 0.25)]
-    found["gates"] = list(decide_all(gates, found, met, method))
-    found["moved"] = moved_most(found, met, "ndcg@10", 2)
-    return found
+    return replace(
+        found,
+        gates=tuple(decide_all(gates, found, met, method)),
+        moved=moved_most(found, met, "ndcg@10", 2),
+    )
 
 
 @pytest.mark.parametrize("form", RENDERERS)
@@ -89,9 +92,9 @@ def test_csv_holds_all_digits(tmp_path):
 
     rows = list(csv.DictReader(io.StringIO(render_csv(found))))
 
-    made = [each for family in found["measures"] for each in family["comparisons"]]
+    made = [each for family in found.measures for each in family.comparisons]
     assert tuple(rows[0]) == COLUMNS
-    assert [float(row["difference"]) for row in rows] == [each["difference"] for each in made]
+    assert [float(row["difference"]) for row in rows] == [each.difference for each in made]
     assert [row["n_failed"] for row in rows] == ["0", "0", "0", "1"]
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.report.ci import SUMMARY_LIMIT, annotate, step_summary
-from ragbench.report.markdown import render_markdown
+from ragbench.report.ci import SUMMARY_LIMIT, step_summary
+from tests.report.pages import annotate, render_markdown
 from tests.report.strategies import HOSTILE
 
 # a workflow command as the runner parses it: no line break, properties up to the second ::

@@ -2,8 +2,10 @@
 
 import pytest
 
-from ragbench.report.headline import headline, outcome_of
+from ragbench.records.comparison import Difference
+from ragbench.report.headline import outcome_of
 from tests.report.example import comparison, score
+from tests.report.pages import write_headline as headline
 
 SCORES = {
     "bm25": score((0.4, 0.36, 0.44), "m"),
@@ -110,4 +112,6 @@ def test_nothing_compared_and_nothing_scored():
     ],
 )
 def test_the_verdict_obeys_the_direction(change, direction, differs, word):
-    assert outcome_of({"difference": change, "differs": differs}, direction) == word
+    made = Difference(system="a", baseline="b", difference=change, differs=differs)
+
+    assert outcome_of(made, direction) == word

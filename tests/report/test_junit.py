@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.report.ci import render_junit
+from tests.report.pages import render_junit
 from tests.report.strategies import HOSTILE
 
 # junit-10.xsd of the Jenkins xUnit plug-in, as rules: allowed attributes, required ones, children

@@ -4,9 +4,8 @@ import copy
 
 import pytest
 
-from ragbench.report.layout import lay_out
-from ragbench.report.sections import count_lines
 from tests.report.example import comparison, score, system
+from tests.report.pages import count_lines, lay_out
 
 
 def test_sections_and_their_rows(example):

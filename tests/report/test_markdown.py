@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ragbench.report.digits import printable, significant
-from ragbench.report.markdown import escape, render_markdown
+from ragbench.report.markdown import escape
+from tests.report.pages import render_markdown
 from tests.report.strategies import HOSTILE, names, results
 
 JOINER = "\u2060"

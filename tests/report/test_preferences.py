@@ -2,11 +2,13 @@
 
 import pytest
 
-from ragbench.report.html import render_html
-from ragbench.report.layout import lay_out
-from ragbench.report.markdown import render_markdown
-from ragbench.report.preferences import lay_out_preferences
-from ragbench.report.terminal import render_terminal
+from tests.report.pages import (
+    lay_out,
+    lay_out_preferences,
+    render_html,
+    render_markdown,
+    render_terminal,
+)
 
 SUMMARY = {"name": "x", "systems": [], "judges": {"gpt": {"label": "a language model"}}}
 

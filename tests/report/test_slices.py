@@ -1,8 +1,7 @@
 """The section on slices: the losses, what was not tested, and a short page."""
 
-from ragbench.report.html import render_html
-from ragbench.report.layout import MOST_ROWS, build_slices
-from ragbench.report.markdown import render_markdown
+from ragbench.report.layout import MOST_ROWS
+from tests.report.pages import build_slices, render_html, render_markdown
 
 
 def row(name, worse, p=0.01, difference=-0.1, field="metadata.topic"):

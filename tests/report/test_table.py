@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.report.digits import significant
-from ragbench.report.layout import lay_out
-from ragbench.report.terminal import render_terminal
 from ragbench.report.text_table import align
+from tests.report.pages import lay_out, render_terminal
 from tests.report.strategies import results
 
 

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragbench.report.html import charts
-from ragbench.report.layout import lay_out
 from tests.report.example import score, system
+from tests.report.pages import lay_out
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -17,22 +17,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from math import isfinite, isnan
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf, isfinite, isnan, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragbench.data.files.jsonl import no_constant, unique_keys
-from ragbench.data.runs.baseline_check import Checked
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
+from ragbench.records.baseline import (
+    BASELINE_SCHEMA,
+    BaselineFile,
+    BaselineScore,
+    BaselineSystem,
+)
+from ragbench.records.codec import from_json, to_json
+from ragbench.registry import nearest
 from ragbench.types import Cause, FloatArray
 
-SCHEMA = "ragbench.baseline/1"
+_CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
 
 
@@ -74,7 +82,7 @@ def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
             "q2": [1.0]
     """
     head = {
-        "schema": SCHEMA,
+        "schema": BASELINE_SCHEMA,
         "name": scores.name,
         "baseline": scores.baseline,
         "data": dict(sorted(scores.data.items())),
@@ -85,7 +93,7 @@ def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
     rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
     ids = [scores.query_ids[row] for row in rows]
     lines = [f" {_key(key)}{to_json_line(value)}," for key, value in head.items()]
-    seed = int(scores.facts.get("seed") or 0)
+    seed = 0 if scores.summary is None else scores.summary.seed or 0
     parts = [_system(system, rows, ids, costs, seed) for system in systems]
     return "\n".join(["{", *lines, ' "systems": {', ",\n".join(parts), " }", "}", ""])
 
@@ -137,17 +145,25 @@ def _key(name: str) -> str:
 
 
 def _head(score: StoredScore, seed: int) -> dict[str, Any]:
-    return {
-        "mean": score.mean,
-        "n": int(np.count_nonzero(score.causes == Cause.SCORED)),
-        "kind": score.kind,
-        "direction": score.direction,
-        "aggregate": score.aggregate,
-        "range": [end if isfinite(end) else None for end in (float(score.low), float(score.high))],
-        "signature": score.signature,
+    early = score.early
+    if early is not None and early.seed is None:
         # intervals allow for the looks of a judge, and bets are in the order that the seed gives
-        **({} if score.early is None else {"early": {"seed": seed, **score.early}}),
-    }
+        early = replace(early, seed=seed)
+    head = BaselineScore(
+        mean=score.mean,
+        n=int(np.count_nonzero(score.causes == Cause.SCORED)),
+        kind=score.kind,
+        direction=score.direction,
+        aggregate=score.aggregate,
+        range=(_bounded(score.low), _bounded(score.high)),
+        signature=score.signature,
+        early=early,
+    )
+    return to_json(head)
+
+
+def _bounded(end: float) -> float | None:
+    return float(end) if isfinite(end) else None
 
 
 def _cells(score: StoredScore, rows: Any) -> Iterator[float | str]:
@@ -162,23 +178,26 @@ def read_baseline(path: str | Path) -> StoredScores:
         DataError: It is missing, not JSON, of another schema, or not what `write_baseline`
             writes; names the system and query.
     """
-    top = Checked(path, _parse(Path(path)))
-    if top.fields.get("schema") != SCHEMA:
-        raise top.error(f"found schema {top.fields.get('schema')!r}", allowed=SCHEMA)
-    systems = top.mapping("systems")
-    names = list(systems.fields)
+    value = _parse(Path(path))
+    schema = value.get("schema") if isinstance(value, dict) else None
+    if schema != BASELINE_SCHEMA and isinstance(value, dict):
+        raise DataError(f"found schema {schema!r}", file=path, allowed=BASELINE_SCHEMA)
+    file = from_json(BaselineFile, value, file=path)
+    names = list(file.systems)
     if not names:
-        raise systems.error("found no system", allowed="at least one")
-    query_ids = list(systems.mapping(names[0]).mapping("per_query").fields)
-    if top.whole_number("queries") != len(query_ids):
-        found = f"{top.whole_number('queries')} queries, but {names[0]} has {len(query_ids)}"
-        raise top.error(found, allowed="a line for every query: write the baseline again")
+        found = "found no system"
+        raise DataError(found, file=path, record="systems", allowed="at least one")
+    query_ids = list(file.systems[names[0]].per_query)
+    if file.queries != len(query_ids):
+        found = f"{file.queries} queries, but {names[0]} has {len(query_ids)}"
+        allowed = "a line for every query: write the baseline again"
+        raise DataError(found, file=path, allowed=allowed)
     return StoredScores(
-        name=top.text("name"),
-        baseline=top.text_or_null("baseline"),
-        data={part: top.mapping("data").text(part) for part in top.mapping("data").fields},
+        name=file.name,
+        baseline=file.baseline,
+        data=file.data,
         query_ids=query_ids,
-        systems=[_read_system(systems.mapping(name), name, query_ids) for name in names],
+        systems=[_Reader(path, name, query_ids).read(file.systems[name]) for name in names],
     )
 
 
@@ -199,53 +218,98 @@ def _parse(path: Path) -> Any:
         raise DataError(f"not JSON: {error}", file=path) from error
 
 
-def _read_system(system: Checked, name: str, query_ids: list[str]) -> StoredSystem:
-    heads, lines = system.mapping("scores"), system.mapping("per_query")
-    if list(lines.fields) != query_ids:
-        raise lines.error(
-            "the queries are not those of the first system", allowed="one line per query, in order"
+class _Reader:
+    """Reads what a file has of one system, and names the place of what is wrong."""
+
+    def __init__(self, file: str | Path, name: str, query_ids: list[str]) -> None:
+        self._file, self._name, self._query_ids = file, name, query_ids
+
+    def read(self, system: BaselineSystem) -> StoredSystem:
+        if list(system.per_query) != self._query_ids:
+            found, allowed = "the queries are not those of the first system", "one line per query"
+            raise self._wrong("per_query", found, f"{allowed}, in order")
+        rows = [
+            self._cells(query, line, len(system.scores)) for query, line in system.per_query.items()
+        ]
+        columns = zip(*rows, strict=True)
+        scores = {
+            name: self._score(name, head, list(column))
+            for (name, head), column in zip(system.scores.items(), columns, strict=True)
+        }
+        costs = self._costs(system)
+        return StoredSystem(self._name, system.retriever, system.generator, scores, costs)
+
+    def _wrong(
+        self, place: str, found: str, allowed: str | None = None, near: str | None = None
+    ) -> DataError:
+        record = ".".join(filter(None, ["systems", self._name, place]))
+        return DataError(found, file=self._file, record=record, allowed=allowed, nearest=near)
+
+    def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
+        """The line of a query: n values or causes."""
+        if len(line) != n:
+            found = f"'{query}' has {len(line)} values"
+            raise self._wrong("per_query", found, f"{n}: one for each of the scores")
+        return [self._cell(query, cell) for cell in line]
+
+    def _cell(self, query: str, cell: Any) -> tuple[float, Cause]:
+        if _is_number(cell):
+            return float(cell), Cause.SCORED
+        if isinstance(cell, str) and cell in _CAUSES:
+            return nan, _CAUSES[cell]
+        near = nearest(cell, _CAUSES) if isinstance(cell, str) else None
+        raise self._wrong("per_query", f"'{query}' has {cell!r}", "a number or a cause", near)
+
+    def _costs(self, system: BaselineSystem) -> dict[str, FloatArray]:
+        """What each query cost; older files, and most others, do not say."""
+        if not system.costs:
+            return {}
+        n = len(COST_COLUMNS)
+        if list(system.costs) != self._query_ids:
+            found = "the queries are not those of the scores"
+            raise self._wrong("costs", found, "one line per query")
+        if system.cost_columns != COST_COLUMNS:
+            found = f"cost_columns is {list(system.cost_columns)!r}"
+            raise self._wrong("", found, ", ".join(COST_COLUMNS))
+        for query, line in system.costs.items():
+            if len(line) != n or not all(_is_cost(cell) for cell in line):
+                allowed = f"{n} numbers from 0 on, or null"
+                raise self._wrong("costs", f"'{query}' is {list(line)!r}", allowed)
+        # None becomes NaN
+        table = np.array(list(system.costs.values()), np.float64)
+        return dict(zip(COST_COLUMNS, table.T, strict=True))
+
+    def _score(
+        self, name: str, head: BaselineScore, cells: list[tuple[float, Cause]]
+    ) -> StoredScore:
+        values = np.array([value for value, _ in cells], np.float64)
+        causes = np.array([cause for _, cause in cells], np.uint8)
+        scored = values[causes == Cause.SCORED]
+        if len(scored) != head.n or (head.mean is None and len(scored) > 0):
+            found = f"n is {head.n}, but {len(scored)} queries have a value"
+            raise self._wrong(f"scores.{name}", found)
+        mean = head.mean if head.aggregate == "mean" else None
+        if mean is not None and not np.isclose(mean, scored.mean(), 1e-9, 0):
+            found = f"mean is {mean!r}, but that of the queries is {float(scored.mean())!r}"
+            raise self._wrong(f"scores.{name}", found)
+        low, high = head.range
+        return StoredScore(
+            kind=head.kind,
+            direction=head.direction,
+            aggregate=head.aggregate,
+            low=-inf if low is None else float(low),
+            high=inf if high is None else float(high),
+            mean=head.mean,
+            signature=head.signature,
+            values=values,
+            causes=causes,
+            early=head.early,
         )
-    columns = zip(*(lines.cells(query, len(heads.fields)) for query in query_ids), strict=True)
-    scores = {
-        score: _read_score(heads.mapping(score), list(column))
-        for score, column in zip(heads.fields, columns, strict=True)
-    }
-    retriever, generator = system.text_or_null("retriever"), system.text_or_null("generator")
-    return StoredSystem(name, retriever, generator, scores, _read_costs(system, query_ids))
 
 
-def _read_costs(system: Checked, query_ids: list[str]) -> dict[str, FloatArray]:
-    """What each query cost; older files, and most others, do not say."""
-    if "costs" not in system.fields:
-        return {}
-    lines, names = system.mapping("costs"), system.fields.get("cost_columns")
-    if list(lines.fields) != query_ids:
-        raise lines.error("the queries are not those of the scores", allowed="one line per query")
-    if not isinstance(names, list) or tuple(names) != COST_COLUMNS:
-        raise system.error(f"cost_columns is {names!r}", allowed=", ".join(COST_COLUMNS))
-    rows = [lines.numbers_or_null(query, len(names)) for query in query_ids]
-    return dict(zip(COST_COLUMNS, np.array(rows, np.float64).T, strict=True))
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _read_score(head: Checked, cells: list[tuple[float, Cause]]) -> StoredScore:
-    values = np.array([value for value, _ in cells], np.float64)
-    causes = np.array([cause for _, cause in cells], np.uint8)
-    mean, aggregate = head.number_or_null("mean"), head.word("aggregate")
-    scored = values[causes == Cause.SCORED]
-    if len(scored) != head.whole_number("n") or (mean is None and len(scored) > 0):
-        raise head.error(f"n is {head.fields['n']}, but {len(scored)} queries have a value")
-    if aggregate == "mean" and mean is not None and not np.isclose(mean, scored.mean(), 1e-9, 0):
-        raise head.error(f"mean is {mean!r}, but that of the queries is {float(scored.mean())!r}")
-    low, high = head.range()
-    return StoredScore(
-        kind=head.word("kind"),
-        direction=head.word("direction"),
-        aggregate=aggregate,
-        low=low,
-        high=high,
-        mean=mean,
-        signature=head.text("signature"),
-        values=values,
-        causes=causes,
-        early=head.early() if "early" in head.fields else None,
-    )
+def _is_cost(value: Any) -> bool:
+    return value is None or (_is_number(value) and 0 <= value < inf)

@@ -14,13 +14,16 @@ from typing import Any
 from ragbench.data.files.jsonl import no_constant
 from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, point_at
+from ragbench.records.codec import from_json
+from ragbench.records.comparison import COMPARISON_SCHEMA, Comparisons, fill_facts
+from ragbench.records.manifest import MANIFEST_SCHEMA, Manifest
+from ragbench.records.summary import SUMMARY_SCHEMA, Summary
 from ragbench.registry import nearest
 
-SUMMARY_SCHEMA = "ragbench.summary/1"
-MANIFEST_SCHEMA = "ragbench.manifest/1"
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"
 LATEST = "latest"
+COMPARISONS = "comparisons.json"
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
 """What `costs.csv` has of each system and query."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -153,6 +156,41 @@ def read_json(path: Path, schema: str) -> dict[str, Any]:
     if found != schema:
         raise DataError(f"found schema {found!r}", file=path, allowed=schema)
     return dict(value)
+
+
+def read_summary(folder: Path) -> Summary:
+    """Read the summary of a run folder; what an older version did not write is filled in.
+
+    Raises:
+        DataError: It is missing, or not what `ragbench run` writes; names the field.
+    """
+    path = folder / "summary.json"
+    found = from_json(Summary, read_json(path, SUMMARY_SCHEMA), file=path)
+    kinds = [score.kind for system in found.systems for score in system.scores.values()]
+    if None not in kinds:
+        return found
+    compared = (folder / COMPARISONS).is_file()
+    return fill_facts(found, read_comparisons(folder) if compared else None)
+
+
+def read_comparisons(folder: Path) -> Comparisons:
+    """Read the comparisons of a run folder.
+
+    Raises:
+        DataError: They are missing, or not what `ragbench run` writes; names the field.
+    """
+    path = folder / COMPARISONS
+    return from_json(Comparisons, read_json(path, COMPARISON_SCHEMA), file=path)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a run folder.
+
+    Raises:
+        DataError: It is missing, or not what `ragbench run` writes; names the field.
+    """
+    path = folder / "manifest.json"
+    return from_json(Manifest, read_json(path, MANIFEST_SCHEMA), file=path)
 
 
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:

@@ -7,27 +7,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, nan
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ragbench.data.runs.run_folder import COST_COLUMNS, read_per_query, resolve_run_folder
-from ragbench.data.runs.summary_file import read_manifest, read_summary
+from ragbench.data.runs.run_folder import (
+    COST_COLUMNS,
+    read_manifest,
+    read_per_query,
+    read_summary,
+    resolve_run_folder,
+)
 from ragbench.errors import DataError
+from ragbench.records.summary import Aggregate, Early, Kind, Summary, SystemScore, SystemSummary
 from ragbench.registry import shown
-from ragbench.types import Cause, CauseArray, FloatArray
+from ragbench.types import Cause, CauseArray, Direction, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
 class StoredScore:
     """One score of one system, a value or a cause for every query."""
 
-    kind: str
-    """`retrieval`, `generation` or `judge`."""
-    direction: str
-    """Which way is better: `higher` or `lower`."""
-    aggregate: str
-    """How the values became one number: `mean`, `sum`, `geometric_mean` or `corpus`."""
+    kind: Kind
+    """What it looks at."""
+    direction: Direction
+    """Which way is better."""
+    aggregate: Aggregate
+    """How the values became one number."""
     low: float
     """The smallest possible value of one query; -inf where unbounded."""
     high: float
@@ -40,8 +45,8 @@ class StoredScore:
     """Shape (n,), in the order of the query ids; NaN where there is no value."""
     causes: CauseArray
     """Shape (n,); `Cause.SCORED` exactly where there is a value."""
-    early: Mapping[str, Any] | None = None
-    """How far a judge that may stop early went, as `summary.json` has it; None for all others."""
+    early: Early | None = None
+    """How far a judge that may stop early went; None for all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,8 @@ class StoredScores:
     """The queries, in the order of all values."""
     systems: Sequence[StoredSystem]
     """The systems, in the order of their file."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """The mapping of `summary.json` where a run was read; a baseline has none."""
+    summary: Summary | None = None
+    """The summary, where a run was read; a baseline has none."""
 
 
 _IDENTIFYING = ("queries", "qrels", "answers")
@@ -96,25 +101,20 @@ def read_run_scores(path: str | Path) -> StoredScores:
     """
     folder = resolve_run_folder(Path(path))
     summary = read_summary(folder)
-    fingerprints = read_manifest(folder)["data"]
+    fingerprints = read_manifest(folder).data
     cells = read_per_query(folder / "per_query.csv")
     causes = _read_causes(folder / "unscored.jsonl")
     costs = _read_costs(folder / "costs.csv")
-    try:
-        data = {part: fingerprints[part] for part in _IDENTIFYING if part in fingerprints}
-        query_ids = list(next(iter(cells.values()), {}))
-        systems = [
-            replace(
-                _system(each, query_ids, cells, causes, folder / "per_query.csv"),
-                costs=_costs(costs.get(each["name"]), query_ids, folder / "costs.csv"),
-            )
-            for each in summary["systems"]
-        ]
-        return StoredScores(summary["name"], summary["baseline"], data, query_ids, systems, summary)
-    except KeyError as error:
-        raise DataError(
-            f"no {error}", file=folder, allowed="files as ragbench run wrote them"
-        ) from error
+    data = {part: fingerprints[part] for part in _IDENTIFYING if part in fingerprints}
+    query_ids = list(next(iter(cells.values()), {}))
+    systems = [
+        replace(
+            _system(each, query_ids, cells, causes, folder / "per_query.csv"),
+            costs=_costs(costs.get(each.name), query_ids, folder / "costs.csv"),
+        )
+        for each in summary.systems
+    ]
+    return StoredScores(summary.name, summary.baseline, data, query_ids, systems, summary)
 
 
 def _read_costs(path: Path) -> Table:
@@ -160,42 +160,35 @@ def _read_causes(path: Path) -> Causes:
 
 
 def _system(
-    system: Mapping[str, Any],
+    system: SystemSummary,
     query_ids: Sequence[str],
     cells: Table,
     causes: Causes,
     file: Path,
 ) -> StoredSystem:
-    name = system["name"]
-    rows = cells.get(name, {})
+    rows = cells.get(system.name, {})
     if list(rows) != list(query_ids):
         raise DataError(
-            f"system '{name}' has {len(rows)} queries, others {len(query_ids)}",
+            f"system '{system.name}' has {len(rows)} queries, others {len(query_ids)}",
             file=file,
             allowed="a row for every system and query, in one order",
         )
-    retriever, generator = system["retriever"], system["generator"]
-    return StoredSystem(
-        name,
-        retriever,
-        generator,
-        {
-            score: _score(name, score, facts, retriever and not generator, rows, causes, file)
-            for score, facts in system["scores"].items()
-        },
-    )
+    scores = {
+        name: _score(system.name, name, score, rows, causes, file)
+        for name, score in system.scores.items()
+    }
+    return StoredSystem(system.name, system.retriever, system.generator, scores)
 
 
 def _score(
     system: str,
     name: str,
-    facts: Mapping[str, Any],
-    of_ranking: bool,
+    score: SystemScore,
     rows: Mapping[str, Mapping[str, float | None]],
     causes: Causes,
     file: Path,
 ) -> StoredScore:
-    if "range" not in facts:
+    if score.range is None:
         raise DataError(
             f"'{name}' has no 'range'",
             file=file.with_name("summary.json"),
@@ -214,17 +207,16 @@ def _score(
                 file=file,
                 allowed="a value here, or a line in unscored.jsonl",
             )
-    low, high = facts["range"]
-    kind = "judge" if "judge" in facts else "retrieval" if of_ranking else "generation"
+    low, high = score.range
     return StoredScore(
-        kind=kind,
-        direction=facts["direction"],
-        aggregate=facts["aggregate"],
+        kind=score.kind or "generation",
+        direction=score.direction,
+        aggregate=score.aggregate,
         low=-inf if low is None else low,
         high=inf if high is None else high,
-        mean=facts["mean"],
-        signature=facts["signature"],
+        mean=score.mean,
+        signature=score.signature,
         values=np.array(values, np.float64),
         causes=np.array(codes, np.uint8),
-        early=facts.get("early"),
+        early=score.early,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,15 @@ from ragbench.experiment.output.manifest import make_manifest
 from ragbench.experiment.output.summary import make_summary
 from ragbench.experiment.records import Answers, Choices, Plan, Results
 from ragbench.experiment.result import Experiment
+from ragbench.records import codec
+from ragbench.records.codec import Record, cleaned
+from ragbench.records.rows import (
+    FailedPrediction,
+    Passage,
+    PredictionRow,
+    UnscoredRow,
+    UsageRow,
+)
 from ragbench.report.ci import render_junit
 from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
@@ -46,46 +55,58 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
     # the random part keeps runs of the same second apart
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     run_id = f"{stamp}-{secrets.token_hex(2)}"
-    summary = gate_run(plan, results, make_summary(plan, results, run_id))
+    output = Path(plan.config.output)
+
+    def clean(text: str) -> str:
+        # the one place through which everything goes that may hold the value of a variable
+        return redact(text, plan.config.environment)
+
+    summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
+    manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     contents = {
-        "config.yaml": dump_config(
-            plan.config, Path(plan.config.output) / plan.config.name / run_id
-        ),
-        "manifest.json": to_json(make_manifest(plan, results, choices, started)),
-        "summary.json": to_json(summary),
+        "config.yaml": dump_config(plan.config, output / plan.config.name / run_id),
+        "manifest.json": to_json(codec.to_json(manifest)),
+        "summary.json": to_json(codec.to_json(summary)),
         "per_query.csv": _per_query(plan, results.systems),
         "costs.csv": format_costs(with_costs(results), [query.id for query in plan.queries]),
-        "unscored.jsonl": to_jsonl(
-            [*_unscored(plan, results.systems), *_unscored_samples(plan, results)]
-        ),
-        "comparisons.json": to_json(results.comparisons),
+        "unscored.jsonl": _lines(_unscored(plan, results), clean),
+        "comparisons.json": to_json(codec.to_json(results.comparisons)),
         "report.md": render_markdown(summary, results.comparisons),
         "report.html": render_html(summary, results.comparisons),
         "junit.xml": render_junit(summary),
     }
     metadata = format_query_metadata(plan.queries)
     if metadata is not None:
-        contents[QUERIES_FILE] = redact(metadata, plan.config.environment)
+        contents[QUERIES_FILE] = clean(metadata)
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
         if ranking.unmatched is not None:
             contents[f"passages/{file_name(name)}.trec"] = format_run(ranking.unmatched)
     for name, answers in results.answers.items():
-        contents[f"predictions/{file_name(name)}.jsonl"] = to_jsonl(_predictions(plan, answers))
-    for name, rows in results.judgements.items():
-        contents[f"judgements/{file_name(name)}.jsonl"] = to_jsonl(
-            _without_secrets(plan, row) for row in rows
+        lines = _lines(_predictions(plan, answers), clean)
+        contents[f"predictions/{file_name(name)}.jsonl"] = lines
+    for path, rows in _judgements(plan, results):
+        contents[f"judgements/{path}.jsonl"] = to_jsonl(
+            # the reasoning of a verdict may be the text of an error
+            {**row, **{key: clean(row[key]) for key in ("reasoning", "raw")}}
+            for row in rows
         )
-    for preferences in results.preferences:
-        contents[f"judgements/pairs/{file_name(preferences.judge)}.jsonl"] = to_jsonl(
-            _without_secrets(plan, row) for row in preferences.rows
-        )
-    if results.filled is not None and plan.fill is not None:
-        contents[f"judgements/passages/{file_name(plan.fill.name)}.jsonl"] = to_jsonl(
-            _without_secrets(plan, row) for row in results.filled.rows
-        )
-    folder = write_run_folder(Path(plan.config.output), plan.config.name, run_id, contents)
+    folder = write_run_folder(output, plan.config.name, run_id, contents)
     return Experiment(folder, summary, results.comparisons)
+
+
+def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> str:
+    return to_jsonl(codec.to_json(cleaned(row, clean)) for row in rows)
+
+
+def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The verdicts by file: on answers, on pairs of systems, and on passages."""
+    for name, rows in results.judgements.items():
+        yield file_name(name), rows
+    for preferences in results.preferences:
+        yield f"pairs/{file_name(preferences.judge)}", preferences.rows
+    if results.filled is not None and plan.fill is not None:
+        yield f"passages/{file_name(plan.fill.name)}", results.filled.rows
 
 
 def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
@@ -103,72 +124,60 @@ def _cell(system: SystemScores, name: str, row: int) -> float | None:
     return None if column is None else finite(column.values[row])
 
 
-def _unscored(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[dict[str, Any]]:
-    for system in systems:
+def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
+    """The queries without a score, and the answers without one, also of queries that have one."""
+    for system in results.systems:
         for name, column in system.columns.items():
             yield from _unscored_in(plan, system.name, name, column)
-
-
-def _unscored_samples(plan: Plan, results: Results) -> Iterator[dict[str, Any]]:
-    """The answers without a score, also those to queries that have one."""
-    for system, scores in results.samples.items():
+    for answered, scores in results.samples.items():
         for name, columns in scores.items():
             for sample, column in enumerate(columns):
-                for row in _unscored_in(plan, system, name, column):
-                    yield {**row, "sample": sample}
+                yield from _unscored_in(plan, answered, name, column, sample)
 
 
 def _unscored_in(
-    plan: Plan, system: str, name: str, column: ScoreColumn
-) -> Iterator[dict[str, Any]]:
+    plan: Plan, system: str, name: str, column: ScoreColumn, sample: int | None = None
+) -> Iterator[UnscoredRow]:
     for row in np.flatnonzero(column.causes != Cause.SCORED).tolist():
         cause = Cause(int(column.causes[row]))
-        yield {
-            "system": system,
-            "query_id": plan.queries[row].id,
-            "measure": name,
-            "status": cause.status,
-            "cause": cause.word,
-            "detail": redact(column.details.get(row, ""), plan.config.environment),
-        }
+        yield UnscoredRow(
+            system=system,
+            query_id=plan.queries[row].id,
+            measure=name,
+            status=cause.status,
+            cause=cause.word,
+            detail=column.details.get(row, ""),
+            sample=sample,
+        )
 
 
-def _without_secrets(plan: Plan, row: dict[str, Any]) -> dict[str, Any]:
-    """A verdict whose reasoning may be the text of an error."""
-    texts = {key: redact(row[key], plan.config.environment) for key in ("reasoning", "raw")}
-    return {**row, **texts}
-
-
-def _predictions(plan: Plan, answers: Answers) -> Iterator[dict[str, Any]]:
+def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | FailedPrediction]:
     """The answers, those to one query together, numbered where there are several."""
     samples = answers.each()
     for row, query in enumerate(plan.queries):
         for number, sample in enumerate(samples):
-            numbered = {"sample": number} if len(samples) > 1 else {}
-            outcome = sample.outcomes[row]
-            yield {"query_id": query.id, **numbered, **_predicted(outcome, plan)}
+            numbered = number if len(samples) > 1 else None
+            yield _predicted(query.id, numbered, sample.outcomes[row])
 
 
-def _predicted(outcome: Outcome[Prediction], plan: Plan) -> dict[str, Any]:
+def _predicted(
+    query_id: str, sample: int | None, outcome: Outcome[Prediction]
+) -> PredictionRow | FailedPrediction:
     prediction = outcome.value
     if prediction is None:
-        return {
-            "answer": None,
-            "contexts": None,
-            "cause": outcome.cause.word,
-            "detail": redact(outcome.detail, plan.config.environment),
-        }
-    contexts = prediction.contexts
-    return {
-        "answer": prediction.answer,
-        "contexts": None
+        cause, detail = outcome.cause.word, outcome.detail
+        return FailedPrediction(query_id=query_id, sample=sample, cause=cause, detail=detail)
+    contexts, usage = prediction.contexts, prediction.usage
+    return PredictionRow(
+        query_id=query_id,
+        sample=sample,
+        answer=prediction.answer,
+        contexts=None
         if contexts is None
-        else [{"id": c.id, "title": c.title, "text": c.text} for c in contexts],
-        **({"queries": prediction.queries} if prediction.queries else {}),
-        "usage": {
-            "input_tokens": prediction.usage.input_tokens,
-            "output_tokens": prediction.usage.output_tokens,
-            "usd": prediction.usage.usd,
-        },
-        "latency_ms": None if outcome.latency_ms is None else round(outcome.latency_ms, 3),
-    }
+        else tuple(Passage(id=c.id, title=c.title, text=c.text) for c in contexts),
+        queries=tuple(prediction.queries or ()),
+        usage=UsageRow(
+            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, usd=usage.usd
+        ),
+        latency_ms=None if outcome.latency_ms is None else round(outcome.latency_ms, 3),
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ragbench.comparison.comparable import Met, meet
 from ragbench.comparison.compare_runs import compare_met, rows_of, short_names
@@ -13,6 +13,8 @@ from ragbench.comparison.sources import ScoredSystems, read_scored
 from ragbench.errors import DataError
 from ragbench.experiment.result import load_experiment
 from ragbench.files import write_atomically
+from ragbench.records.comparison import Comparisons, fill_facts
+from ragbench.records.summary import Summary
 from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
 
@@ -37,7 +39,7 @@ def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
     """
     if len(runs) == 1:
         experiment = load_experiment(runs[0])
-        summary, comparisons, folder = experiment.summary, experiment.comparisons, experiment.path
+        summary, comparisons, folder = experiment.record, experiment.compared, experiment.path
     else:
         summary, comparisons = _side_by_side(runs)
         folder = Path()
@@ -45,7 +47,7 @@ def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
     return [_write(path, summary, comparisons) for path in paths]
 
 
-def _write(path: Path, summary: Mapping[str, Any], comparisons: Mapping[str, Any]) -> Path:
+def _write(path: Path, summary: Summary, comparisons: Comparisons) -> Path:
     try:
         # half characters, as a model may send them, as escapes: UTF-8 has none
         page = PAGES[path.suffix](summary, comparisons).encode("utf-8", "backslashreplace")
@@ -64,22 +66,25 @@ def _write(path: Path, summary: Mapping[str, Any], comparisons: Mapping[str, Any
     return path
 
 
-def _side_by_side(runs: Sequence[Path]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     """Join the runs, with their differences from the first as far as they may be compared."""
     names = short_names([str(run) for run in runs])
     sources = [read_scored(run) for run in runs]
-    summaries = [source.facts for source in sources]
+    summaries = [each.summary for each in sources if each.summary is not None]
+    if len(summaries) < len(sources):
+        raise DataError("a page is of runs", file=runs[0], allowed="run folders")
     try:
         met = meet(sources[0], sources[1:], alone=True)
     except DataError as refused:
         joined = join_summaries(summaries, names, _Labels(sources, names))
-        lines = str(refused).splitlines()
-        joined["warnings"] = [*(f"not compared: {line}" for line in lines), *joined["warnings"]]
-        return joined, {}
-    found = compare_met(met, Method(confidence=float(summaries[0].get("confidence", 0.95))))
+        lines = tuple(f"not compared: {line}" for line in str(refused).splitlines())
+        joined = replace(joined, warnings=(*lines, *joined.warnings))
+        return fill_facts(joined, None), Comparisons()
+    found = compare_met(met, Method(confidence=summaries[0].confidence))
     joined = join_summaries(summaries, names, _Labels(sources, names, met))
-    joined["notes"] = [*found["notes"], *joined["notes"]]
-    return joined, found
+    joined = replace(joined, notes=(*found.notes, *joined.notes))
+    # what a system is compared with here is its like in the first run
+    return fill_facts(joined, found), found
 
 
 class _Labels:
@@ -101,72 +106,53 @@ class _Labels:
         return self._labels.get((run, system), system)
 
 
-Json = Mapping[str, Any]
-
-
 def join_summaries(
-    summaries: Sequence[Json], names: Sequence[str], label: Callable[[int, str], str]
-) -> dict[str, Any]:
+    summaries: Sequence[Summary], names: Sequence[str], label: Callable[[int, str], str]
+) -> Summary:
     """Put the systems of several runs on one page, told apart by their labels.
 
     Args:
-        summaries: The contents of summary.json; the first is the base of the others.
+        summaries: Of the runs; the first is the base of the others.
         names: What the page calls each run; no two are the same.
         label: What the page calls a system: takes the number of its run, and its name.
-
-    Returns:
-        A mapping like that of summary.json.
     """
-    runs = list(enumerate(summaries))
-    return {
-        "name": " and ".join(names),
-        "complete": all(each["complete"] for each in summaries),
-        "dataset": _common(summaries, "dataset") or {},
-        "confidence": _common(summaries, "confidence") or 0.95,
+    first, runs = summaries[0], list(enumerate(summaries))
+    named = list(zip(names, summaries, strict=True))
+    same_data = all(each.dataset == first.dataset for each in summaries)
+    same_level = all(each.confidence == first.confidence for each in summaries)
+    return Summary(
+        name=" and ".join(names),
+        complete=all(each.complete for each in summaries),
+        dataset=first.dataset if same_data else None,
+        confidence=first.confidence if same_level else 0.95,
         # no system is called so: names have no blanks
-        "baseline": f"run {names[0]}",
-        "judges": {k: v for each in summaries for k, v in (each.get("judges") or {}).items()},
-        "systems": [
-            {**system, "name": label(run, system["name"])}
+        baseline=f"run {names[0]}",
+        judges={name: judge for each in summaries for name, judge in each.judges.items()},
+        systems=tuple(
+            replace(system, name=label(run, system.name))
             for run, each in runs
-            for system in each["systems"]
-        ],
-        "gates": [
-            {**gate, "system": label(run, gate["system"])}
+            for system in each.systems
+        ),
+        gates=tuple(
+            gate if gate.system is None else replace(gate, system=label(run, gate.system))
             for run, each in runs
-            for gate in each["gates"]
-        ],
-        "warnings": _of_each(summaries, names, "warnings") + _filled(summaries, names),
-        "notes": _of_each(summaries, names, "notes") + _left_out(summaries, names),
-    }
-
-
-def _common(summaries: Sequence[Json], key: str) -> Any:
-    """What all runs say alike; None where they differ."""
-    first = summaries[0].get(key)
-    return first if all(each.get(key) == first for each in summaries) else None
-
-
-def _of_each(summaries: Sequence[Json], names: Sequence[str], key: str) -> list[str]:
-    return [
-        f"{name}: {line}"
-        for name, each in zip(names, summaries, strict=True)
-        for line in each.get(key) or ()
-    ]
-
-
-def _filled(summaries: Sequence[Json], names: Sequence[str]) -> list[str]:
-    """Say which judgements a model made: they are never taken for those of people."""
-    return [
-        f"{name}: {each['fill']['model']} judgements are by {each['fill']['model_name']}"
-        for name, each in zip(names, summaries, strict=True)
-        if each.get("fill")
-    ]
-
-
-def _left_out(summaries: Sequence[Json], names: Sequence[str]) -> list[str]:
-    return [
-        f"{name}: what judges prefer is on the page of the run alone"
-        for name, each in zip(names, summaries, strict=True)
-        if each.get("preferences")
-    ]
+            for gate in each.gates
+        ),
+        warnings=(
+            *(f"{name}: {line}" for name, each in named for line in each.warnings),
+            # they are never taken for those of people
+            *(
+                f"{name}: {each.fill.model} judgements are by {each.fill.model_name}"
+                for name, each in named
+                if each.fill is not None
+            ),
+        ),
+        notes=(
+            *(f"{name}: {line}" for name, each in named for line in each.notes),
+            *(
+                f"{name}: what judges prefer is on the page of the run alone"
+                for name, each in named
+                if each.preferences
+            ),
+        ),
+    )

@@ -3,106 +3,117 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from ragbench.comparison.summary import ScoreSummary, summarize
-from ragbench.comparison.systems import SystemScores
-from ragbench.data.runs.run_folder import (
-    SUMMARY_SCHEMA,
-)
+from ragbench.comparison.summary import summarize
+from ragbench.comparison.systems import SystemScores, baselines
 from ragbench.experiment.costs import budget_warning, outcomes_of
-from ragbench.experiment.records import Filled, Plan, PlannedFill, Results
-from ragbench.experiment.stages.columns import answers_facts, failed_answers
+from ragbench.experiment.records import Answers, Filled, Plan, PlannedFill, Results
+from ragbench.experiment.stages.columns import failed_answers
 from ragbench.llm.failures import shortened
-from ragbench.secrets import redact
+from ragbench.records.comparison import PreferredPair
+from ragbench.records.summary import (
+    AnswerCounts,
+    Dataset,
+    Fill,
+    Judge,
+    Latency,
+    Summary,
+    SystemScore,
+    SystemSummary,
+    Tokens,
+)
+from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause, Prediction
 
+N = TypeVar("N", int, float)
 
-def make_summary(plan: Plan, results: Results, run_id: str) -> dict[str, Any]:
-    """Return the mapping of `summary.json`."""
-    confidence = plan.config.statistics.confidence
-    summaries = {
-        system.name: {
-            name: summarize(column, confidence=confidence, clusters=plan.clusters)
-            for name, column in system.columns.items()
-        }
-        for system in results.systems
-    }
-    limit = plan.config.max_failed
-    preferred = [entry for each in results.preferences for entry in each.entries]
-    of_systems = [score for scores in summaries.values() for score in scores.values()]
-    filled = results.filled
-    of_pairs = [pair for entry in preferred for pair in entry["comparisons"]]
-    complete = within = all(
-        _failed_share(failed, n) <= limit
-        for failed, n in [
-            *((score.failed, score.n) for score in of_systems),
-            *((pair["failed"], pair["n"]) for pair in of_pairs),
-            *_answers_of(results),
-            *((each.counts["failed"], each.counts["model"]) for each in filter(None, [filled])),
-        ]
+
+def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
+    """Return what `summary.json` holds, without the gates."""
+    systems = tuple(_systems(plan, results))
+    pairs = [pair for each in results.preferences for e in each.entries for pair in e.comparisons]
+    within = all(
+        _failed_share(failed, n) <= plan.config.max_failed
+        for failed, n in _counts(systems, pairs, results)
     )
-    warnings = [*plan.warnings, *results.warnings]
-    spending = results.spending
-    if spending is not None and spending["reached"]:
-        complete = False
-        warnings.insert(0, budget_warning(spending))
+    spending, filled = results.spending, results.filled
+    return Summary(
+        name=plan.config.name,
+        run_id=run_id,
+        complete=within and not (spending is not None and spending.reached),
+        dataset=_dataset(plan),
+        budget=spending,
+        seed=plan.config.seed,
+        confidence=plan.config.statistics.confidence,
+        baseline=plan.baseline,
+        cluster=None if plan.clusters is None else plan.config.statistics.cluster,
+        judges={
+            name: Judge(type=each.type, model=each.judge.model, label=each.judge.label)
+            for name, each in plan.asked_judges.items()
+        },
+        skipped_judges=dict(plan.skipped_judges),
+        early_stopping={name: each.summary() for name, each in results.early.items()},
+        fill=None if plan.fill is None or filled is None else _fill(plan.fill, filled),
+        systems=systems,
+        preferences=tuple(entry for each in results.preferences for entry in each.summaries()),
+        warnings=tuple(_warnings(plan, results, within, systems, pairs)),
+        notes=tuple(results.notes),
+    )
+
+
+def _counts(
+    systems: Sequence[SystemSummary], pairs: Sequence[PreferredPair], results: Results
+) -> Iterator[tuple[Mapping[str, int], int]]:
+    """What failed, by cause, beside how much did not: of all that a run scores."""
+    for system in systems:
+        yield from ((score.failed, score.n) for score in system.scores.values())
+    yield from ((pair.failed, pair.n) for pair in pairs)
+    yield from _answers_of(results)
+    if results.filled is not None:
+        yield results.filled.counts["failed"], results.filled.counts["model"]
+
+
+def _warnings(
+    plan: Plan,
+    results: Results,
+    within: bool,
+    systems: Sequence[SystemSummary],
+    pairs: Sequence[PreferredPair],
+) -> Iterator[str]:
+    """What makes the numbers doubtful, what was not done for its price first."""
+    if results.spending is not None and results.spending.reached:
+        yield budget_warning(results.spending)
+    yield from (*plan.warnings, *results.warnings)
     if not within:
-        warnings.append(
-            f"incomplete: more than {limit:.3g} of the items of a score failed; means are over the "
-            "others, see unscored.jsonl"
+        yield (
+            f"incomplete: more than {plan.config.max_failed:.3g} of the items of a score failed; "
+            "means are over the others, see unscored.jsonl"
         )
-        warnings += _first_failures(results.systems)
-    if not any([*(score.n for score in of_systems), *(pair["n"] for pair in of_pairs)]):
-        failed = any(score.failed for score in of_systems) or any(p["failed"] for p in of_pairs)
+        yield from _first_failures(results.systems)
+    scores = [score for system in systems for score in system.scores.values()]
+    counts = [*((s.n, s.failed) for s in scores), *((p.n, p.failed) for p in pairs)]
+    if not any(n for n, _ in counts):
+        failed = any(failed for _, failed in counts)
         why = "every item failed" if failed else "no measure, metric or rubric applies to any query"
-        warnings.append(f"nothing was scored: {why}")
+        yield f"nothing was scored: {why}"
+
+
+def _dataset(plan: Plan) -> Dataset:
     collection = plan.collection
-    return {
-        "schema": SUMMARY_SCHEMA,
-        "name": plan.config.name,
-        "run_id": run_id,
-        "complete": complete,
-        "dataset": {
-            "name": redact(_dataset_name(plan), plan.config.environment),
-            "type": plan.config.dataset.type,
-            "queries": len(plan.queries),
-            "documents": None if collection.documents is None else len(collection.documents),
-            "judgements": None if plan.qrels is None else len(plan.qrels),
-            "answers": sum(bool(collection.answers.get(query.id)) for query in plan.queries),
-            "notes": list(collection.notes),
-        },
-        **({} if spending is None else {"budget": spending}),
-        "seed": plan.config.seed,
-        "confidence": confidence,
-        "baseline": plan.baseline,
-        **({"cluster": plan.config.statistics.cluster} if plan.clusters is not None else {}),
-        "judges": {
-            name: {"type": judge.type, "model": judge.judge.model, "label": judge.judge.label}
-            for name, judge in plan.asked_judges.items()
-        },
-        **({"skipped_judges": dict(plan.skipped_judges)} if plan.skipped_judges else {}),
-        **(
-            {"early_stopping": {name: each.to_dict() for name, each in results.early.items()}}
-            if results.early
-            else {}
-        ),
-        **({"fill": _fill(plan.fill, filled)} if plan.fill and filled else {}),
-        "systems": [
-            _system(plan, results, system, summaries[system.name]) for system in results.systems
-        ],
-        **(
-            {"preferences": [entry for each in results.preferences for entry in each.summaries()]}
-            if preferred
-            else {}
-        ),
-        "gates": [],
-        "warnings": [redact(warning, plan.config.environment) for warning in warnings],
-        "notes": [redact(note, plan.config.environment) for note in results.notes],
-    }
+    return Dataset(
+        name=_dataset_name(plan),
+        type=plan.config.dataset.type,
+        queries=len(plan.queries),
+        documents=None if collection.documents is None else len(collection.documents),
+        judgements=None if plan.qrels is None else len(plan.qrels),
+        answers=sum(bool(collection.answers.get(query.id)) for query in plan.queries),
+        notes=tuple(collection.notes),
+    )
 
 
 def _answers_of(results: Results) -> Iterator[tuple[Mapping[str, int], int]]:
@@ -141,71 +152,93 @@ def _dataset_name(plan: Plan) -> str:
     return f"{name}/{split}" if isinstance(split, str) else name
 
 
+def _systems(plan: Plan, results: Results) -> Iterator[SystemSummary]:
+    """Every system with its scores, and with what it is compared with by each of them."""
+    against = baselines(results.systems, plan.baseline)
+    for system in results.systems:
+        other = {name: against[name][system.name] for name in system.columns}
+        names = {name: None if each is None else each.name for name, each in other.items()}
+        usual = next(iter(names.values()), None)
+        scores = {
+            # its own name where only this score has it for a baseline
+            name: _score(plan, results, system, name, None if own == usual else own or system.name)
+            for name, own in names.items()
+        }
+        yield _system(plan, results, system, scores, usual)
+
+
 def _system(
-    plan: Plan, results: Results, system: SystemScores, summaries: Mapping[str, ScoreSummary]
-) -> dict[str, Any]:
-    uses = results.judge_uses.get(system.name, {})
+    plan: Plan,
+    results: Results,
+    system: SystemScores,
+    scores: Mapping[str, SystemScore],
+    baseline: str | None,
+) -> SystemSummary:
     answers, samples = results.answers.get(system.name), results.samples.get(system.name)
     outcomes = outcomes_of(results, system.name)
     usage = [o.value.usage for o in outcomes if isinstance(o.value, Prediction)]
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
-    return {
-        "name": system.name,
-        "retriever": system.retriever,
-        "generator": system.generator,
-        **({} if system.role == "system" else {"role": system.role}),
-        "scores": {
-            name: {
-                **score.to_dict(),
-                **_judge_of(plan, results, system, name),
-                **_judged_by(results, system, name),
-            }
-            for name, score in summaries.items()
-        },
-        **({"counts": dict(system.counts)} if system.counts else {}),
-        **({"answers": answers_facts(answers, samples)} if answers and samples else {}),
-        "latency_ms": _latency(latencies),
-        "queries_per_second": _throughput(latencies, _concurrency(plan, system)),
-        "tokens": {
-            "input": _total([u.input_tokens for u in usage]),
-            "output": _total([u.output_tokens for u in usage]),
-        },
-        "usd": _total([u.usd for u in usage], start=0.0),
-        **({"judging": {name: use.summary() for name, use in uses.items()}} if uses else {}),
-    }
+    uses = results.judge_uses.get(system.name, {})
+    return SystemSummary(
+        name=system.name,
+        retriever=system.retriever,
+        generator=system.generator,
+        role=system.role,
+        baseline=baseline,
+        scores=scores,
+        counts=dict(system.counts),
+        answers=_answers(answers, samples) if answers and samples else None,
+        latency_ms=_latency(latencies),
+        queries_per_second=_throughput(latencies, _concurrency(plan, system)),
+        tokens=Tokens(
+            input=_total([u.input_tokens for u in usage], 0),
+            output=_total([u.output_tokens for u in usage], 0),
+        ),
+        usd=_total([u.usd for u in usage], 0.0),
+        judging={name: use.summary() for name, use in uses.items()},
+    )
 
 
-def _judge_of(plan: Plan, results: Results, system: SystemScores, score: str) -> dict[str, Any]:
-    """The judge behind a score, where there is one: it stands beside every number of it."""
-    if system.kinds[score] != "judge":
-        return {}
-    for name, use in results.judge_uses[system.name].items():
-        for rubric in plan.judges[name].rubrics:
-            if plan.judge_score(rubric.name, name) == score:
-                found = {"judge": name, "model": "+".join(use.models)}
-                spread = use.spreads.get(rubric.name)
-                return found if spread is None else {**found, "spread": spread}
-    return {}
+def _score(
+    plan: Plan, results: Results, system: SystemScores, name: str, baseline: str | None
+) -> SystemScore:
+    """One score, with the judge behind it, or whose judgements it rests on."""
+    column = system.columns[name]
+    confidence = plan.config.statistics.confidence
+    summary = summarize(column, confidence=confidence, clusters=plan.clusters)
+    found = replace(summary.record(system.kinds[name]), baseline=baseline)
+    if results.filled is not None and "qrels" in dict(column.signature.parts):
+        found = replace(found, judged_by=results.filled.by)
+    if found.kind != "judge":
+        return found
+    for judge, use in results.judge_uses[system.name].items():
+        for rubric in plan.judges[judge].rubrics:
+            if plan.judge_score(rubric.name, judge) == name:
+                models, spread = "+".join(use.models), use.spreads.get(rubric.name)
+                return replace(found, judge=judge, model=models, spread=spread)
+    return found
 
 
-def _judged_by(results: Results, system: SystemScores, score: str) -> dict[str, Any]:
-    """Whose judgements a score of rankings rests on, where a model made some."""
-    parts = dict(system.columns[score].signature.parts)
-    if results.filled is None or "qrels" not in parts:
-        return {}
-    return {"judged_by": results.filled.by}
+def _answers(answers: Answers, scores: Mapping[str, Sequence[ScoreColumn]]) -> AnswerCounts:
+    """How many answers there are where queries have several, and which of them failed."""
+    failed = {name: failed_answers(columns) for name, columns in scores.items()}
+    return AnswerCounts(
+        per_query=answers.samples,
+        asked=len(answers.outcomes),
+        failed={name: causes for name, causes in failed.items() if causes},
+    )
 
 
-def _fill(fill: PlannedFill, filled: Filled) -> dict[str, Any]:
+def _fill(fill: PlannedFill, filled: Filled) -> Fill:
     """Who graded passages beside people, how many, and what it took."""
-    return {
-        "judge": fill.name,
-        "model_name": "+".join(filled.models),
-        "rubric": fill.rubric.name,
-        "depth": fill.rules.depth,
+    return Fill(
+        judge=fill.name,
+        model_name="+".join(filled.models),
+        rubric=fill.rubric.name,
+        depth=fill.rules.depth,
         **filled.counts,
-        "judging": filled.use.summary(),
-    }
+        judging=filled.use.summary(),
+    )
 
 
 def _concurrency(plan: Plan, system: SystemScores) -> int:
@@ -227,13 +260,14 @@ def _throughput(latencies: Sequence[float], concurrency: int) -> float | None:
     return round(min(concurrency, len(latencies)) * 1000 * len(latencies) / total, 3)
 
 
-def _latency(values: Sequence[float]) -> dict[str, float | None]:
+def _latency(values: Sequence[float]) -> Latency:
     if not values:
-        return {"p50": None, "p95": None}
-    return {f"p{p}": round(float(np.percentile(values, p)), 3) for p in (50, 95)}
+        return Latency()
+    p50, p95 = (round(float(np.percentile(values, p)), 3) for p in (50, 95))
+    return Latency(p50=p50, p95=p95)
 
 
-def _total(values: Sequence[float | None], start: float = 0) -> float | None:
+def _total(values: Sequence[N | None], start: N) -> N | None:
     """The sum; None where a part of it is unknown, 0 where nothing was used."""
     known = [value for value in values if value is not None]
     return None if len(known) < len(values) else sum(known, start)

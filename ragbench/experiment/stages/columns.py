@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.systems import Kind
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.records import Answers, Results, System
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import Stage, Workspace
+from ragbench.records.summary import Kind
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause
 
@@ -123,16 +123,6 @@ def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
     """Count the answers that failed in a score, by cause: also those of queries with a score."""
     codes = Counter(int(code) for column in columns for code in column.causes)
     return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
-
-
-def answers_facts(answers: Answers, scores: Mapping[str, Sequence[ScoreColumn]]) -> dict[str, Any]:
-    """Return `answers` of a system in summary.json: how many, and which of them failed."""
-    failed = {name: failed_answers(columns) for name, columns in scores.items()}
-    return {
-        "per_query": answers.samples,
-        "asked": len(answers.outcomes),
-        "failed": {name: causes for name, causes in failed.items() if causes},
-    }
 
 
 def sample_notes(systems: Iterable[Answers]) -> list[str]:

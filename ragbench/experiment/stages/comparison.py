@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ragbench.comparison.differences import compare_systems, describe
@@ -16,13 +17,15 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.summary import finite, mean_of
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.records import Results
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.columns import sample_notes
 from ragbench.experiment.stages.item_json import write_column
 from ragbench.experiment.variance import add_variance, delta_notes, describe_deltas
+from ragbench.records.codec import from_json, to_json
+from ragbench.records.comparison import Comparisons, ControlDifference
 from ragbench.score.base import Advance
 from ragbench.signature import fingerprint_json
 
@@ -50,17 +53,14 @@ class Compare(StoredStage):
         """Compare all, and slice by slice."""
         plan, method, systems = self.plan, method_of(self.plan), self._systems
         found = compare_systems(systems, plan.baseline, method, plan.clusters)
-        if plan.slicings:
-            found["slices"] = compare_slices(
-                systems, plan.baseline, method, plan.slicings, plan.clusters
-            )
-        keep(0, found)
+        slices = compare_slices(systems, plan.baseline, method, plan.slicings, plan.clusters)
+        keep(0, to_json(replace(found, slices=slices)))
         advance(1)
 
-    def read(self, stored: Any) -> dict[str, Any]:
-        """Return what is stored as JSON has it, also where it was just made."""
-        found: dict[str, Any] = json.loads(json.dumps(stored))
-        return found
+    def read(self, stored: Any) -> Comparisons:
+        """Return what is stored, also where it was just made."""
+        # as JSON has it: what is at hand still has tuples
+        return from_json(Comparisons, json.loads(json.dumps(stored)))
 
     def collect(self, results: Results) -> None:
         """Compare, and add what is known of controls, of sources and of the noise."""
@@ -72,17 +72,18 @@ class Compare(StoredStage):
         deltas = describe_deltas(plan, self._systems, method)
         controls = describe_controls(results.systems, plan.baseline, method)
         results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]
-        more = {
-            "preferences": [entry for each in results.preferences for entry in each.entries],
-            "over_sources": deltas,
-            "controls": controls,
-        }
-        results.comparisons = {**found, **{key: rows for key, rows in more.items() if rows}}
+        preferences = [entry for each in results.preferences for entry in each.entries]
+        results.comparisons = replace(
+            found,
+            preferences=tuple(preferences),
+            over_sources=tuple(deltas),
+            controls=tuple(controls),
+        )
 
 
 def describe_controls(
     systems: Sequence[SystemScores], baseline: str | None, method: Method
-) -> list[dict[str, Any]]:
+) -> list[ControlDifference]:
     """Compare each generator's controls with its answers from the baseline retriever.
 
     Returns:
@@ -93,32 +94,26 @@ def describe_controls(
     for control in systems:
         if control.role != "control":
             continue
-        system = _system_of(control, systems, baseline)
+        system = baseline_of(control, {each.name: each for each in systems}, baseline)
         for name, column in control.columns.items():
             other = None if system is None else system.columns.get(name)
             if system is None or other is None or column.aggregate == "sum":
                 continue
             found = describe(pair_columns(name, control, system), method, None)
             rows.append(
-                {
-                    "control": control.retriever,
-                    "generator": control.generator,
-                    "score": name,
-                    "mean": finite(mean_of(column)),
-                    "system": system.name,
-                    "system_mean": finite(mean_of(other)),
-                    **{key: found[key] for key in ("difference", "interval", "n")},
-                }
+                ControlDifference(
+                    control=str(control.retriever),
+                    generator=str(control.generator),
+                    score=name,
+                    mean=finite(mean_of(column)),
+                    system=system.name,
+                    system_mean=finite(mean_of(other)),
+                    difference=found.difference,
+                    interval=found.interval or (None, None),
+                    n=found.n,
+                )
             )
     return rows
-
-
-def _system_of(
-    control: SystemScores, systems: Sequence[SystemScores], baseline: str | None
-) -> SystemScores | None:
-    """The generator's system with the baseline retriever, or its first one."""
-    own = [s for s in systems if s.role == "system" and s.generator == control.generator]
-    return next((s for s in own if s.retriever == baseline), own[0] if own else None)
 
 
 _SAYS = {
@@ -128,25 +123,25 @@ _SAYS = {
 }
 
 
-def control_notes(rows: Sequence[dict[str, Any]], confidence: float) -> list[str]:
+def control_notes(rows: Sequence[ControlDifference], confidence: float) -> list[str]:
     """Say in a sentence a generator what its controls mean for its first score."""
     notes = []
-    for generator in dict.fromkeys(row["generator"] for row in rows):
-        own = [row for row in rows if row["generator"] == generator]
-        score = own[0]["score"]
-        parts = [_said(row) for row in own if row["score"] == score and row["mean"] is not None]
+    for generator in dict.fromkeys(row.generator for row in rows):
+        own = [row for row in rows if row.generator == generator]
+        first = own[0]
+        same = [row for row in own if row.score == first.score]
+        parts = [_said(row, row.mean) for row in same if row.mean is not None]
         if parts:
-            first = own[0]
             notes.append(
-                f"{generator}: {score} is {first['system_mean']:.3f} with {first['system']}; "
+                f"{generator}: {first.score} is {first.system_mean:.3f} with {first.system}; "
                 f"{'; '.join(parts)} ({confidence:.0%} intervals)"
             )
     return notes
 
 
-def _said(row: dict[str, Any]) -> str:
-    text = f"{_SAYS[row['control']]} {row['mean']:.3f}"
-    if row["difference"] is None or None in row["interval"]:
+def _said(row: ControlDifference, mean: float) -> str:
+    text = f"{_SAYS[row.control]} {mean:.3f}"
+    low, high = row.interval
+    if row.difference is None or low is None or high is None:
         return text
-    low, high = row["interval"]
-    return f"{text}, {row['difference']:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{text}, {row.difference:+.3f} [{low:+.3f}, {high:+.3f}]"

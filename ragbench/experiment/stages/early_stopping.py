@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.differences import compare_systems
-from ragbench.comparison.systems import Kind, SystemScores
+from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.costs import scale_usage, total_cost
 from ragbench.experiment.gates import gated
 from ragbench.experiment.plan.plan import method_of
@@ -20,6 +20,8 @@ from ragbench.experiment.stages.columns import mean_over_samples, split_samples
 from ragbench.experiment.stages.judging import JudgeAnswers, paid_since, totals_of
 from ragbench.gates.scores import find_score
 from ragbench.llm import Totals
+from ragbench.records.comparison import Difference
+from ragbench.records.summary import Kind, Saved
 from ragbench.score.base import Look
 from ragbench.score.judge.base import AskingJudge, Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
@@ -163,17 +165,17 @@ def _saved(
     judged: Mapping[str, Judged],
     n_left: int,
     n: int,
-) -> dict[str, Any]:
+) -> Saved:
     """What the others would have taken: calls as they are planned, the rest as the done ones."""
     if not n_left:
-        return {"calls": 0, "tokens": 0, "usd": 0.0}
+        return Saved(calls=0, usd=0.0, tokens=0)
     usages = [each.usage for each in judged.values()]
     cost = total_cost(scale_usage([usage], n_left, n - n_left) for usage in usages)
     calls: int | None = None if isinstance(judge.judge, AskingJudge) else 0
     if isinstance(judge.judge, ModelJudge):
         each = [rehearse(judge.judge, own, judge.rubrics).calls for own in left]
         calls = round(sum(low + high for low, high in each) / 2)
-    return {"calls": calls, **cost}
+    return Saved(calls=calls, usd=cost.usd, tokens=cost.tokens)
 
 
 def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
@@ -195,7 +197,7 @@ def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
         return False
     names = list(dict.fromkeys(column.name for column in columns))
     answers, held = list[bool](), set[tuple[str, str]]()
-    run = gated(plan, systems, {})
+    run = gated(plan, systems, None)
     for gate in plan.config.gates:
         score = None if gate.score is None else find_score(gate.score, names)
         if score is None:
@@ -208,18 +210,20 @@ def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
     answers += [
         _differs(comparison)
         for measure, comparison in _comparisons(plan, systems)
-        if (comparison["system"], measure) not in held
+        if (comparison.system, measure) not in held
     ]
     return bool(answers) and all(answers)
 
 
-def _comparisons(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[tuple[str, Json]]:
+def _comparisons(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[tuple[str, Difference]]:
     found = compare_systems(systems, plan.baseline, method_of(plan), plan.clusters)
-    for family in found["measures"]:
-        for comparison in family["comparisons"]:
-            yield family["measure"], comparison
+    for family in found.measures:
+        for comparison in family.comparisons:
+            yield family.measure, comparison
 
 
-def _differs(comparison: Json) -> bool:
-    low, high = comparison["interval"]
-    return bool(comparison.get("differs")) and low is not None and not low <= 0 <= high
+def _differs(comparison: Difference) -> bool:
+    low, high = comparison.interval or (None, None)
+    if low is None or high is None:
+        return False
+    return bool(comparison.differs) and not low <= 0 <= high

@@ -131,17 +131,18 @@ def _prefer(
     whole = _joined(judgements, name)
     systems = {answers.name for pair in pairs for answers in pair}
     baseline = pairs[0][1].name if _against_baseline(judge, len(systems)) else None
-    shared = {
-        "judge": name,
-        "model": "+".join(whole.models),
-        "pairs": "all" if baseline is None else "baseline",
-        "baseline": baseline,
-    }
     statistics = plan.config.statistics
     method = Method(statistics.confidence, statistics.resamples, plan.config.seed)
     entries = [
-        {"name": plan.judge_score(rubric, name), "rubric": rubric, **shared}
-        | compare_preferences(found, method)
+        replace(
+            compare_preferences(found, method),
+            name=plan.judge_score(rubric, name),
+            rubric=rubric,
+            judge=name,
+            model="+".join(whole.models),
+            pairs="all" if baseline is None else "baseline",
+            baseline=baseline,
+        )
         for rubric, found in compared.items()
     ]
     preferences = Preferences(name, entries, whole.rows, use_of(judge, whole, before))

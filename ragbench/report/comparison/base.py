@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from ragbench.records.comparison import ComparedGate, ComparedRuns, MeasureComparison
 from ragbench.report.digits import (
     MISSING,
     counted,
@@ -19,9 +19,7 @@ from ragbench.report.digits import (
 )
 from ragbench.report.headline import outcome_of
 from ragbench.report.legend import interval_and_p, p_meaning
-from ragbench.report.sections import count_lines
-
-Json = Mapping[str, Any]
+from ragbench.report.sections import Scores, count_lines
 
 DIFFERENCE_HEADS = (
     *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),
@@ -65,7 +63,7 @@ class Page:
 
     subject: str
     """What was compared with what, over how many queries."""
-    gates: tuple[Json, ...]
+    gates: tuple[ComparedGate, ...]
     """The verdicts, undecided ones first."""
     blocks: tuple[Block, ...]
     """The scores."""
@@ -77,45 +75,45 @@ class Page:
     """What a reader should know."""
 
 
-def lay_out_comparison(comparison: Json) -> Page:
-    """Turn the mapping of a comparison into tables of text, one printable line a cell."""
+def lay_out_comparison(comparison: ComparedRuns) -> Page:
+    """Turn a comparison into tables of text, one printable line a cell."""
     order = ("undecided", "fail", "pass")
-    gates = sorted(comparison.get("gates") or (), key=lambda gate: order.index(gate["verdict"]))
+    gates = sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
     return Page(
         subject=_subject(comparison),
         gates=tuple(gates),
         blocks=tuple(_blocks(comparison)),
         differences=tuple(_differences(comparison)),
         legend=tuple(_legend(comparison)),
-        notes=tuple(printable(note) for note in comparison["notes"]),
+        notes=tuple(printable(note) for note in comparison.notes),
     )
 
 
-def gate_line(gate: Json) -> str:
+def gate_line(gate: ComparedGate) -> str:
     """Write a verdict in one line: `gate fail: map drop > 0.01 (dense): -0.2 [-0.3, -0.1] ...`."""
-    system = f" ({printable(gate['system'])})" if gate["system"] else ""
-    return f"gate {gate['verdict']}: {printable(gate['gate'])}{system}: {printable(gate['why'])}"
+    system = f" ({printable(gate.system)})" if gate.system else ""
+    return f"gate {gate.verdict}: {printable(gate.gate)}{system}: {printable(gate.why)}"
 
 
-def _subject(comparison: Json) -> str:
-    base, *others = map(printable, comparison["sources"])
-    queries = counted(comparison["queries"], "queries")
+def _subject(comparison: ComparedRuns) -> str:
+    base, *others = map(printable, comparison.sources)
+    queries = counted(comparison.queries, "queries")
     if others:
         return f"{listed(others)} against {base}: {queries}, paired"
-    return f"{base}: its systems against {printable(comparison['baseline'])}: {queries}, paired"
+    return f"{base}: its systems against {printable(comparison.baseline)}: {queries}, paired"
 
 
-def _blocks(comparison: Json) -> Iterator[Block]:
+def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
     """Group measures that the same systems have."""
-    systems = {system["name"]: system for system in comparison["systems"]}
-    groups: dict[tuple[str, ...], list[Json]] = {}
-    for family in comparison["measures"]:
-        having = [name for name, s in systems.items() if family["measure"] in s["scores"]]
+    systems = {system.name: system for system in comparison.systems}
+    groups: dict[tuple[str, ...], list[MeasureComparison]] = {}
+    for family in comparison.measures:
+        having = [name for name, s in systems.items() if family.measure in s.scores]
         groups.setdefault(tuple(having), []).append(family)
-    letters = {name: system["letter"] for name, system in systems.items()}
+    letters = {name: system.letter for name, system in systems.items()}
     for names, families in groups.items():
-        measures = [family["measure"] for family in families]
-        scores = {name: systems[name]["scores"] for name in names}
+        measures = [family.measure for family in families]
+        scores = {name: systems[name].scores for name in names}
         yield Block(
             letters=tuple(letters[name] for name in names),
             systems=tuple(map(printable, names)),
@@ -127,50 +125,51 @@ def _blocks(comparison: Json) -> Iterator[Block]:
         )
 
 
-def _title(family: Json) -> str:
-    lower = " (lower is better)" if family["direction"] == "lower" else ""
-    return printable(family["measure"]) + lower
+def _title(family: MeasureComparison) -> str:
+    lower = " (lower is better)" if family.direction == "lower" else ""
+    return printable(family.measure) + lower
 
 
-def _cell(scores: Json, name: str, family: Json, letters: Mapping[str, str]) -> Cell:
-    measure = family["measure"]
+def _cell(scores: Scores, name: str, family: MeasureComparison, letters: Mapping[str, str]) -> Cell:
+    measure = family.measure
     score = scores[name][measure]
-    if score["mean"] is None:
+    if score.mean is None:
         return Cell(MISSING)
-    highest = scores.get(family["best"], {}).get(measure, {}).get("mean")
+    best = None if family.best is None else scores.get(family.best, {}).get(measure)
+    better = family.better_than or {}
     return Cell(
-        value=significant(score["mean"]),
-        marks=tuple(letters[other] for other in family["better_than"].get(name, ())),
-        interval=interval(score["interval"]),
-        best=score["mean"] == highest,  # several where they are equal
+        value=significant(score.mean),
+        marks=tuple(letters[other] for other in better.get(name, ())),
+        interval=interval(score.interval),
+        best=best is not None and score.mean == best.mean,  # several where they are equal
     )
 
 
-def _differences(comparison: Json) -> Iterator[tuple[str, ...]]:
-    for family in comparison["measures"]:
-        for made in family["comparisons"]:
-            names = (family["measure"], made["system"], made["baseline"])
+def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
+    for family in comparison.measures:
+        for made in family.comparisons:
+            names = (family.measure, made.system, made.baseline)
             value, ends = (
                 (MISSING, "")
-                if made["difference"] is None
-                else difference(made["difference"], made["interval"])
+                if made.difference is None
+                else difference(made.difference, made.interval)
             )
-            outcome = outcome_of(made, family["direction"])
-            counts = (str(made["n"]), str(made["n_changed"]))
-            p = probability(made["p_adjusted"])
+            outcome = outcome_of(made, family.direction)
+            counts = (str(made.n), str(made.n_changed))
+            p = probability(made.p_adjusted)
             yield (*map(printable, names), value, ends, p, outcome, *counts)
 
 
-def _legend(comparison: Json) -> Iterator[tuple[str, str]]:
-    confidence = percent(comparison["confidence"])
-    if any(any(family["better_than"].values()) for family in comparison["measures"]):
+def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
+    confidence = percent(comparison.confidence or 0.95)
+    if any(any((family.better_than or {}).values()) for family in comparison.measures):
         text = "significantly better than the systems of these letters "
         yield "letters behind a value", f"{text}(max-T test over all pairs, {confidence})"
-    if any(family["comparisons"] for family in comparison["measures"]):
+    if any(family.comparisons for family in comparison.measures):
         text = f"paired difference over the n queries that both have, {confidence} interval"
-        if cluster := comparison.get("cluster"):
+        if cluster := comparison.cluster:
             text += f"; queries with the same {printable(cluster)} are one unit"
         yield "difference", text
         yield "p", p_meaning(comparison)
-        yield from interval_and_p(comparison)
+        yield from interval_and_p(comparison.measures)
         yield "undecided", "no difference was shown, which is not equality"

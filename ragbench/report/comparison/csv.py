@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ragbench.data.runs.run_folder import to_csv
+from ragbench.records.comparison import ComparedRuns, ComparedSystem, Difference, MeasureComparison
 from ragbench.report.headline import outcome_of
-
-Json = Mapping[str, Any]
 
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
@@ -18,29 +16,31 @@ COLUMNS = (
 """The header."""
 
 
-def render_csv(comparison: Json) -> str:
+def render_csv(comparison: ComparedRuns) -> str:
     """Write the differences as CSV; an empty cell where there is no value."""
-    systems = {system["name"]: system for system in comparison["systems"]}
+    systems = {system.name: system for system in comparison.systems}
     return to_csv(
         COLUMNS,
         (
             _row(family, made, systems)
-            for family in comparison["measures"]
-            for made in family["comparisons"]
+            for family in comparison.measures
+            for made in family.comparisons
         ),
     )
 
 
-def _row(family: Json, made: Json, systems: Mapping[str, Json]) -> list[str | float | None]:
-    name = family["measure"]
-    system, base = systems[made["system"]], systems[made["baseline"]]
-    low, high = made["interval"]
+def _row(
+    family: MeasureComparison, made: Difference, systems: Mapping[str, ComparedSystem]
+) -> list[str | float | None]:
+    name = family.measure
+    system, base = systems[made.system], systems[made.baseline]
+    low, high = made.interval or (None, None)
     return [
-        *(name, system["system"], system["source"], base["system"], base["source"]),
-        *(system["scores"][name]["mean"], base["scores"][name]["mean"]),
-        *(made["difference"], low, high, made["p"], made["p_adjusted"]),
-        outcome_of(made, family["direction"]),
-        *(str(made[count]) for count in ("n", "n_changed", "n_failed")),
-        *(made["effect_size"], made["minimum_detectable"]),
-        family["direction"],
+        *(name, system.system, system.source, base.system, base.source),
+        *(system.scores[name].mean, base.scores[name].mean),
+        *(made.difference, low, high, made.p, made.p_adjusted),
+        outcome_of(made, family.direction),
+        *map(str, (made.n, made.n_changed, made.n_failed)),
+        *(made.effect_size, made.minimum_detectable),
+        family.direction,
     ]

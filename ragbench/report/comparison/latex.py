@@ -2,12 +2,8 @@ r"""`ragbench compare --format latex`: a table for a paper; needs `\usepackage{b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ragbench.records.comparison import ComparedRuns
 from ragbench.report.comparison.base import Block, Cell, lay_out_comparison
-
-Json = Mapping[str, Any]
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -31,7 +27,7 @@ def escape(text: str) -> str:
     return "".join(_ESCAPES.get(sign, sign) for sign in text)
 
 
-def render_latex(comparison: Json) -> str:
+def render_latex(comparison: ComparedRuns) -> str:
     """Draw the scores as `table` environments with booktabs rules, one for rankings and answers.
 
     Superscript letters name the systems that a value is significantly better than; the best

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ragbench.records.comparison import ComparedRuns, MovedQueries
 from ragbench.report.comparison.base import DIFFERENCE_HEADS, Block, Cell, lay_out_comparison
 from ragbench.report.comparison.table import has_moved, moved_cells, moved_head, rankings_of
 from ragbench.report.digits import printable
 from ragbench.report.markdown import escape, table_lines
 
-Json = Mapping[str, Any]
 
-
-def render_markdown(comparison: Json) -> str:
+def render_markdown(comparison: ComparedRuns) -> str:
     """Draw a comparison as GitHub-flavoured Markdown; letters stand in `<sup>`."""
     page = lay_out_comparison(comparison)
     blocks = [[escape(page.subject)]]
     if page.gates:
-        keys = ("verdict", "gate", "system", "why")
-        rows = [[escape(printable(gate[key] or "")) for key in keys] for gate in page.gates]
+        cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in page.gates]
+        rows = [[escape(printable(cell)) for cell in row] for row in cells]
         blocks.append(table_lines(["verdict", "gate", "system", "why"], rows))
     for block in page.blocks:
         blocks += [_scores(block), [f"- {escape(line)}" for line in block.counts]]
     if page.differences:
         rows = [[escape(cell) for cell in row] for row in page.differences]
         blocks.append(table_lines(DIFFERENCE_HEADS, rows, numbers=True))
-    for moved in filter(has_moved, comparison.get("moved") or ()):
+    for moved in filter(has_moved, comparison.moved):
         blocks += _moved(moved)
     blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
     blocks.append([f"- note: {escape(note)}" for note in page.notes])
@@ -47,11 +43,11 @@ def _cell(cell: Cell) -> str:
     return f"{value}{marks} {escape(cell.interval)}".rstrip()
 
 
-def _moved(moved: Json) -> list[list[str]]:
+def _moved(moved: MovedQueries) -> list[list[str]]:
     """A folded table: the queries, and the documents of both rankings in one cell each."""
-    heads = ["query", printable(moved["baseline"]), printable(moved["system"]), "difference"]
+    heads = ["query", printable(moved.baseline), printable(moved.system), "difference"]
     rows = []
-    for query in moved["queries"]:
+    for query in moved.queries:
         rows.append([escape(cell) for cell in moved_cells(query)])
         ranked = list(rankings_of(query))
         if ranked:

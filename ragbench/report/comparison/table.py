@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from ragbench.records.comparison import ComparedRuns, MovedQueries, MovedQuery
 from ragbench.report.comparison.base import (
     DIFFERENCE_HEADS,
     Block,
@@ -14,8 +14,6 @@ from ragbench.report.comparison.base import (
 )
 from ragbench.report.digits import difference, printable, significant
 from ragbench.report.text_table import draw, side_by_side
-
-Json = Mapping[str, Any]
 
 _RAISED = str.maketrans(
     "abcdefghijklmnoprstuvwxyz0123456789", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -34,11 +32,11 @@ def raised(letters: Sequence[str]) -> str:
     return "".join(letters).translate(_RAISED)
 
 
-def render_table(comparison: Json, *, width: int = 100) -> str:
+def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     """Draw a comparison as aligned text.
 
     Args:
-        comparison: What `ragbench.compare(...).to_dict()` returns.
+        comparison: What was found.
         width: Measures that do not fit beside each other go into a further table below.
     """
     page = lay_out_comparison(comparison)
@@ -47,7 +45,7 @@ def render_table(comparison: Json, *, width: int = 100) -> str:
         lines += ["", *_scores(block, width), *block.counts]
     if page.differences:
         lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *page.differences, strict=True)))]
-    for moved in filter(has_moved, comparison.get("moved") or ()):
+    for moved in filter(has_moved, comparison.moved):
         lines += ["", *_moved(moved, width)]
     lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
     lines += [f"note: {note}" for note in page.notes]
@@ -73,45 +71,45 @@ def _column(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
-def has_moved(moved: Json) -> bool:
+def has_moved(moved: MovedQueries) -> bool:
     """Whether there is anything to show of a comparison."""
-    return bool(moved["queries"])
+    return bool(moved.queries)
 
 
-def moved_head(moved: Json) -> str:
+def moved_head(moved: MovedQueries) -> str:
     """Say in one line how many queries moved between two systems.
 
     Example:
-        >>> moved_head({"measure": "map", "system": "dense", "baseline": "bm25",
-        ...             "up": 2, "down": 1, "same": 7})
+        >>> moved_head(MovedQueries(measure="map", system="dense", baseline="bm25",
+        ...                         up=2, down=1, same=7, queries=()))
         'moved most on map, dense against bm25: 2 up, 1 down, 7 the same'
     """
-    names = [printable(moved[key]) for key in ("measure", "system", "baseline")]
-    counts = f"{moved['up']} up, {moved['down']} down, {moved['same']} the same"
+    names = map(printable, (moved.measure, moved.system, moved.baseline))
+    counts = f"{moved.up} up, {moved.down} down, {moved.same} the same"
     return "moved most on {}, {} against {}: {}".format(*names, counts)
 
 
-def moved_cells(query: Json) -> tuple[str, str, str, str]:
+def moved_cells(query: MovedQuery) -> tuple[str, str, str, str]:
     """Write one moved query: id, score of the baseline, of the system, difference."""
-    scores = (significant(query["baseline_score"]), significant(query["score"]))
-    return (printable(query["query_id"]), *scores, difference(query["difference"], None)[0])
+    scores = (significant(query.baseline_score), significant(query.score))
+    return (printable(query.query_id), *scores, difference(query.difference, None)[0])
 
 
-def rankings_of(query: Json) -> Iterator[tuple[str, str]]:
+def rankings_of(query: MovedQuery) -> Iterator[tuple[str, str]]:
     """Yield the two rankings rank by rank, the baseline's first; nothing where there is none."""
-    if "ranking" not in query and "baseline_ranking" not in query:
+    rankings = (query.baseline_ranking, query.ranking)
+    if rankings == (None, None):
         return
-    keys = ("baseline_ranking", "ranking")
-    sides = [query.get(key, [_NO_RANKING]) or [_NOTHING] for key in keys]
+    sides = [(_NO_RANKING,) if each is None else each or (_NOTHING,) for each in rankings]
     for place in range(max(map(len, sides))):
         first, second = (printable(side[place]) if place < len(side) else "" for side in sides)
         yield first, second
 
 
-def _moved(moved: Json, width: int) -> list[str]:
+def _moved(moved: MovedQueries, width: int) -> list[str]:
     """Draw the queries of one comparison, the rankings of both below each."""
-    queries = moved["queries"]
-    heads = ("query", printable(moved["baseline"]), printable(moved["system"]), "difference")
+    queries = moved.queries
+    heads = ("query", printable(moved.baseline), printable(moved.system), "difference")
     rows = draw(list(zip(heads, *map(moved_cells, queries), strict=True)))
     lines = [moved_head(moved), rows[0]]
     half = (width - 8) // 2

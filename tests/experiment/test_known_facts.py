@@ -1,0 +1,92 @@
+"""What is known when a run is made is read back as it was: kinds, baselines, gates of nobody."""
+
+import json
+
+import pytest
+
+import ragbench as rb
+from ragbench.calibration.judged_run import read_judged_run
+from ragbench.data.runs.baseline import read_baseline, write_baseline
+from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.experiment.output.pages import write_pages
+from ragbench.experiment.records import Choices
+from ragbench.experiment.runner import run_experiment
+from tests.experiment.test_apps import perfect
+
+
+@pytest.fixture
+def without_judge(config):
+    """A run whose gate is on a judge that did not run: its verdict is of no system."""
+    gates = [{"measure": "faithfulness", "min": 0.1}]
+    return run_experiment({**config, "gates": gates}, choices=Choices(judge=False))
+
+
+def test_a_run_with_a_gate_of_no_system_is_read_by_everyone(without_judge, tmp_path):
+    path = without_judge.path
+    assert [gate["system"] for gate in without_judge.summary["gates"]] == [None]
+
+    assert rb.load_experiment(path).summary == without_judge.summary
+    assert len(write_pages([path])) == 2
+    write_pages([path, path], tmp_path / "both.md")
+    assert "faithfulness &gt;= 0.1" in (tmp_path / "both.md").read_text()
+    assert rb.compare(path).differences
+    write_baseline(tmp_path / "main.json", read_run_scores(path))
+    [found] = rb.check_gates(path, {"measure": "map", "system": "bm25", "min": 0})
+    assert found["verdict"] == "pass"
+
+
+def without_facts(path):
+    """Make a run folder as it was before kinds, roles and baselines were written."""
+    file = path / "summary.json"
+    summary = json.loads(file.read_text())
+    for system in summary["systems"]:
+        del system["baseline"]
+        if system["role"] == "system":
+            del system["role"]
+        for score in system["scores"].values():
+            del score["kind"]
+            score.pop("baseline", None)
+    file.write_text(json.dumps(summary))
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["this version", "an older one"])
+def test_rankings_of_an_app_stay_rankings(config, tmp_path, older):
+    path = run_experiment(config, apps={"prod": perfect}).path
+    if older:
+        without_facts(path)
+
+    write_baseline(tmp_path / "main.json", read_run_scores(path))
+    [found] = rb.check_gates(path, {"measure": "ndcg@10", "system": "bm25", "min": 0})
+
+    kinds = {
+        (system.name, name): score.kind
+        for system in read_baseline(tmp_path / "main.json").systems
+        for name, score in system.scores.items()
+    }
+    assert (found["system"], found["verdict"]) == ("bm25", "pass")
+    assert kinds["prod", "ndcg@10"] == kinds["bm25", "ndcg@10"] == "retrieval"
+    assert kinds["prod", "rouge1"] == "generation"
+    assert kinds["prod", "faithfulness"] == "judge"
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["this version", "an older one"])
+def test_pairs_without_the_baseline_retriever_have_one_baseline_everywhere(config, older):
+    """The generator does not run on the baseline: its first pair is what its others meet."""
+    retrievers = {**config["retrievers"], "third": {"type": "bm25", "k1": 0.5}}
+    generators = {"extractive": {"type": "extractive", "retrievers": ["exact", "third"]}}
+    experiment = run_experiment({**config, "retrievers": retrievers, "generators": generators})
+    if older:
+        without_facts(experiment.path)
+
+    made = {
+        comparison["system"]: comparison["baseline"]
+        for family in experiment.comparisons["measures"]
+        for comparison in family["comparisons"]
+        if family["kind"] == "judge"
+    }
+    summary = rb.load_experiment(experiment.path).record
+    read = {system.name: system.baseline for system in summary.systems}
+    assert made == {"third/extractive": "exact/extractive"}
+    assert read_judged_run(experiment.path).against == made
+    assert read["third/extractive"] == "exact/extractive"
+    assert read["exact/extractive"] is None
