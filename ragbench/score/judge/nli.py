@@ -25,7 +25,7 @@ from ragbench.score.judge.grounding import Ruling
 from ragbench.score.judge.sentence_claims import Claim, judge_sentences, without_item_mark
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.text.analyze import Analyzer
-from ragbench.text.sentences import sentences
+from ragbench.text.tokenize import sentences
 from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
