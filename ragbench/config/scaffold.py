@@ -51,7 +51,7 @@ def scaffold_records(file: Path, records: Path) -> Scaffold:
         DataError: The file cannot be read, or no column can be the question.
         MissingExtra: A Parquet file without pyarrow.
     """
-    from ragbench.data.files.rows import read_rows
+    from ragbench.data.files.table import read_rows
 
     rows = itertools.islice(read_rows(records, "records"), _SNIFFED)
     present = list(dict.fromkeys(key for row in rows for key in row.values))
@@ -94,7 +94,7 @@ def guess_columns(present: Sequence[str]) -> dict[str, str]:
         >>> guess_columns(["Query", "ground_truth", "contexts"])
         {'question': 'Query', 'contexts': 'contexts', 'reference': 'ground_truth'}
     """
-    from ragbench.data.files.columns import USUAL_NAMES
+    from ragbench.data.files.table import USUAL_NAMES
 
     by_fold = {column.casefold(): column for column in reversed(present)}
     found = {}
