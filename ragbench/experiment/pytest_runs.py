@@ -18,8 +18,6 @@ from ragbench.errors import DataError
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.files import locked, write_atomically
-from ragbench.records.codec import from_json
-from ragbench.records.gate import GateVerdict
 from ragbench.report.ci import worst_lines
 from ragbench.signature import fingerprint_json
 
@@ -121,9 +119,8 @@ def outcome_of(
 
     Fail goes before undecided, undecided before pass; a comparison that was refused fails.
     """
-    held = [from_json(GateVerdict, entry) for entry in experiment.summary["gates"]]
     words, facts, verdicts = [], [], []
-    for each in [each for each in held if (each.gate, each.line) == gate]:
+    for each in [each for each in experiment.record.gates if (each.gate, each.line) == gate]:
         system = f"{each.system}: " if each.system else ""
         verdicts.append("fail" if each.refused else each.verdict)
         lines = worst_lines(each.facts)
