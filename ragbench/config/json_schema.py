@@ -92,11 +92,6 @@ def config_schema() -> Schema:
     return share(schema)
 
 
-def _chunk() -> Schema:
-    """The block of a retriever that indexes; a sweep may give what is required in it."""
-    return _object(declared_options(Chunking).values(), CHUNK_HELP)
-
-
 def _metrics() -> Schema:
     from ragbench.score.retrieval import MEASURES
     from ragbench.score.text import METRICS
@@ -151,7 +146,8 @@ def _types(
         schema = _object(options, summary_line(component))
         schema["properties"] = {"type": {"const": name}, **schema["properties"]}
         if family.noun == "retriever" and indexes(component):
-            schema["properties"][CHUNK] = _chunk()
+            # nothing is required in it: a sweep may give that
+            schema["properties"][CHUNK] = _object(declared_options(Chunking).values(), CHUNK_HELP)
         made.append(_with_required(schema, options, sweeps))
     own_kind = _object(common.values(), "A component of your own; its options are its arguments.")
     own_kind["properties"]["type"] = {"type": "string", "pattern": f"^{PYTHON}[^:]+:[^:]+$"}

@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,12 @@ if TYPE_CHECKING:
 
 MAX_VARIANTS = 100
 """Values of repeated keys that are checked; each repetition itself is always reported."""
+
+_RESOLVED = (
+    *("name", "seed", "dataset", "retrievers", "generators", "apps", "controls", "metrics"),
+    *("statistics", "gates", "max_failed", "budget", "executor", "cache", "cache_also", "output"),
+)
+"""The order of a resolved config."""
 
 _MADE_WHEN_SET = (
     *((block,) for block in BLOCKS if block != "gates"),
@@ -97,7 +103,7 @@ def load_config(
     if read is not None and _is_mapping(read, report):
         tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
         tree = interpolate(tree, os.environ, report)
-        live = (live_retrievers, live_generators, live_apps)
+        live = Live(live_retrievers, live_generators, live_apps)
         config = _check_variants(tree, report, path, base, live)
     if config is None or report:
         raise report.error(os.fspath(path) if path else "the config")
@@ -131,7 +137,7 @@ def _check_variants(
     report: Report,
     path: Path | None,
     base: Path,
-    live: tuple[Collection[str], Collection[str], Collection[str]],
+    live: Live,
 ) -> ExperimentConfig | None:
     """Check the tree, and again with the other value of each repeated key."""
     config = None
@@ -149,6 +155,15 @@ _SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_.]*=[A-Za-z0-
 _NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
 
 
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Names of the systems that the caller adds as objects."""
+
+    retrievers: Collection[str]
+    generators: Collection[str]
+    apps: Collection[str]
+
+
 class TreeCheck:
     """The checks of one tree, block by block."""
 
@@ -158,12 +173,12 @@ class TreeCheck:
         report: Report,
         path: Path | None,
         base: Path,
-        live: tuple[Collection[str], Collection[str], Collection[str]],
+        live: Live,
     ) -> None:
         self.tree, self.report, self.path = tree, report, path
-        self.live_retrievers, self.live_generators, self.live_apps = live
+        self.live = live
         self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}
-        names = dict.fromkeys([*self.swept["retrievers"].components, *self.live_retrievers])
+        names = dict.fromkeys([*self.swept["retrievers"].components, *self.live.retrievers])
         self.context = Context(report, base, list(names), self.swept["retrievers"].members)
 
     def build(self) -> ExperimentConfig | None:
@@ -184,30 +199,28 @@ class TreeCheck:
         report_cycles(references, self.report)
         self._require_a_system(LOADERS)
         metrics = check_metrics(self.tree.get("metrics"), self.context)
-        statistics = self._statistics()
+        statistics = check_statistics(self._item("statistics"), self.context)
         check_clusters(metrics.metrics.judges, statistics[0].get("cluster"), self.report)
         budget = self._block("budget", BudgetLimits)
         executor = self._block("executor", Executor)
         gates = self._gates(metrics.metrics, generators, LOADERS)
-        is_complete = top.keys() >= declared_options(Top).keys()  # else it was unreadable
+        is_complete = top.keys() >= declared.keys()  # else it was unreadable
         if self.report or not is_complete or dataset is None or not dataset.component:
             return None
-        resolved = {
+        systems = {"retrievers": retrievers, "generators": generators, "apps": apps}
+        written = {key: self._as_written(key, value) for key, value in top.items()}
+        written |= {
+            block: {key: each.written for key, each in made.items()}
+            for block, made in systems.items()
+        }
+        written |= {
             "name": self._as_written("name", name),
-            "seed": self._as_written("seed", top["seed"]),
             "dataset": dataset.written,
-            "retrievers": {key: checked.written for key, checked in retrievers.items()},
-            "generators": {key: checked.written for key, checked in generators.items()},
-            "apps": {key: checked.written for key, checked in apps.items()},
-            "controls": self._as_written("controls", top["controls"]),
             "metrics": metrics.written,
             "statistics": statistics[1],
             "gates": gates[1],
-            "max_failed": self._as_written("max_failed", top["max_failed"]),
             "budget": budget[1],
             "executor": executor[1],
-            **{key: self._as_written(key, top[key]) for key in ("cache", "cache_also")},
-            "output": self._as_written("output", top["output"]),
         }
         return ExperimentConfig(
             name=name,
@@ -227,7 +240,7 @@ class TreeCheck:
             cache_also=tuple(map(Path, top["cache_also"] or ())),
             output=top["output"],
             path=self.path,
-            resolved={key: value for key, value in resolved.items() if value not in ({}, [], None)},
+            resolved={key: written[key] for key in _RESOLVED if written[key] not in ({}, [], None)},
         )
 
     def _as_written(self, key: str, value: Any) -> Any:
@@ -293,7 +306,7 @@ class TreeCheck:
         return type_name not in loaders.table or type_name == "records"
 
     def _require_a_system(self, loaders: Family) -> None:
-        brings = self.live_retrievers or self.live_apps or self.swept["apps"].components
+        brings = self.live.retrievers or self.live.apps or self.swept["apps"].components
         if brings or self._may_bring_systems(loaders):
             return
         item = self.tree.entries.get("retrievers")
@@ -302,9 +315,6 @@ class TreeCheck:
             self.report.wrong(self.tree, "missing key 'retrievers'", allowed)
         elif item.item.value == {}:
             self.report.wrong(item, "no retriever", "at least one retriever")
-
-    def _statistics(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return check_statistics(self._item("statistics"), self.context)
 
     def _gates(
         self, metrics: Metrics, generators: Mapping[str, Checked], loaders: Family
@@ -317,8 +327,8 @@ class TreeCheck:
         from ragbench.gates.base import KnownNames
 
         paired = {name: checked.component for name, checked in generators.items()}
-        pairs = pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live_generators)})
-        apps = [*self.swept["apps"].components, *self.live_apps]
+        pairs = pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live.generators)})
+        apps = [*self.swept["apps"].components, *self.live.apps]
         known = KnownNames(
             known_scores(metrics),
             self.context.retrievers,

@@ -38,7 +38,7 @@ from ragbench.records.summary import (
 )
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import Look, ScoreColumn
-from ragbench.score.judge.base import Judge, Rubric
+from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
 from ragbench.score.judge.verdicts import Judged
 from ragbench.score.text.base import Metric
 from ragbench.types import (
@@ -87,8 +87,7 @@ class PlannedJudge:
     @property
     def missing_key(self) -> str | None:
         """The environment variable that must hold its key and does not."""
-        missing: str | None = getattr(self.judge, "missing_key", None)
-        return missing
+        return self.judge.missing_key if isinstance(self.judge, KeyedJudge) else None
 
     @property
     def samples(self) -> int:
