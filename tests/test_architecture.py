@@ -82,6 +82,24 @@ def test_every_path_on_the_architecture_page_exists(repository):
     assert [name for name in sorted(named) if not exists(name)] == []
 
 
+def test_every_path_in_the_docs_exists(repository):
+    pages = [
+        *repository.glob("*.md"),
+        *repository.glob("docs/*.md"),
+        *repository.glob("*/README.md"),
+    ]
+    places = r"`((?:ragbench|tests|configs|benchmarks|datasets|docs)/[\w./-]+)`"
+
+    missing = [
+        f"{page.name}: {name}"
+        for page in pages
+        for name in re.findall(places, page.read_text(encoding="utf-8"))
+        if not (repository / name).exists()
+    ]
+
+    assert missing == []
+
+
 def test_no_module_is_called_utils(repository):
     names = {path.stem for path in (repository / "ragbench").rglob("*.py")}
 

@@ -51,7 +51,7 @@ def draw(
 
     The answers that the judge scored are sorted by system and band of score, in random order
     within, and every (N / n)th is taken from a random start: each system and band has its share of
-    the sheet, to within one, and nobody needs weights. With `unit="query"` queries are drawn
+    the sheet, to within one, and no weights are needed. With `unit="query"` queries are drawn
     likewise over the bands of their mean score, with the answers of all systems.
 
     Args:

@@ -59,7 +59,7 @@ def meet(
 
     Raises:
         DataError: Signatures, data or query sets differ, or nothing meets; all that differs.
-        OptionError: A measure that nobody has.
+        OptionError: A measure that no system has.
     """
     sources = (base, *runs)
     kept = alone or not runs
@@ -182,7 +182,7 @@ def _other_signatures(
 def _advice(
     chosen: Sequence[str], problems: Sequence[str], asked: Sequence[str] | None
 ) -> list[str]:
-    """Name the measures that may be compared, where nobody asked for the others."""
+    """Name the measures that can be compared, unless measures were asked for by name."""
     fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
     data_differ = any(problem.startswith("the questions") for problem in problems)
     if asked or not fine or data_differ:
@@ -271,7 +271,7 @@ def choose_measures(
         asked: Names as the user wrote them; another spelling of a measure finds it too.
 
     Raises:
-        OptionError: A measure that nobody has.
+        OptionError: A measure that no system has.
         DataError: No measure in common.
     """
     having: dict[str, int] = {}
@@ -299,7 +299,7 @@ def find_measure(name: str, shared: Sequence[str], having: Collection[str] = ())
 
     Raises:
         DataError: Only one side has it.
-        OptionError: Nobody has it.
+        OptionError: No side has it.
 
     Example:
         >>> find_measure("nDCG@10", ["map", "ndcg@10"])

@@ -189,7 +189,7 @@ def evaluate_texts(
             f"{len(predictions)} predictions and {len(references)} references",
             allowed="one reference, or list of references, for each prediction",
         )
-    # only here: whoever scores a run needs no text metrics
+    # only here: scoring a run needs no text metrics
     from ragbench.score.text.columns import TextScorer
 
     gold = [_as_list(reference) for reference in references]

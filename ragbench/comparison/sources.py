@@ -168,7 +168,7 @@ def _taken_look(look: Look | None, rows: IntArray) -> Look | None:
 
 
 DEFAULT_MEASURES = ("ndcg@10", "recall@10", "mrr@10", "map")
-"""Measures of run files where nobody names one."""
+"""Measures of run files by default."""
 
 
 @runtime_checkable

@@ -304,7 +304,7 @@ def _report_chunk(error: OptionError, entry: Entry, report: Report) -> None:
 
 def check_dataset_options(dataset: Item, report: Report) -> None:
     """Check the mappings as the loaders will, so that their mistakes get places too."""
-    from ragbench.data.files.columns import check_mapping
+    from ragbench.data.files.table import check_mapping
     from ragbench.data.loaders.base import parse_split
 
     checks: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {

@@ -90,7 +90,7 @@ def _judge(
         known,
         report,
         at=entry.key_place,
-        # without a type nobody can say which other keys are right
+        # without a type the other keys cannot be checked
         others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
     )
     resolve_options(item, own, values, context)

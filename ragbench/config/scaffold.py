@@ -51,7 +51,7 @@ def scaffold_records(file: Path, records: Path) -> Scaffold:
         DataError: The file cannot be read, or no column can be the question.
         MissingExtra: A Parquet file without pyarrow.
     """
-    from ragbench.data.files.rows import read_rows
+    from ragbench.data.files.table import read_rows
 
     rows = itertools.islice(read_rows(records, "records"), _SNIFFED)
     present = list(dict.fromkeys(key for row in rows for key in row.values))
@@ -77,7 +77,7 @@ def scaffold_records(file: Path, records: Path) -> Scaffold:
 
 
 def _refuse_unclear_answers(columns: Mapping[str, str], records: Path) -> None:
-    """A question with an `answer` and nothing else: nobody knows who wrote it."""
+    """A question with an `answer` and nothing else: people or a system may have written it."""
     alone = "answer" in columns and not {"reference", "contexts", "system"} & set(columns)
     if alone and columns["answer"].casefold() == "answer":
         raise DataError(
@@ -94,7 +94,7 @@ def guess_columns(present: Sequence[str]) -> dict[str, str]:
         >>> guess_columns(["Query", "ground_truth", "contexts"])
         {'question': 'Query', 'contexts': 'contexts', 'reference': 'ground_truth'}
     """
-    from ragbench.data.files.columns import USUAL_NAMES
+    from ragbench.data.files.table import USUAL_NAMES
 
     by_fold = {column.casefold(): column for column in reversed(present)}
     found = {}

@@ -229,7 +229,7 @@ class _Unreadable(str):
 
 
 UNREADABLE = _Unreadable("?")
-"""The value of a word that cannot be read; whoever checks it keeps quiet."""
+"""The value of a word that cannot be read, which checks pass over: it was reported."""
 
 
 _QUOTE = 'a value with a bracket, a brace or a comma in quotes: "precision[rel=2]@5"'

@@ -109,7 +109,7 @@ class CachedEmbedder:
     ) -> Iterator[tuple[bytes, Vectors]]:
         """The vectors under their keys: first those of the file, then the new ones."""
         missing = dict(texts)
-        # opened for each call, so that nobody has to close it
+        # opened for each call, so that it needs no closing
         with nullcontext() if self._path is None else EmbeddingCache(self._path) as cache:
             for key, vector in cache.find(list(texts)) if cache is not None else ():
                 del missing[key]
@@ -153,15 +153,8 @@ def open_embedder(
 ) -> CachedEmbedder:
     """Load a model, with a cache of vectors before it.
 
-    Args:
-        owner: How messages name the component that needs it: `retriever 'dense'`.
-        model: A folder, or a name on the Hugging Face hub.
-        query_prompt: What the model gets in front of a query; None is what it names itself.
-        document_prompt: What the model gets in front of a document, likewise.
-        device: Where to compute.
-        batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
-        cache: Whether vectors are kept.
-        folder: Where; None is `.ragbench` here, or where `RAGBENCH_CACHE` says.
+    The options are those of `embed.base`; `owner` is how messages name who has them. Vectors are
+    kept in `folder`; None is `.ragbench` here, or where `RAGBENCH_CACHE` says.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.

@@ -41,12 +41,7 @@ class PairScorer:
     def __init__(
         self, checkpoint: Checkpoint, device: str, batch_tokens: int | None = None
     ) -> None:
-        """Load a model.
-
-        Args:
-            checkpoint: The model.
-            device: Where to compute.
-            batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
+        """Load a model; a batch has `batch_tokens` tokens, or as many as suit the device.
 
         Raises:
             OptionError: There is no such model, or it is no cross-encoder.
@@ -121,7 +116,7 @@ class PairScorer:
 def shared_pair_scorer(
     owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
 ) -> PairScorer:
-    """Return a cross-encoder that stays loaded: whoever asks for it next gets the same one.
+    """Return a cross-encoder that stays loaded: the next call gets the same one.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.

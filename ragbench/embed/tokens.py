@@ -128,7 +128,7 @@ class TokenEncoder:
         for batch in bucketed(lengths, self._batch_tokens, self._batch_size):
             vectors = self._forward([texts[position].ids for position in batch])
             for row, position in enumerate(batch):
-                # a copy, so that whoever keeps one text does not keep its batch
+                # a copy: keeping one text must not keep its whole batch
                 yield position, vectors[row, : lengths[position]].copy()
 
     def _forward(self, batch: Sequence[Sequence[int]]) -> Vectors:

@@ -113,7 +113,7 @@ def _lock(stream: IO[str]) -> bool:
         import msvcrt
 
         try:
-            # far behind the text, since Windows lets nobody read what is locked
+            # far behind the text, since Windows makes locked bytes unreadable
             stream.seek(1 << 20)
             msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
         except OSError:

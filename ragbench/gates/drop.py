@@ -113,7 +113,7 @@ class Drop(Change):
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
         found = paired_interval(d, method, range=pairs.range, clusters=clusters, look=look)
         facts = _facts(found, pairs.sign)
-        # what did not change on the first queries may change on those that nobody judged
+        # what did not change on the judged queries may change on the others
         if found.n_changed == 0 and not (look is not None and look.stopped):
             return Decision("pass", _identical(found, margin, pairs.range, method), facts)
         if found.n_clusters is not None and found.n_clusters < ENOUGH_CLUSTERS:

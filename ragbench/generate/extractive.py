@@ -11,7 +11,7 @@ from ragbench.errors import OptionError
 from ragbench.generate.base import Generator
 from ragbench.registry import Option
 from ragbench.text.analyze import Analyzer
-from ragbench.text.sentences import sentences
+from ragbench.text.tokenize import sentences
 from ragbench.types import Document, Prediction, Usage
 
 _RANK_WEIGHT = 0.1  # a passage at rank r (from 0) counts 1 / (1 + 0.1 r)

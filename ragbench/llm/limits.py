@@ -27,7 +27,7 @@ _MEASURED_S = 2.0  # seconds over which the rate of answers is measured,
 _MEASURED = 20  # and at least as many answers
 _MOST_MEASURED = 4_096
 _CATCH_UP_S = 0.05  # a timer that comes late does not lose its calls
-_OUTGROWN = 4.0  # a pace so far above the answers holds nobody back
+_OUTGROWN = 4.0  # a pace so far above the answers limits nothing
 
 
 @dataclass(frozen=True, slots=True)

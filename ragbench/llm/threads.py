@@ -187,7 +187,7 @@ async def _cancel_all() -> None:
 async def in_thread(function: Callable[[], Value]) -> Value:
     """Return what a function returns, without blocking the loop.
 
-    Its thread keeps nobody waiting: it cannot be stopped from outside, and dies with the program.
+    Its thread is a daemon: it cannot be stopped from outside, and ends with the program.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Value] = loop.create_future()

@@ -68,7 +68,7 @@ class Judge(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging(Record):
-    """What the verdicts of a judge took, whoever paid for it and when."""
+    """What the verdicts of a judge took, in this run or an earlier one."""
 
     models: tuple[str, ...]
     """The models as their servers name them."""

@@ -106,7 +106,7 @@ class ReplyStore(Generic[Stored]):
     def asking_again(self) -> Iterator[None]:
         """Leave out what was stored before the block; what is stored in it takes its place.
 
-        For what failed although there was a reply: one that refused, or that nobody could read.
+        For what failed although there was a reply: one that refused, or that could not be read.
         """
         self._again_from = time.time()
         try:
@@ -188,7 +188,7 @@ class _Writer:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
         self._lock = threading.Lock()
-        # a daemon: whoever forgets to close must not hang; nobody has used what it had left
+        # a daemon: a store that is not closed must not hang; what it had left was not used
         self._thread = threading.Thread(target=self._run, name="ragbench-replies", daemon=True)
         self._thread.start()
 

@@ -25,7 +25,7 @@ def main() -> None:
         script, requests_per_second=given.rate, latency_s=given.latency, port=given.port
     )
     with server:
-        print(server.url, flush=True)  # noqa: T201 - a command: whoever starts it reads this
+        print(server.url, flush=True)  # noqa: T201 - a command: its caller reads this
         try:
             threading.Event().wait()
         except KeyboardInterrupt:

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 
 from ragbench.errors import AdapterError, MissingExtra, OptionError
 from ragbench.registry import Option, load_object, shown
-from ragbench.text.sentences import sentences
-from ragbench.text.tokenize import UNSPACED
+from ragbench.text.tokenize import UNSPACED, sentences
 from ragbench.types import Document
 
 SEPARATOR = "#"

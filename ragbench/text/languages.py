@@ -25,7 +25,7 @@ NAMES = {
 def language_name(language: str) -> str:
     """Return the English name, in lower case, of a language given by code or name.
 
-    What is neither is returned in lower case: whoever needs it says what is allowed.
+    What is neither is returned in lower case: the caller says what is allowed.
 
     Example:
         >>> language_name("de"), language_name("German")

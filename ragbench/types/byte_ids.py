@@ -80,7 +80,7 @@ class ByteIds:
     def hashes(self) -> HashArray:
         """Return a 64-bit hash of each id; the same on every machine, equal where ids are.
 
-        Different ids may share one: whoever joins by hashes compares the bytes of what they find.
+        Different ids may share one: after a join by hashes, compare the bytes.
         """
         mixed: HashArray = self.lengths.astype(np.uint64) * GOLDEN
         for number in range(self._most_words()):

@@ -23,7 +23,7 @@ IntArray = NDArray[np.int64]
 class HitBlock:
     """Whole queries, a row per hit, the rows of a query together.
 
-    A document may be there twice: whoever ranks the block counts it once, at its best score.
+    A document may be there twice: ranking counts it once, at its best score.
     """
 
     query_ids: Sequence[bytes]

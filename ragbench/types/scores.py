@@ -13,7 +13,7 @@ Direction = Literal["higher", "lower"]
 
 _FIRST_FAILURE = 64
 NOTHING = Usage(0, 0, 0.0)
-"""What a judge takes that asks nobody."""
+"""The usage of a judge that asks no model."""
 
 
 class Cause(IntEnum):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.data.files.columns import check_mapping, resolve_columns
+from ragbench.data.files.table import check_mapping, resolve_columns
 from ragbench.errors import OptionError
 
 

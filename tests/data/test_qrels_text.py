@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.judgements import read_judgements
-from ragbench.data.trec import qrels_text
-from ragbench.data.trec.qrels_text import read_regular_qrels
+from ragbench.data.trec import text as qrels_text
+from ragbench.data.trec.text import read_regular_qrels
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import DataError
 

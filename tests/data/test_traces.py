@@ -5,8 +5,8 @@ import re
 import pytest
 
 from ragbench.config.load import load_config
-from ragbench.data.files.columns import with_paths
 from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.table import with_paths
 from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.text.sentences import sentences
+from ragbench.text.tokenize import sentences
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ class Rewindable:
     """
 
     def __init__(self, stream: BinaryIO, *, keep: bool = True) -> None:
-        """Begin where the stream stands; `keep` is false where nobody will go back."""
+        """Begin where the stream stands; without `keep` there is no way back."""
         self._stream, self._read = stream, reader(stream)
         # gzip says that it can seek whatever lies under it
         below: BinaryIO = getattr(stream, "fileobj", stream)

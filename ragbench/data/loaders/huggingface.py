@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ragbench.data.files.collection import read_corpus
-from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.table import check_mapping
 from ragbench.data.loaders.base import finished, parse_split
-from ragbench.data.loaders.record_table import RecordTable
+from ragbench.data.loaders.records import RecordTable
 from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option
 from ragbench.types import Collection

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from ragbench.data.files.jsonl import ID_ALLOWED, id_problem
 from ragbench.data.files.judgements import read_judgements, trec_id
 from ragbench.data.files.lines import Source
-from ragbench.data.trec.qrels_text import read_regular_qrels
-from ragbench.data.trec.run_text import ParsedText
 from ragbench.data.trec.stream import open_run_stream
+from ragbench.data.trec.text import ParsedText, read_regular_qrels
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.types import Qrels, Run

@@ -261,7 +261,7 @@ def connected(
         generators: Generators by name, with what the config says of them.
 
     Yields:
-        The stored replies; None where nobody asks models.
+        The stored replies; None where no model is asked.
 
     Raises:
         ConfigError: A key or a model is missing, or a server's address is wrong.

@@ -72,7 +72,7 @@ def choose_measures(
 
 
 def _fits(measure: Measure, rules: RetrievalMetrics) -> bool:
-    """Whether a measure that nobody named goes with the rules."""
+    """Whether a default measure goes with the rules."""
     deep_enough = measure.k is None or measure.k <= rules.top_k
     return deep_enough and (rules.ties != "average" or measure.spec.averages_ties)
 

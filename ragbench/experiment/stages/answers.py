@@ -9,10 +9,18 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from ragbench.config.schema import DEFAULT_PASSAGES, Control
+from ragbench.config.schema import DEFAULT_PASSAGES
 from ragbench.experiment.calls import Calls, Outcome, call_each, naming
 from ragbench.experiment.records import Answers, Results, System
-from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, StoredStage, Workspace
+from ragbench.experiment.stages.base import (
+    PENDING,
+    Keep,
+    Node,
+    Slot,
+    StoredStage,
+    Workspace,
+    telling,
+)
 from ragbench.experiment.stages.item_json import read_predicted, write_predicted
 from ragbench.experiment.stages.keys import STAGE_VERSIONS, passages_key, query_key, sample_key
 from ragbench.experiment.stages.matching import document_of
@@ -27,7 +35,6 @@ from ragbench.types import (
     Cause,
     Document,
     Prediction,
-    Qrels,
     Query,
     Retrieved,
     ScoredDocument,
@@ -171,51 +178,6 @@ def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
     return Outcome(Retrieved(hits, prediction.queries), latency_ms=outcome.latency_ms)
 
 
-def control_contexts(
-    control: Control,
-    queries: Sequence[Query],
-    found: Sequence[list[Document] | None],
-    order: Sequence[int],
-    qrels: Qrels | None,
-    corpus: dict[str, Document],
-    passages: int,
-) -> tuple[list[list[Document] | None], list[Outcome[Retrieved]]]:
-    """Return what a generator gets for each query, and the outcomes of 'retrieving' it.
-
-    Args:
-        control: Which control.
-        queries: The n queries.
-        found: What the baseline retriever found for each, cut as generators get it.
-        order: The rows in a random order: each gets the passages of the one after it.
-        qrels: Their judgements.
-        corpus: Documents by id.
-        passages: How many passages the generator gets.
-    """
-    if control == "no_context":
-        return [[] for _ in queries], [Outcome(Retrieved([])) for _ in queries]
-    if control == "gold_context":
-        contexts = [_gold(query, qrels, corpus, passages) for query in queries]
-        return list(contexts), [_none_for(documents, Cause.NO_RELEVANT) for documents in contexts]
-    following = dict(zip(order, [*order[1:], *order[:1]], strict=True))
-    shuffled = [found[following[row]] for row in range(len(queries))]
-    if len(queries) < 2:
-        shuffled = [None] * len(queries)
-    return shuffled, [_none_for(documents, Cause.NO_CONTEXTS) for documents in shuffled]
-
-
-def _gold(
-    query: Query, qrels: Qrels | None, corpus: dict[str, Document], passages: int
-) -> list[Document] | None:
-    """The relevant documents, the most relevant first; None where there is none."""
-    grades = {} if qrels is None else qrels.by_query.get(query.id, {})
-    relevant = sorted((-grade, name) for name, grade in grades.items() if grade > 0)
-    return [corpus[name] for _, name in relevant if name in corpus][:passages] or None
-
-
-def _none_for(documents: list[Document] | None, cause: Cause) -> Outcome[Retrieved]:
-    return Outcome(None, cause) if documents is None else Outcome(Retrieved([]))
-
-
 class Answer(StoredStage):
     """What a system answers to every query, as often as it is asked.
 
@@ -291,10 +253,27 @@ class Generate(Answer):
         found = passages_of(outcomes, plan.corpus, self.passages)
         if control is None:
             return found, outcomes
-        order = self.workspace.in_random_order(range(len(plan.queries)))
-        return control_contexts(
-            control, plan.queries, found, order, plan.qrels, plan.corpus, self.passages
-        )
+        missing = Cause.NO_CONTEXTS
+        if control == "no_context":
+            found = [[] for _ in plan.queries]
+        elif control == "gold_context":
+            found, missing = [self._relevant(query) for query in plan.queries], Cause.NO_RELEVANT
+        else:  # each query gets the passages of the one that follows it in a random order
+            order = self.workspace.in_random_order(range(len(plan.queries)))
+            following = dict(zip(order, [*order[1:], *order[:1]], strict=True))
+            found = [found[following[row]] if len(order) > 1 else None for row in range(len(order))]
+        return found, [
+            Outcome(None, missing) if documents is None else Outcome(Retrieved([]))
+            for documents in found
+        ]
+
+    def _relevant(self, query: Query) -> list[Document] | None:
+        """The relevant documents, the most relevant first; None where there is none."""
+        plan = self.plan
+        grades = {} if plan.qrels is None else plan.qrels.by_query.get(query.id, {})
+        relevant = sorted((-grade, name) for name, grade in grades.items() if grade > 0)
+        found = [plan.corpus[name] for _, name in relevant if name in plan.corpus]
+        return found[: self.passages] or None
 
     def slots(self) -> list[Slot | None]:
         """All first answers, then all second ones; a query whose retrieval failed is not asked."""
@@ -324,18 +303,13 @@ class Generate(Answer):
         """Ask in random order."""
         contexts, retrieved = self._contexts
         order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
-
-        def take(number: int, outcome: Outcome[Prediction]) -> None:
-            keep(order[number], outcome)
-            advance(1)
-
         generate(
             self.plan.generators[self.generator],
             [self.plan.queries[row % n] for row in order],
             [contexts[row % n] for row in order],
             [retrieved[row % n] for row in order],
             self.workspace.calls("generator", self.generator),
-            take,
+            telling(order, keep, advance),
             [row // n for row in order],
         )
 
@@ -393,15 +367,9 @@ class AskApp(Answer):
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask in random order."""
         order, name = self.workspace.in_random_order(todo), self.system.name
-
-        def take(number: int, outcome: Outcome[Prediction]) -> None:
-            keep(order[number], outcome)
-            advance(1)
-
-        asked = [self.plan.queries[row] for row in order]
-        ask_app(
-            self.plan.apps[name], asked, self.workspace.calls("app", name), take, self.plan.corpus
-        )
+        asked, calls = [self.plan.queries[row] for row in order], self.workspace.calls("app", name)
+        take = telling(order, keep, advance)
+        ask_app(self.plan.apps[name], asked, calls, take, self.plan.corpus)
 
     def asked(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers."""

@@ -32,6 +32,18 @@ Keep = Callable[[int, Any], None]
 """Told an item's position and what was made of it."""
 
 
+def telling(
+    rows: Sequence[int], keep: Keep, advance: Advance
+) -> Callable[[int, Outcome[Any]], None]:
+    """Return what takes the outcomes of some rows, in their order, as soon as they are there."""
+
+    def take(number: int, outcome: Outcome[Any]) -> None:
+        keep(rows[number], outcome)
+        advance(1)
+
+    return take
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """Where one item of a stage is stored."""

@@ -30,7 +30,7 @@ from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
-from ragbench.types import Cause, Query, Verdict
+from ragbench.types import Cause, Verdict
 
 _BLOCK = 64  # items
 
@@ -57,7 +57,7 @@ def paid_since(before: Totals, now: Totals, others: Totals | None = None) -> Tot
 
 
 def totals_of(planned: PlannedJudge) -> Totals:
-    """Return a copy of what a judge has sent and paid so far; nothing for one that asks nobody."""
+    """Return a copy of what a judge has sent and paid so far; nothing without a model."""
     if not isinstance(planned.judge, AskingJudge):
         return Totals()
     return planned.judge.totals()
@@ -86,25 +86,6 @@ def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> li
     return [
         f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
         f"{', '.join(judged.models)}: the scores are a mixture"
-    ]
-
-
-def judged_items(
-    answers: Answers, queries: Sequence[Query], references: Mapping[str, Sequence[str]]
-) -> list[Item]:
-    """Return a system's answers as a judge sees them; a query without an answer is not judged."""
-    return [
-        Item(
-            question=query.text,
-            answer=None if outcome.value is None else outcome.value.answer,
-            contexts=passage_texts(outcome),
-            references=list(references.get(query.id, ())),
-            query_id=query.id,
-            queries=None if outcome.value is None else outcome.value.queries or None,
-            sample=sample,
-        )
-        for sample, each in enumerate(answers.each())
-        for query, outcome in zip(queries, each.outcomes, strict=True)
     ]
 
 
@@ -280,7 +261,21 @@ class JudgeAnswers(Stage):
         return self._items(self.answers)
 
     def _items(self, answers: Answers) -> list[Item]:
-        return judged_items(answers, self.plan.queries, self.plan.collection.answers)
+        """The answers as the judge sees them; a query without an answer is not judged."""
+        references = self.plan.collection.answers
+        return [
+            Item(
+                question=query.text,
+                answer=None if outcome.value is None else outcome.value.answer,
+                contexts=passage_texts(outcome),
+                references=list(references.get(query.id, ())),
+                query_id=query.id,
+                queries=None if outcome.value is None else outcome.value.queries or None,
+                sample=sample,
+            )
+            for sample, each in enumerate(answers.each())
+            for query, outcome in zip(self.plan.queries, each.outcomes, strict=True)
+        ]
 
     def _verdicts(self, items: Sequence[Item]) -> Verdicts:
         return Verdicts(self.workspace, self.title, self.name, self.judge, items)

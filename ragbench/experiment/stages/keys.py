@@ -117,6 +117,7 @@ def code_of(cls: Any) -> str:
     A component's class may have `definition`, a number that moves where its output does for a
     reason outside its module, and `packages`, names of distributions whose version may move it.
     """
+    # asked like this, since the class of a third party need not inherit what declares them
     pieces: list[str | bytes] = [str(getattr(cls, "definition", 1))]
     for base in inspect.getmro(cls) if inspect.isclass(cls) else ():
         if base is object or not base.__module__.startswith("ragbench."):

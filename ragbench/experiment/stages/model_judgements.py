@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ragbench.config.schema import RetrievalMetrics
-from ragbench.experiment.records import Filled, PlannedFill, PlannedJudge, Ranked, Results
+from ragbench.experiment.records import Filled, PlannedFill, Ranked, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.judging import Verdicts, mixture, totals_of, use_of
 from ragbench.experiment.stages.matching import document_of
@@ -47,65 +47,6 @@ class _Pair:
     query: Query
     document: str
     text: str
-
-
-def fill_judgements(
-    fill: PlannedFill,
-    rankings: Sequence[Ranked],
-    people: Qrels | None,
-    corpus: Mapping[str, Document],
-    rules: RetrievalMetrics,
-    judge: Callable[[str, Sequence[Item], str, PlannedJudge], Judged],
-) -> Filled:
-    """Let the judge grade what the best hits of all retrievers have and people have not judged.
-
-    Each pair of query and passage is graded once, however many retrievers found it. A judgement
-    that fails is no grade: the pair stays unjudged, and is counted.
-
-    Args:
-        fill: Who grades what.
-        rankings: What the retrievers found for the same queries.
-        people: The judgements that there are; they are never changed.
-        corpus: Documents by id; the text of one that is in it is what is graded.
-        rules: How ties are ordered.
-        judge: Applies the rubrics of a judge to items: given the stage's name, the items, the
-            judge's name, and the judge.
-
-    References:
-        Upadhyay et al. (2024), UMBRELA: open-source reproduction of the Bing RELevance Assessor.
-    """
-    known = {} if people is None else people.by_query
-    pool = list(_pool(rankings, fill.rules.depth, corpus, rules))
-    unjudged = [pair for pair in pool if pair.document not in known.get(pair.query.id, {})]
-    asked = [pair for pair in unjudged if pair.text.strip()]
-    items = [
-        Item(question=pair.query.text, contexts=[pair.text], query_id=pair.query.id)
-        for pair in asked
-    ]
-    before = totals_of(fill.judge)
-    grading = replace(fill.judge, rubrics=[fill.rubric])
-    judged = judge(f"judge passages ({fill.name})", items, fill.name, grading)
-    rows = [_row(pair, row, fill) for pair, row in zip(asked, judged.rows, strict=True)]
-    grades: dict[str, dict[str, int]] = {}
-    for row in rows:
-        if row["grade"] is not None:
-            grades.setdefault(row["query_id"], {})[row["document_id"]] = row["grade"]
-    counts = {
-        "pairs": len(pool),
-        "people": len(pool) - len(unjudged),
-        "model": sum(map(len, grades.values())),
-        "failed": dict(Counter(row["cause"] for row in rows if row["status"] == "failed")),
-        "without_text": len(unjudged) - len(asked),
-    }
-    return Filled(
-        qrels=_merged(known, grades),
-        source=_source(fill, judged, people, grades),
-        counts=counts,
-        rows=rows,
-        models=judged.models,
-        use=use_of(fill.judge, judged, before),
-        warnings=[*_doubts(fill, counts, people), *mixture("fill", fill.name, fill.judge, judged)],
-    )
 
 
 def _pool(
@@ -204,7 +145,11 @@ def _doubts(fill: PlannedFill, counts: Mapping[str, Any], people: Qrels | None) 
 
 
 class Judgements(Stage):
-    """What rankings are held against: a judge has seen what all of them found."""
+    """What rankings are held against: a judge has seen what all of them found.
+
+    References:
+        Upadhyay et al. (2024), UMBRELA: open-source reproduction of the Bing RELevance Assessor.
+    """
 
     place = 1
 
@@ -222,17 +167,47 @@ class Judgements(Stage):
 
     @cached_property
     def filled(self) -> Filled | None:
-        """What a model judged."""
-        plan, space = self.plan, self.workspace
-        if plan.fill is None:
+        """What a model judged: the best hits of all retrievers that people have not judged.
+
+        Each pair of query and passage is graded once, however many retrievers found it. A judgement
+        that fails is no grade: the pair stays unjudged, and is counted.
+        """
+        plan, fill = self.plan, self.plan.fill
+        if fill is None:
             return None
-
-        def judge(title: str, items: Sequence[Item], name: str, planned: PlannedJudge) -> Judged:
-            return Verdicts(space, title, name, planned, items).collected()
-
+        people = {} if plan.qrels is None else plan.qrels.by_query
         rankings = [rank.ranking for rank in self._ranks if rank.ranking is not None]
-        rules = plan.config.metrics.retrieval
-        return fill_judgements(plan.fill, rankings, plan.qrels, plan.corpus, rules, judge)
+        pool = list(_pool(rankings, fill.rules.depth, plan.corpus, plan.config.metrics.retrieval))
+        unjudged = [pair for pair in pool if pair.document not in people.get(pair.query.id, {})]
+        asked = [pair for pair in unjudged if pair.text.strip()]
+        items = [
+            Item(question=pair.query.text, contexts=[pair.text], query_id=pair.query.id)
+            for pair in asked
+        ]
+        before, grading = totals_of(fill.judge), replace(fill.judge, rubrics=[fill.rubric])
+        judged = Verdicts(self.workspace, self.title, fill.name, grading, items).collected()
+        rows = [_row(pair, row, fill) for pair, row in zip(asked, judged.rows, strict=True)]
+        grades: dict[str, dict[str, int]] = {}
+        for row in rows:
+            if row["grade"] is not None:
+                grades.setdefault(row["query_id"], {})[row["document_id"]] = row["grade"]
+        counts = {
+            "pairs": len(pool),
+            "people": len(pool) - len(unjudged),
+            "model": sum(map(len, grades.values())),
+            "failed": dict(Counter(row["cause"] for row in rows if row["status"] == "failed")),
+            "without_text": len(unjudged) - len(asked),
+        }
+        doubts = _doubts(fill, counts, plan.qrels)
+        return Filled(
+            qrels=_merged(people, grades),
+            source=_source(fill, judged, plan.qrels, grades),
+            counts=counts,
+            rows=rows,
+            models=judged.models,
+            use=use_of(fill.judge, judged, before),
+            warnings=[*doubts, *mixture("fill", fill.name, fill.judge, judged)],
+        )
 
     def collect(self, results: Results) -> None:
         """Add what the model judged."""

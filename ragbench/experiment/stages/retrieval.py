@@ -18,6 +18,7 @@ from ragbench.experiment.stages.base import (
     Stage,
     StoredStage,
     Workspace,
+    telling,
 )
 from ragbench.experiment.stages.item_json import read_retrieved, write_retrieved
 from ragbench.experiment.stages.keys import STAGE_VERSIONS, hits_key, query_key
@@ -317,17 +318,12 @@ class Retrieve(StoredStage):
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask the queries in their order."""
         _, rankings = self._inputs
-
-        def take(number: int, outcome: Outcome[Retrieved]) -> None:
-            keep(todo[number], outcome)
-            advance(1)
-
         retrieve(
             self.retriever,
             [self.plan.queries[row] for row in todo],
             self.top_k,
             self.workspace.calls("retriever", self.name),
-            take,
+            telling(todo, keep, advance),
             [[source[row] for row in todo] for source in rankings] if self.sources else None,
         )
         if notes := list(self.retriever.notes):

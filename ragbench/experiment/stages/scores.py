@@ -36,22 +36,10 @@ from ragbench.score.text.notation import text_notes
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.items import StageFile
-from ragbench.types import Cause, Document, Qrels, Query
+from ragbench.types import Cause, Document, Qrels
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
 """Distributions whose version may move what a metric gives."""
-
-
-def notes_on_answers(
-    answers: Answers,
-    queries: Sequence[Query],
-    references: Mapping[str, Sequence[str]],
-    metrics: Sequence[Metric],
-) -> list[str]:
-    """Say what the metrics cannot see in these texts; one sentence each."""
-    predictions = [o.value.answer if o.value is not None else None for o in answers.outcomes]
-    gold = [references.get(query.id, ()) for query in queries]
-    return [f"{answers.name}: {note}" for note in text_notes(predictions, gold, metrics)]
 
 
 @dataclass(slots=True)
@@ -303,8 +291,9 @@ class ScoreAnswers(StoredStage):
                 for each, column in zip(self._samples, found[number :: len(metrics)], strict=True)
             ]
             add_samples(results, self._answer.system, metric.name, columns, "generation")
-        gold = self.plan.collection.answers
-        results.notes += notes_on_answers(answers, self.plan.queries, gold, metrics)
+        # what the metrics cannot see in these texts
+        notes, n = text_notes(_texts_of(answers), self._gold, metrics), answers.name
+        results.notes += [f"{n}: {note}" for note in notes]
 
     def forecast(self) -> Node | None:
         """Look up the scores."""

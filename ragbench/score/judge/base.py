@@ -178,6 +178,16 @@ class CheckedJudge(ManyJudge, Protocol):
 
 
 @runtime_checkable
+class KeyedJudge(Protocol):
+    """A judge that may need a key."""
+
+    @property
+    def missing_key(self) -> str | None:
+        """The environment variable that must hold the key and does not."""
+        ...
+
+
+@runtime_checkable
 class AskingJudge(CheckedJudge, Protocol):
     """A judge that asks models for replies, which can be kept."""
 

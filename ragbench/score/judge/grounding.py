@@ -25,7 +25,7 @@ Side = Literal["answer_passages", "reference_passages", "answer_reference", "ref
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """Verdicts on the claims of one answer and one reference; empty where nobody asked."""
+    """Verdicts on the claims of one answer and one reference; empty where none was asked for."""
 
     answer_passages: Sequence[Sequence[Ruling]] = ()
     """A row per claim of the answer, a column per passage."""

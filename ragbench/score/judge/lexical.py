@@ -24,8 +24,7 @@ from ragbench.score.judge.sentence_claims import (
     terms_of,
 )
 from ragbench.text.analyze import Analyzer
-from ragbench.text.sentences import sentences
-from ragbench.text.tokenize import words
+from ragbench.text.tokenize import sentences, words
 from ragbench.types.scores import Cause, Verdict
 
 _NEGATIONS = frozenset(["no", "not", "never", "nor", "none", "neither", "cannot", "without"])

@@ -14,7 +14,7 @@ from ragbench.score.judge.base import NEEDS, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
-"""What is asked where nobody names rubrics: is it grounded, to the point, and right."""
+"""The default rubrics: is it grounded, to the point, and right."""
 
 _FOLDER = Path(__file__).parent / "rubrics"
 
@@ -25,7 +25,7 @@ def built_in_rubrics() -> list[str]:
 
 
 def default_rubrics(served: Sequence[str] | None) -> tuple[str, ...]:
-    """Return what a judge is asked where nobody names rubrics.
+    """Return the default rubrics of a judge.
 
     Args:
         served: What it can apply; None is any. One that can apply none of the usual three is asked

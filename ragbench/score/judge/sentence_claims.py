@@ -1,4 +1,4 @@
-"""Sentences as claims, for judges that ask nobody: their terms, and what texts say of them."""
+"""Sentences as claims, for judges without a language model: their terms, and what texts say."""
 
 from __future__ import annotations
 

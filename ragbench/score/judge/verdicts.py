@@ -269,7 +269,7 @@ def judge_pairs(
 
 
 def same_answers(item: Item) -> bool:
-    """Whether two answers differ in nothing that a reader sees; so that nobody need be asked."""
+    """Whether two answers look the same to a reader, so that no request is needed."""
     if item.answer is None or item.other is None:
         return False
     return item.answer.split() == item.other.split()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.score.judge.citations import cited_sentences, markers, without_markers
-from ragbench.text.sentences import sentences
+from ragbench.text.tokenize import sentences
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def _kinds(side: Side) -> _Pair:
 
 
 async def _split(log: ReplyLog, item: Item, texts: _Texts) -> dict[str, _Claims]:
-    """The claims of each text; a text without sentences has none, and nobody is asked."""
+    """The claims of each text; a text without sentences has none, and no request is sent."""
     sentences = {name: cited_sentences(text) for name, text in texts.items()}
     asked = {name: found for name, found in sentences.items() if found}
     prompts = [
@@ -137,7 +137,7 @@ async def _check(
     claims: Mapping[str, _Claims],
     pairs: Mapping[_Pair, str],
 ) -> dict[_Pair, _Checked]:
-    """What each source says of the claims; an empty source says nothing, and nobody is asked."""
+    """What each source says of the claims; an empty source says nothing, and no request is sent."""
     checked = {pair: _silent(claims[pair[0]]) for pair in pairs}
     asked = [pair for pair, text in pairs.items() if claims[pair[0]].texts and text.strip()]
     prompts = [

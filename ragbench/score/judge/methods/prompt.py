@@ -20,7 +20,7 @@ from ragbench.score.judge.methods.templates import (
     user_text,
     worked,
 )
-from ragbench.text.sentences import sentences
+from ragbench.text.tokenize import sentences
 
 _JUDGED = {"answer": "the answer", "context": "the passage", "query": "the set of queries"}
 _LABELS = {"contexts": "passage", "guidelines": "guideline", "queries": "query"}

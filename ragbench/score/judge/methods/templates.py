@@ -32,7 +32,7 @@ _STEPS = {
 Material = Sequence[tuple[str, str]]
 """Judged texts with their labels, in the order in which a judge reads them."""
 
-_LENGTH = 12  # hexadecimal digits: nobody writes the hash of a text into that text by guessing
+_LENGTH = 12  # hexadecimal digits: a text cannot contain its own hash by guessing
 _NOT_HEX = re.compile("[^0-9a-f]")
 _BROKEN_BAR = "\u00a6"
 # What servers turn into control tokens wherever it stands: `<|im_start|>`, `[INST]`, `</s>`.

@@ -1,0 +1,100 @@
+"""The one list of stages: what is added to it is run, planned and paid for like all others."""
+
+import json
+
+import pytest
+
+from ragbench.config.load import load_config
+from ragbench.experiment.plan.plan import load_collection, make_plan
+from ragbench.experiment.records import Choices, LiveComponents
+from ragbench.experiment.runner import run_experiment
+from ragbench.experiment.stages import graph
+from ragbench.experiment.stages.base import Slot, StoredStage
+from ragbench.experiment.stages.keys import query_key
+from tests.experiment.moons import QUERIES
+
+
+class CountWords(StoredStage):
+    """A stage that nothing but the list of stages knows."""
+
+    paid = ()
+
+    def slots(self):
+        file = self.workspace.file("score", "words", ["words"])
+        return [Slot(file, query_key(q), row) for row, q in enumerate(self.plan.queries)]
+
+    def make(self, todo, keep, advance):
+        for row in todo:
+            keep(row, {"words": len(self.plan.queries[row].text.split())})
+            advance(1)
+
+    def pay_for(self, rows):
+        CountWords.paid += (len(rows),)
+        self.items(rows)
+
+    def collect(self, results):
+        results.notes.append(f"{sum(found['words'] for found in self.items())} words")
+
+    def forecast(self):
+        self.items()
+        return self.node(len(self.plan.queries))
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    listed = graph.stages_of
+    monkeypatch.setattr(CountWords, "paid", ())
+    monkeypatch.setattr(
+        graph, "stages_of", lambda space: [*listed(space), CountWords(space, "count words")]
+    )
+
+
+def planned(config):
+    checked = load_config(config)
+    plan = make_plan(checked, load_collection(checked), Choices(), LiveComponents())
+    return {node.name: (node.items, node.stored) for node in graph.forecast(plan).nodes}
+
+
+@pytest.mark.usefixtures("counted")
+def test_a_stage_of_the_list_is_planned_run_stored_and_counted(config):
+    assert planned(config)["count words"] == (len(QUERIES), 0)
+
+    experiment = run_experiment(config)
+
+    words = sum(len(text.split()) for text in QUERIES.values())
+    assert f"{words} words" in experiment.summary["notes"]
+    assert planned(config)["count words"] == (len(QUERIES), len(QUERIES))
+    manifest = json.loads((run_experiment(config).path / "manifest.json").read_text())
+    assert manifest["work"]["count words"] == {"items": len(QUERIES), "stored": len(QUERIES)}
+    assert CountWords.paid == ()
+
+
+@pytest.mark.usefixtures("counted")
+def test_a_stage_of_the_list_takes_part_in_the_rounds_of_a_budget(config):
+    run_experiment({**config, "budget": {"usd": 1}})
+
+    assert CountWords.paid == (1, 2, 3, 4, 5)
+
+
+def test_each_stage_stands_behind_those_that_it_reads(config):
+    checked = load_config(
+        {
+            **config,
+            "retrievers": {
+                "both": {"type": "fusion", "retrievers": ["bm25", "exact"]},
+                **config["retrievers"],
+            },
+            "controls": ["no_context"],
+        }
+    )
+    plan = make_plan(checked, load_collection(checked), Choices(only=("both",)), LiveComponents())
+    found = graph.forecast(plan)
+
+    assert [node.name for node in found.nodes] == [
+        "retrieve bm25",
+        "retrieve exact",
+        "retrieve both",
+        "generate no_context/extractive",
+    ]
+    [both] = [node for node in found.nodes if node.name == "retrieve both"]
+    assert [node.name for node in both.after] == ["score both", "generate both/extractive"]
