@@ -151,7 +151,10 @@ class System:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is fixed before the first query is asked."""
+    """Everything that is fixed before the first query is asked.
+
+    It has more fields than other records: each is read by itself, by those who need just that.
+    """
 
     config: ExperimentConfig
     collection: Collection
