@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ragbench.data.runs.run_folder import CERTIFICATE_SCHEMA, read_json
+from ragbench.data.runs.run_folder import read_json
 from ragbench.errors import DataError
 from ragbench.gates.base import (
     DecideBy,
@@ -18,6 +18,7 @@ from ragbench.gates.base import (
     KnownNames,
     within,
 )
+from ragbench.records.certificate import CERTIFICATE_SCHEMA
 from ragbench.registry import Option, nearest
 
 
