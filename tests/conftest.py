@@ -48,9 +48,18 @@ MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encode
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what loads a model; begin with what is slow, so that no worker ends with it."""
     for item in items:
+        _keep_to_profile(item)
         if MODELS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _keep_to_profile(item: pytest.Item) -> None:
+    """Let no property take more examples than the profile `fast` says, whatever it asks for."""
+    own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+    if own is not None and settings.get_current_profile_name() == "fast":
+        few = min(own.max_examples, settings.default.max_examples)
+        item.obj._hypothesis_internal_use_settings = settings(own, max_examples=few)
 
 
 def pytest_collection_finish() -> None:

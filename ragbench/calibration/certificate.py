@@ -18,8 +18,8 @@ from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.probes import probe
 from ragbench.calibration.retest import retest_runs, retest_samples
 from ragbench.calibration.scale import Scale
-from ragbench.data.runs.run_folder import CERTIFICATE_SCHEMA, PROBES_SCHEMA
 from ragbench.errors import DataError, OptionError
+from ragbench.records.certificate import CERTIFICATE_SCHEMA, PROBES_SCHEMA
 from ragbench.signature import fingerprint_json
 
 

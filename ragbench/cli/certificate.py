@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.stages.judging import totals_of
 from ragbench.files import cache_folder, write_atomically
+from ragbench.records.certificate import Certificate, ProbeReport
+from ragbench.records.codec import from_json
 from ragbench.report.calibration import render_certificate, render_probes
 from ragbench.score.judge.base import Item
 
@@ -58,11 +61,20 @@ class Request:
         notes: Sequence[str],
     ) -> None:
         """Write a record to the file, and print it with the notes."""
+        text = to_json(record)
         if self.output is not None:
-            _write_file(self.output, to_json(record))
+            _write_file(self.output, text)
             notes = [*notes, f"{what}: {self.output}"]
-        write_result(to_json(record) if self.as_json else render(record))
+        write_result(text if self.as_json else render(json.loads(text)))
         write_notes(notes)
+
+
+def _draw_certificate(found: Mapping[str, Any]) -> str:
+    return render_certificate(from_json(Certificate, found))
+
+
+def _draw_probes(found: Mapping[str, Any]) -> str:
+    return render_probes(from_json(ProbeReport, found))
 
 
 def draw_sheet(
@@ -113,7 +125,7 @@ def certify_judge(
         asked, notes = _ask_judges(request, labelled)
         calibration = replace(calibration, asked=asked)
     certificate = certify(run, chosen, found, calibration)
-    request.write("certificate", certificate, render_certificate, notes)
+    request.write("certificate", certificate, _draw_certificate, notes)
 
 
 def probe_judge(request: Request) -> None:
@@ -122,7 +134,7 @@ def probe_judge(request: Request) -> None:
     asked, notes = _ask_judges(request, chosen)
     scale, confidence = request.scale, request.confidence
     report = probe_report(request.run, chosen, asked, scale=scale, confidence=confidence)
-    request.write("probes", report, render_probes, notes)
+    request.write("probes", report, _draw_probes, notes)
 
 
 def _by_rubric(pairs: Sequence[str]) -> dict[str, list[str]]:

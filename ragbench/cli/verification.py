@@ -92,16 +92,16 @@ def verify_experiment(config: ExperimentConfig, experiment: Experiment) -> int:
 
     collection = load_collection(config)
     codes = [_verify_rankings(config, experiment, collection)]
-    for system in experiment.summary["systems"]:
-        name = system["name"]
+    for system in experiment.record.systems:
+        name = system.name
         path = experiment.path / "predictions" / f"{name.replace('/', '--')}.jsonl"
         ours: dict[str, Ours] = {
             metric: (
                 [*experiment.per_query[name][metric].values()],
-                score["mean"] if score["aggregate"] == "corpus" else None,
+                score.mean if score.aggregate == "corpus" else None,
             )
-            for metric, score in system["scores"].items()
-            if "judge" not in score and _is_metric(metric)
+            for metric, score in system.scores.items()
+            if score.kind == "generation" and _is_metric(metric)
         }
         if not (ours and path.is_file()):
             continue
@@ -129,8 +129,8 @@ def _verify_rankings(
 ) -> int:
     rules = config.metrics.retrieval
     measures = {}
-    for system in experiment.summary["systems"]:
-        for name in system["scores"]:
+    for system in experiment.record.systems:
+        for name in system.scores:
             with contextlib.suppress(RagbenchError):  # a metric of answers
                 (measure,) = parse_measures([name])
                 if measure.spec.reads == "grades":

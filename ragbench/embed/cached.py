@@ -153,15 +153,8 @@ def open_embedder(
 ) -> CachedEmbedder:
     """Load a model, with a cache of vectors before it.
 
-    Args:
-        owner: How messages name the component that needs it: `retriever 'dense'`.
-        model: A folder, or a name on the Hugging Face hub.
-        query_prompt: What the model gets in front of a query; None is what it names itself.
-        document_prompt: What the model gets in front of a document, likewise.
-        device: Where to compute.
-        batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
-        cache: Whether vectors are kept.
-        folder: Where; None is `.ragbench` here, or where `RAGBENCH_CACHE` says.
+    The options are those of `embed.base`; `owner` is how messages name who has them. Vectors are
+    kept in `folder`; None is `.ragbench` here, or where `RAGBENCH_CACHE` says.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.

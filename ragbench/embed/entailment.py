@@ -39,12 +39,7 @@ class EntailmentModel:
     def __init__(
         self, checkpoint: Checkpoint, *, device: Device = "auto", batch_tokens: int | None = None
     ) -> None:
-        """Load a model.
-
-        Args:
-            checkpoint: The model.
-            device: Where to compute.
-            batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
+        """Load a model; a batch has `batch_tokens` tokens, or as many as suit the device.
 
         Raises:
             OptionError: There is no such model or device, or it does not tell the three labels

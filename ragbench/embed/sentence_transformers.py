@@ -33,13 +33,7 @@ class SentenceTransformerEmbedder:
         device: Device = "auto",
         batch_tokens: int | None = None,
     ) -> None:
-        """Load a model.
-
-        Args:
-            model: A folder, or a name on the Hugging Face hub.
-            owner: How messages name the component that needs it.
-            device: Where to compute.
-            batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
+        """Load a model; a batch has `batch_tokens` tokens, or as many as suit the device.
 
         Raises:
             MissingExtra: sentence-transformers is not installed.

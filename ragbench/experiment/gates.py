@@ -16,20 +16,14 @@ from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
-from ragbench.data.runs.run_folder import read_comparisons, resolve_run_folder
+from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons, resolve_run_folder
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.experiment.costs import with_costs
 from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.records import Plan, Results
 from ragbench.gates.base import Gate, GatedRun, KnownNames
-from ragbench.gates.decide import (
-    check_references,
-    costs_of,
-    decide_gates,
-    judged_by,
-    read_gate_files,
-)
+from ragbench.gates.decide import check_references, decide_gates, read_gate_files
 from ragbench.gates.fail_if import FailIf
 from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.records.codec import to_json
@@ -63,19 +57,8 @@ def gated(plan: Plan, systems: Sequence[SystemScores], summary: Summary | None) 
         files=plan.gate_files,
         n_queries=len(plan.collection.queries),
         clusters=None if plan.clusters is None else dict(zip(ids, plan.clusters, strict=True)),
-        **_facts(summary),
+        summary=summary,
     )
-
-
-def _facts(summary: Summary | None) -> dict[str, Any]:
-    """What a `GatedRun` has of a summary; nothing of what is no run."""
-    if summary is None:
-        return {}
-    return {
-        "costs": costs_of(summary.systems),
-        "judged_by": judged_by(summary.systems),
-        "skipped_judges": summary.skipped_judges,
-    }
 
 
 def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
@@ -147,7 +130,7 @@ def check_gates(
         n_queries=len(held.query_ids),
         clusters=None if method.cluster is None else _clusters(method.cluster, held),
         base=base,
-        **_facts(held.summary),
+        summary=held.summary,
     )
     return [to_json(verdict) for verdict in decide_gates(checked, found)]
 
@@ -227,14 +210,14 @@ def _method(run: Source, held: ScoredSystems) -> Method:
     folder = run.path if isinstance(run, HasRunFolder) else run
     if held.summary is None or not isinstance(folder, (str, Path)):
         return Method()
-    made = read_comparisons(resolve_run_folder(Path(folder)))
-    usual = Method()
-    return Method(
-        confidence=usual.confidence if made.confidence is None else made.confidence,
-        resamples=usual.resamples if made.resamples is None else made.resamples,
-        seed=usual.seed if made.seed is None else made.seed,
-        cluster=made.cluster,
-    )
+    folder = resolve_run_folder(Path(folder))
+    made = read_comparisons(folder)
+    confidence, resamples, seed = made.confidence, made.resamples, made.seed
+    if confidence is None or resamples is None or seed is None:
+        known = {"confidence": confidence, "resamples": resamples, "seed": seed}
+        missing = next(key for key, value in known.items() if value is None)
+        raise DataError(f"no '{missing}'", file=folder / COMPARISONS)
+    return Method(confidence, resamples, seed, cluster=made.cluster)
 
 
 def join_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:

@@ -18,8 +18,6 @@ from ragbench.errors import DataError
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.files import locked, write_atomically
-from ragbench.records.codec import from_json
-from ragbench.records.gate import GateVerdict
 from ragbench.report.ci import worst_lines
 from ragbench.signature import fingerprint_json
 
@@ -121,9 +119,11 @@ def outcome_of(
 
     Fail goes before undecided, undecided before pass; a comparison that was refused fails.
     """
-    held = [from_json(GateVerdict, entry) for entry in experiment.summary["gates"]]
-    words, facts, verdicts = [], [], []
-    for each in [each for each in held if (each.gate, each.line) == gate]:
+    words, verdicts = list[str](), list[str]()
+    facts: list[tuple[str, object]] = []
+    for each in experiment.record.gates:
+        if (each.gate, each.line) != gate:
+            continue
         system = f"{each.system}: " if each.system else ""
         verdicts.append("fail" if each.refused else each.verdict)
         lines = worst_lines(each.facts)
@@ -132,8 +132,8 @@ def outcome_of(
     for verdict in ("fail", "undecided"):
         if verdict in verdicts:
             shown = [text for text, each in zip(words, verdicts, strict=True) if each == verdict]
-            return verdict, "\n".join([gate[0], *shown]), list(facts)
-    return "pass", "\n".join(words), list(facts)
+            return verdict, "\n".join([gate[0], *shown]), facts
+    return "pass", "\n".join(words), facts
 
 
 def keep_baseline(now: Source, path: str, *, costs: bool = False) -> None:

@@ -23,7 +23,7 @@ from ragbench.experiment.calls import Outcome
 from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
 from ragbench.llm import Totals
-from ragbench.records.comparison import Comparisons, Preference
+from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment
 from ragbench.records.summary import (
     EarlyStopping,
@@ -451,7 +451,7 @@ class Results:
     """Judge -> how far it went; those that could stop early."""
     filled: Filled | None = None
     """The judgements with those that a model made; None where it made none."""
-    comparisons: Comparisons = field(default_factory=Comparisons)
+    comparisons: Comparisons = field(default_factory=no_comparisons)
     """What `comparisons.json` will hold."""
     work: Mapping[str, Work] = field(default_factory=dict)
     """Stage -> how much of it was stored, and how long the rest took."""

@@ -17,6 +17,7 @@ from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score
 from ragbench.records.gate import Verdict
+from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.score.base import ScoreColumn
 
@@ -132,12 +133,8 @@ class GatedRun:
     """What gates without `against` are compared with; None is the run's own baseline."""
     answers: Mapping[str, Mapping[str, ScoreColumn]] = field(default_factory=dict)
     """System -> score -> a value for each answer, where each query was answered several times."""
-    costs: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    """System -> each of `COSTS` that is known of it."""
-    judged_by: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
-    """Score of a judge -> the models that judged it, one for each system."""
-    skipped_judges: Mapping[str, str] = field(default_factory=dict)
-    """Judge -> why it was skipped."""
+    summary: Summary | None = None
+    """What the run took and who judged it; None of what is no run."""
 
     @property
     def is_sample(self) -> bool:
@@ -146,9 +143,8 @@ class GatedRun:
 
     def not_scored(self, name: str) -> Decision:
         """Say that a score is not there, and which judges were skipped."""
-        reasons = [
-            f"judge {judge} was skipped: {why}" for judge, why in self.skipped_judges.items()
-        ]
+        skipped = {} if self.summary is None else self.summary.skipped_judges
+        reasons = [f"judge {judge} was skipped: {why}" for judge, why in skipped.items()]
         return Decision("undecided", "; ".join([f"{name} was not scored in this run", *reasons]))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ragbench.data.runs.run_folder import CERTIFICATE_SCHEMA, read_json
+from ragbench.data.runs.run_folder import read_json
 from ragbench.errors import DataError
 from ragbench.gates.base import (
     DecideBy,
@@ -18,6 +18,7 @@ from ragbench.gates.base import (
     KnownNames,
     within,
 )
+from ragbench.records.certificate import CERTIFICATE_SCHEMA
 from ragbench.registry import Option, nearest
 
 
@@ -86,7 +87,12 @@ class Certificate(Gate):
             raise DataError(f"no certificate {self.certificate}")
         content = run.files.certificates[self.file]
         certified = content["rubrics"][self.rubric].get("model")
-        models = run.judged_by.get(self.rubric, ())
+        scores = [
+            each.scores[self.rubric]
+            for each in (() if run.summary is None else run.summary.systems)
+            if self.rubric in each.scores
+        ]
+        models = [score.model for score in scores if score.judge is not None]
         others = sorted({str(model) for model in models if model != certified})
         if not models:
             return run.not_scored(self.rubric)

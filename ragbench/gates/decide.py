@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.errors import ConfigError, DataError
-from ragbench.gates.base import COSTS, Decision, Gate, GatedRun, GateFiles
+from ragbench.gates.base import Decision, Gate, GatedRun, GateFiles
 from ragbench.gates.scores import find_score
 from ragbench.records.gate import GateVerdict
-from ragbench.records.summary import Latency, SystemSummary, Tokens
 from ragbench.registry import nearest
 
 
@@ -37,26 +36,6 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
         refused=found.refused,
         unknown=found.facts,
     )
-
-
-def costs_of(systems: Sequence[SystemSummary]) -> dict[str, dict[str, float | None]]:
-    """Return what the systems of a run took: system -> each of `COSTS` that is known."""
-    found = {}
-    for system in systems:
-        latency, tokens = system.latency_ms or Latency(), system.tokens or Tokens()
-        known = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
-        found[system.name] = dict(zip(COSTS, known, strict=True))
-    return found
-
-
-def judged_by(systems: Sequence[SystemSummary]) -> dict[str, list[str | None]]:
-    """Return the models that judged the systems of a run: score -> model by model."""
-    found = dict[str, list[str | None]]()
-    for system in systems:
-        for name, score in system.scores.items():
-            if score.judge is not None:
-                found.setdefault(name, []).append(score.model)
-    return found
 
 
 def read_gate_files(gates: Sequence[Gate]) -> GateFiles:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.gates.base import (
+    COSTS,
     Candidate,
     DecideBy,
     Decision,
@@ -21,6 +22,7 @@ from ragbench.gates.base import (
 )
 from ragbench.gates.scores import KnownScore
 from ragbench.records.gate import Verdict
+from ragbench.records.summary import Latency, SystemSummary, Tokens
 from ragbench.registry import Option
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause
@@ -163,10 +165,20 @@ class Cost(MeasureGate):
 
     def decide_system(self, held: Candidate) -> Decision:
         """Compare the cost as `summary.json` has it."""
-        return self.decide_value(held.run.costs.get(held.system.name, {}).get(held.score))
+        run = held.run.summary
+        took = (
+            () if run is None else (each for each in run.systems if each.name == held.system.name)
+        )
+        return self.decide_value(next((_cost(each, self.measure) for each in took), None))
 
     def decide_value(self, value: float | None) -> Decision:
         """Decide by what a system took; None where that is not known."""
         if value is None:
             return Decision("undecided", "not known", {"value": None})
         return Decision(within(value, None, self.max), f"it is {value:.4g}", {"value": value})
+
+
+def _cost(system: SystemSummary, cost: str) -> float | None:
+    latency, tokens = system.latency_ms or Latency(), system.tokens or Tokens()
+    known = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
+    return dict(zip(COSTS, known, strict=True))[cost]

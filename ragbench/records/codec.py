@@ -103,10 +103,10 @@ def to_json(record: Record) -> dict[str, Any]:
     """Return a record as JSON has it: objects, lists, texts, numbers."""
     found: dict[str, Any] = {}
     made: Any = type(record)
-    for name, write, omitted in _writers(made):
+    for name, key, write, omitted in _writers(made):
         value = getattr(record, name)
         if omitted is MISSING or value != omitted:
-            found[name] = write(value)
+            found[key] = write(value)
     return {**found, **record.unknown}
 
 
@@ -179,17 +179,24 @@ def _hints(made: Any) -> dict[str, Any]:
 
 
 @cache
-def _writers(made: Any) -> tuple[tuple[str, Write, Any], ...]:
-    """Field, how it is written, and the default with which it is left out."""
+def _writers(made: Any) -> tuple[tuple[str, str, Write, Any], ...]:
+    """Field, its key, how it is written, and the default with which it is left out."""
     hints = _hints(made)
     return tuple(
-        (each.name, _writer(hints[each.name]), _default(each) if each.metadata else MISSING)
+        (each.name, _key(each.name), _writer(hints[each.name]), _omitted(each))
         for each in fields(made)
         if each.name != "unknown"
     )
 
 
-def _default(declared: Any) -> Any:
+def _key(name: str) -> str:
+    """The key of a field; one that is a word of Python has a `_` behind it."""
+    return name.rstrip("_")
+
+
+def _omitted(declared: Any) -> Any:
+    if not declared.metadata:
+        return MISSING
     made = declared.default_factory
     return declared.default if made is MISSING else made()
 
@@ -341,14 +348,15 @@ def _mapping(inner: Read) -> Read:
 
 def _record(made: Any) -> Read:
     # the readers of the fields are made on first use: a record may hold records of its own class
-    hints: list[tuple[str, Read, bool]] = []
-    names = {each.name for each in fields(made)} - {"unknown"}
+    hints: list[tuple[str, str, Read, bool]] = []
+    names = {_key(each.name) for each in fields(made)} - {"unknown"}
 
     def prepare() -> None:
         of_type = _hints(made)
         hints.extend(
             (
                 each.name,
+                _key(each.name),
                 _reader(of_type[each.name]),
                 each.default is MISSING and each.default_factory is MISSING,
             )
@@ -362,15 +370,15 @@ def _record(made: Any) -> Read:
         if not hints:
             prepare()
         given: dict[str, Any] = {}
-        for name, inner, required in hints:
-            if name in value:
+        for name, key, inner, required in hints:
+            if key in value:
                 try:
-                    given[name] = inner(value[name])
+                    given[name] = inner(value[key])
                 except Unfit as wrong:
-                    raise wrong.inside(name) from None
+                    raise wrong.inside(key) from None
             elif required:
                 has = ", ".join(value) or "none"
-                raise Unfit(f"no '{name}' (keys: {has})", near=nearest(name, value))
+                raise Unfit(f"no '{key}' (keys: {has})", near=nearest(key, value))
         if len(given) < len(value):
             given["unknown"] = {key: each for key, each in value.items() if key not in names}
         found = made(**given)

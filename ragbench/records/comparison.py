@@ -273,7 +273,7 @@ class Comparisons(Record):
     """The version of the file."""
     baseline: str | None = None
     """The retriever that the others are compared with, or the first of several runs."""
-    confidence: float | None = None
+    confidence: float | None
     """Level of every interval; 1 minus it is the error rate of every family of tests."""
     test: str = "test"
     """How a pair is tested."""
@@ -283,9 +283,9 @@ class Comparisons(Record):
     """`measure`: the comparisons by one measure; `all`: those by all measures together."""
     cluster: str | None = None
     """What names the clusters; None where each query stands for itself."""
-    resamples: int | None = None
+    resamples: int | None
     """Sign flips of a randomization test, and bootstrap resamples."""
-    seed: int | None = None
+    seed: int | None
     """Of all resampling."""
     measures: tuple[MeasureComparison, ...] = ()
     """Every measure."""
@@ -301,6 +301,11 @@ class Comparisons(Record):
     def measure(self, name: str) -> MeasureComparison | None:
         """Return what is known of a measure; None where nothing is."""
         return next((each for each in self.measures if each.measure == name), None)
+
+
+def no_comparisons() -> Comparisons:
+    """Return those of a page or a run that compares nothing."""
+    return Comparisons(confidence=None, resamples=None, seed=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ class UnscoredRow(Record):
     """Which query."""
     measure: str
     """The score's name."""
-    status: str
+    status: str = ""
     """Whether it failed or does not apply."""
     cause: str
     """The word of the cause."""

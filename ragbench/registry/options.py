@@ -182,12 +182,19 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
     # read on the first call: annotations may name what its module defines further down
     declared = functools.cache(lambda: declared_options(function))
 
+    # the same few values come with call after call, and a look at a type costs some microseconds
+    @functools.lru_cache(maxsize=256, typed=True)
+    def allow(name: str, value: object) -> None:
+        if name in declared():
+            declared()[name].check(owner, value)
+
     @functools.wraps(function)
     def run(*args: P.args, **options: P.kwargs) -> R:
-        allowed = declared()
         for name, value in options.items():
-            if name in allowed:
-                allowed[name].check(owner, value)
+            try:
+                allow(name, value)
+            except TypeError:  # a value that cannot be remembered, as a list
+                allow.__wrapped__(name, value)
         return function(*args, **options)
 
     return run

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from ragbench.records.certificate import (
+    AgreementFound,
+    Certificate,
+    CertifiedRubric,
+    Correction,
+    ProbedRubric,
+    ProbeFound,
+    ProbeReport,
+    RetestFound,
+)
+from ragbench.records.summary import Ends
 from ragbench.report.digits import MISSING, counted, difference, interval, printable, significant
 from ragbench.report.text_table import draw
-
-Json = Mapping[str, Any]
 
 _NAMES = {
     "raw": "same level",
@@ -24,31 +32,31 @@ _NAMES = {
 }
 
 
-def render_certificate(certificate: Json) -> str:
+def render_certificate(certificate: Certificate) -> str:
     """Draw all that a certificate holds; what could not be computed is there with its reason."""
-    blocks = [_score(name, rubric, certificate) for name, rubric in certificate["rubrics"].items()]
+    blocks = [_score(name, rubric, certificate) for name, rubric in certificate.rubrics.items()]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def render_probes(document: Json) -> str:
+def render_probes(document: ProbeReport) -> str:
     """Draw what came out when judges were asked again, without labels."""
     blocks = []
-    for name, rubric in document["rubrics"].items():
-        head = f"{document['run']}: {name} by judge {rubric['judge']} ({rubric['model']})"
+    for name, rubric in document.rubrics.items():
+        head = f"{document.run}: {name} by judge {rubric.judge} ({rubric.model})"
         blocks.append([f"{printable(head)}, asked again", *_probes(rubric)])
-        blocks[-1] += _retest(rubric["retest"])
-    note = f"[low, high]: {document['confidence'] * 100:g} % interval; the queries are sampled"
+        blocks[-1] += _retest(rubric.retest)
+    note = f"[low, high]: {document.confidence * 100:g} % interval; the queries are sampled"
     return "\n\n".join(["\n".join(block) for block in blocks] + [note]) + "\n"
 
 
-def _score(name: str, rubric: Json, certificate: Json) -> list[str]:
-    labels = rubric["labels"]
-    head = f"{certificate['run']}: {name} by judge {rubric['judge']} ({rubric['model']})"
-    raters = ", ".join(map(printable, labels["raters"]))
-    scale = "..".join(f"{end:g}" for end in rubric["scale"])
+def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list[str]:
+    labels = rubric.labels
+    head = f"{certificate.run}: {name} by judge {rubric.judge} ({rubric.model})"
+    raters = ", ".join(map(printable, labels.raters))
+    scale = "..".join(f"{end:g}" for end in rubric.scale)
     lines = [
-        f"{printable(head)}, against {counted(len(labels['raters']), 'raters')}: {raters}",
-        f"{counted(labels['n'], 'answers')} to {counted(labels['queries'], 'queries')}, "
+        f"{printable(head)}, against {counted(len(labels.raters), 'raters')}: {raters}",
+        f"{counted(labels.n, 'answers')} to {counted(labels.queries, 'queries')}, "
         f"labels on {scale}",
         "",
         *_agreement(rubric),
@@ -56,33 +64,33 @@ def _score(name: str, rubric: Json, certificate: Json) -> list[str]:
         *_confusion(rubric),
         "",
         *_probes(rubric),
-        *_retest(rubric["retest"]),
+        *_retest(rubric.retest),
         "",
         *_corrected(rubric),
         "",
-        *_notes(rubric, certificate["confidence"]),
+        *_notes(rubric, certificate.confidence),
     ]
     return lines
 
 
-def _agreement(rubric: Json) -> list[str]:
-    found, ceiling = rubric["agreement"], rubric["ceiling"]
+def _agreement(rubric: CertifiedRubric) -> list[str]:
+    found, ceiling = rubric.agreement, rubric.ceiling
     columns = [["agreement", *(_NAMES[name] for name in found)]]
     columns.append(["judge and people", *map(_cell, found.values())])
     if ceiling:
         columns.append(["people and people", *(_cell(ceiling.get(name)) for name in found)])
-    columns.append(["level", *(each["level"] for each in found.values())])
+    columns.append(["level", *(each.level for each in found.values())])
     return draw(columns)
 
 
-def _cell(found: Json | None) -> str:
-    if found is None or found["value"] is None:
+def _cell(found: AgreementFound | None) -> str:
+    if found is None or found.value is None:
         return MISSING
-    return f"{significant(found['value'])} {interval(found['interval'])}".rstrip()
+    return f"{significant(found.value)} {interval(found.interval)}".rstrip()
 
 
-def _confusion(rubric: Json) -> list[str]:
-    levels, counts = rubric["confusion"]["levels"], rubric["confusion"]["counts"]
+def _confusion(rubric: CertifiedRubric) -> list[str]:
+    levels, counts = rubric.confusion.levels, rubric.confusion.counts
     if not levels:
         return ["no confusion table: the scale has no levels"]
     shown = [f"{level:g}" for level in levels]
@@ -91,64 +99,67 @@ def _confusion(rubric: Json) -> list[str]:
     return draw(columns)
 
 
-def _probes(rubric: Json) -> Iterator[str]:
-    for name, found in rubric["probes"].items():
+def _probes(rubric: ProbedRubric) -> Iterator[str]:
+    for name, found in rubric.probes.items():
         what = f"bias, {name.replace('_', ' ')}"
-        if found["status"] != "measured":
-            yield f"{what}: not available: {printable(found['reason'])}"
+        if found.status != "measured":
+            yield f"{what}: not available: {printable(found.reason)}"
             continue
-        value, ends = difference(found["value"], found["interval"])
-        yield f"{what}: {value} {ends}, {found['statistic']}: {found['finding']}{_flips(found)}"
+        value, ends = difference(found.value or 0.0, found.interval)
+        yield f"{what}: {value} {ends}, {found.statistic}: {found.finding}{_flips(found)}"
 
 
-def _flips(found: Json) -> str:
+def _flips(found: ProbeFound) -> str:
     """How many got another level, where the judge was asked again, and how many have no verdict."""
-    if "flip_rate" not in found:
+    if found.flip_rate is None:
         return ""
-    rate = f"{significant(found['flip_rate'])} {interval(found['flip_interval'])}".rstrip()
-    lost = ", ".join(f"{count} {cause}" for cause, count in found["unscored"].items())
+    rate = f"{significant(found.flip_rate)} {interval(found.flip_interval)}".rstrip()
+    lost = ", ".join(f"{count} {cause}" for cause, count in found.unscored.items())
     left_out = f"; left out: {lost}" if lost else ""
-    return f"; {rate} of {counted(found['n'], 'answers')} got another {found['unit']}{left_out}"
+    return f"; {rate} of {counted(found.n, 'answers')} got another {found.unit}{left_out}"
 
 
-def _retest(found: Json) -> Iterator[str]:
-    if found["status"] != "measured":
-        yield f"test-retest: not available: {found['reason']}"
+def _retest(found: RetestFound) -> Iterator[str]:
+    if found.status != "measured":
+        yield f"test-retest: not available: {found.reason}"
         return
-    rate = f"{significant(found['flip_rate'])} {interval(found['interval'])}"
-    moved = significant(found["mean_difference"])
+    rate = f"{significant(found.flip_rate)} {interval(found.interval)}"
+    moved = significant(found.mean_difference)
     yield (
-        f"test-retest: {rate} of {counted(found['n'], 'answers')} got another {found['unit']} in "
-        f"{found['between']}; mean difference of the scores {moved}"
+        f"test-retest: {rate} of {counted(found.n, 'answers')} got another {found.unit} in "
+        f"{found.between}; mean difference of the scores {moved}"
     )
 
 
-def _corrected(rubric: Json) -> Iterator[str]:
+def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
     """The corrected means, as a table; one line where none could be corrected."""
-    rows = [(name, found) for name, found in rubric["corrected"].items()]
-    done = [(name, found) for name, found in rows if found["status"] == "corrected"]
+    rows = [(name, found) for name, found in rubric.corrected.items()]
+    done = [(name, found) for name, found in rows if found.status == "corrected"]
     if done:
         yield from draw(
             [
                 ["corrected mean", *(printable(name) for name, _ in done)],
-                ["judge", *(significant(found["judge_mean"]) for _, found in done)],
-                ["labels alone", *(_mean(found, "labels_") for _, found in done)],
-                ["corrected", *(_mean(found, "") for _, found in done)],
+                ["judge", *(significant(found.judge_mean) for _, found in done)],
+                [
+                    "labels alone",
+                    *(_mean(found.labels_mean, found.labels_interval) for _, found in done),
+                ],
+                ["corrected", *(_mean(found.mean, found.interval) for _, found in done)],
                 ["width", *(_ratio(found) for _, found in done)],
-                ["lambda", *(significant(found["lambda"]) for _, found in done)],
+                ["lambda", *(significant(found.lambda_) for _, found in done)],
             ]
         )
-    differences = rubric["corrected_differences"].items()
+    differences = rubric.corrected_differences.items()
     for name, found in differences:
-        if found["status"] == "corrected":
-            value, ends = difference(found["mean"], found["interval"])
-            pair = f"{printable(name)} - {printable(found['against'])}"
+        if found.status == "corrected":
+            value, ends = difference(found.mean or 0.0, found.interval)
+            pair = f"{printable(name)} - {printable(found.against)}"
             yield f"corrected difference, {pair}: {value} {ends}, width {_ratio(found)}"
     refused = {
-        f"{what}, {name}": found["reason"]
+        f"{what}, {name}": found.reason
         for what, found_of in (("mean", rows), ("difference", differences))
         for name, found in found_of
-        if found["status"] != "corrected"
+        if found.status != "corrected"
     }
     for reason in dict.fromkeys(refused.values()):
         names = [name for name, why in refused.items() if why == reason]
@@ -158,37 +169,33 @@ def _corrected(rubric: Json) -> Iterator[str]:
         )
 
 
-def _mean(found: Json, prefix: str) -> str:
-    mean = found[f"{prefix}mean"]
-    return f"{significant(mean)} {interval(found[f'{prefix}interval'])}".rstrip()
+def _mean(mean: float | None, ends: Ends | None) -> str:
+    return f"{significant(mean)} {interval(ends)}".rstrip()
 
 
-def _ratio(found: Json) -> str:
-    ratio = found["width_ratio"]
-    return MISSING if ratio is None else f"x {ratio:.2f}"
+def _ratio(found: Correction) -> str:
+    return MISSING if found.width_ratio is None else f"x {found.width_ratio:.2f}"
 
 
-def _notes(rubric: Json, confidence: float) -> Iterator[str]:
+def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
     """What is needed to read the numbers."""
-    labels = rubric["labels"]
+    labels = rubric.labels
     yield f"[low, high]: {confidence * 100:g} % interval; the queries are what is sampled"
-    yield f"AUC: {rubric['good']} are good; the rest takes all levels"
-    if rubric["confusion"]["levels"]:
+    yield f"AUC: {rubric.good} are good; the rest takes all levels"
+    if rubric.confusion.levels:
         yield "kappa, alpha nominal and ordinal: on the nearest level, halfway the better one"
-    if len(labels["raters"]) > 1:
+    if len(labels.raters) > 1:
         yield "judge and people: mean over the raters; people and people: mean over their pairs"
     told = {
-        "without_label": "rows without a label, left out",
-        "without_verdict": "labels without a verdict of the judge, left out",
-        "between_levels": "labels between two levels",
+        "rows without a label, left out": labels.without_label,
+        "labels without a verdict of the judge, left out": labels.without_verdict,
+        "labels between two levels": labels.between_levels,
     }
-    for key, text in told.items():
-        if labels[key]:
-            yield f"note: {text}: {labels[key]}"
-    for place in ("agreement", "ceiling"):
+    yield from (f"note: {text}: {count}" for text, count in told.items() if count)
+    for statistics in (rubric.agreement, rubric.ceiling):
         reasons: dict[str, list[str]] = {}
-        for name, found in rubric[place].items():
-            if found["reason"]:
-                reasons.setdefault(found["reason"], []).append(_NAMES[name])
+        for name, found in statistics.items():
+            if found.reason:
+                reasons.setdefault(found.reason, []).append(_NAMES[name])
         for reason, names in reasons.items():
             yield f"note: {', '.join(names)}: {reason}"

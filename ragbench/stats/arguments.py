@@ -1,4 +1,4 @@
-"""What the functions of this package accept, refused in one voice where it is something else."""
+"""What the functions of this package accept; an `OptionError` in one voice where it is none."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ cosines in single precision exceed 1 by 1e-7."""
 
 
 def sample(owner: str, option: str, values: ArrayLike) -> FloatArray:
-    """Give values as a vector of finite numbers, or refuse them.
-
-    Raises:
-        OptionError: values has not one dimension, or holds NaN or an infinity.
-    """
+    """Give values as a vector of finite numbers, or refuse them."""
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
         raise OptionError(owner, option, f"{vector.ndim} dimensions", "one dimension")
@@ -37,11 +33,7 @@ def sample(owner: str, option: str, values: ArrayLike) -> FloatArray:
 
 
 def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
-    """Give values as a table of finite numbers and NaN, or refuse them.
-
-    Raises:
-        OptionError: values has not two dimensions, or holds an infinity.
-    """
+    """Give values as a table of finite numbers and NaN, or refuse them."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2:
         raise OptionError(owner, option, f"{table.ndim} dimensions", "two: queries x columns")
@@ -51,11 +43,7 @@ def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
 
 
 def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
-    """Give p-values as a vector of numbers from 0 to 1 and NaN, or refuse them.
-
-    Raises:
-        OptionError: p_values has not one dimension, or a value is outside 0..1.
-    """
+    """Give p-values as a vector of numbers from 0 to 1 and NaN, or refuse them."""
     vector = np.asarray(p_values, dtype=np.float64)
     if vector.ndim != 1:
         raise OptionError(owner, "p_values", f"{vector.ndim} dimensions", "one dimension")
@@ -66,11 +54,7 @@ def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
 
 
 def probability(owner: str, option: str, value: float) -> float:
-    """Give value if it lies strictly between 0 and 1, or refuse it.
-
-    Raises:
-        OptionError: value is outside (0, 1) or NaN.
-    """
+    """Give value if it lies strictly between 0 and 1, or refuse it."""
     if not 0 < value < 1:
         raise OptionError(owner, option, value, "a number between 0 and 1")
     return float(value)
@@ -88,22 +72,14 @@ def size(owner: str, option: str, value: float) -> float:
 
 
 def whole_number(owner: str, option: str, value: int, *, least: int) -> int:
-    """Give value if it is an integer not below least, or refuse it.
-
-    Raises:
-        OptionError: value is no integer or too small.
-    """
+    """Give value if it is an integer not below least, or refuse it."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise OptionError(owner, option, value, f"an integer >= {least}")
     return int(value)
 
 
 def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
-    """Give the two ends of a measure's range if they are in order, or refuse them.
-
-    Raises:
-        OptionError: the ends are equal, in the wrong order, or NaN.
-    """
+    """Give the two ends of a measure's range if they are in order, or refuse them."""
     low, high = ends
     if not low < high:
         raise OptionError(owner, "range", ends, "two numbers (low, high) with low < high")
@@ -111,11 +87,7 @@ def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
 
 
 def within(owner: str, option: str, values: FloatArray, low: float, high: float) -> None:
-    """Refuse values outside [low, high], rounding errors aside.
-
-    Raises:
-        OptionError: a value is outside.
-    """
+    """Refuse values outside [low, high], rounding errors aside."""
     bounded = math.isfinite(low) and math.isfinite(high)
     slack = _ROUNDING * (high - low) if bounded else 0.0
     outside = values[(values < low - slack) | (values > high + slack)]

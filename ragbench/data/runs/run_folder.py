@@ -20,8 +20,6 @@ from ragbench.records.manifest import MANIFEST_SCHEMA, Manifest
 from ragbench.records.summary import SUMMARY_SCHEMA, Summary
 from ragbench.registry import nearest
 
-CERTIFICATE_SCHEMA = "ragbench.certificate/1"
-PROBES_SCHEMA = "ragbench.probes/1"
 LATEST = "latest"
 COMPARISONS = "comparisons.json"
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")

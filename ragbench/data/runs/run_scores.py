@@ -18,6 +18,8 @@ from ragbench.data.runs.run_folder import (
     resolve_run_folder,
 )
 from ragbench.errors import DataError
+from ragbench.records.codec import from_json
+from ragbench.records.rows import UnscoredRow
 from ragbench.records.summary import Aggregate, Early, Kind, Summary, SystemScore, SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, Direction, FloatArray
@@ -147,11 +149,10 @@ def _read_causes(path: Path) -> Causes:
         raise DataError("not UTF-8", file=path, allowed="a file of ragbench run") from error
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
-            cause = words[row["cause"]]
-            if "sample" not in row:  # one of several answers; the query has a line of its own
-                found[row["system"], row["measure"], row["query_id"]] = cause
-        except (ValueError, KeyError, TypeError) as error:
+            row = from_json(UnscoredRow, json.loads(line))
+            if row.sample is None:  # one of several answers; the query has a line of its own
+                found[row.system, row.measure, row.query_id] = words[row.cause]
+        except (ValueError, KeyError, DataError) as error:
             allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
             raise DataError(
                 f"not a line of ours: {shown(line)}", file=path, line=number, allowed=allowed

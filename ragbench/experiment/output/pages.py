@@ -13,7 +13,7 @@ from ragbench.comparison.sources import ScoredSystems, read_scored
 from ragbench.errors import DataError
 from ragbench.experiment.result import load_experiment
 from ragbench.files import write_atomically
-from ragbench.records.comparison import Comparisons, fill_facts
+from ragbench.records.comparison import Comparisons, fill_facts, no_comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
@@ -79,7 +79,7 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
         joined = join_summaries(summaries, names, _Labels(sources, names))
         lines = tuple(f"not compared: {line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
-        return fill_facts(joined, None), Comparisons()
+        return fill_facts(joined, None), no_comparisons()
     found = compare_met(met, Method(confidence=summaries[0].confidence))
     joined = join_summaries(summaries, names, _Labels(sources, names, met))
     joined = replace(joined, notes=(*found.notes, *joined.notes))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from ragbench.embed.base import Device
+from ragbench.embed.base import BatchTokens, ComputeDevice, Device
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
 from ragbench.embed.entailment import EntailmentModel, has_classifier, tells_entailment
 from ragbench.embed.sentence_transformers import (
@@ -29,7 +29,7 @@ from ragbench.text.tokenize import sentences
 from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
-    from ragbench.embed.base import Device, Vectors
+    from ragbench.embed.base import Vectors
 
 DEFAULT_MODEL = "cross-encoder/nli-deberta-v3-base"
 _OWNER = "nli"
@@ -95,11 +95,8 @@ class NLI:
         language: Annotated[
             str, Option("ISO 639-1 code of the texts; tells what claims nothing.")
         ] = "en",
-        device: Annotated[Device, Option("Where the model computes; auto takes a GPU.")] = "auto",
-        batch_tokens: Annotated[
-            int | None,
-            Option("Tokens per batch, padding included; null depends on the device.", ge=1),
-        ] = None,
+        device: ComputeDevice = "auto",
+        batch_tokens: BatchTokens = None,
     ) -> None:
         """Make a judge; the model is loaded at the first question.
 

@@ -114,27 +114,6 @@ class Judged:
         return found
 
 
-def judge_items(
-    judge: Judge,
-    items: Sequence[Item],
-    rubrics: Sequence[Rubric],
-    *,
-    type_name: str,
-    advance: Advance | None = None,
-) -> Judged:
-    """Apply rubrics to items.
-
-    Args:
-        judge: What judges.
-        items: One per query.
-        rubrics: As `load_rubrics` returns them.
-        type_name: The judge's `type`, for signatures.
-        advance: Told after each item.
-    """
-    found = judge_all(judge, items, rubrics, advance)
-    return collect_verdicts(judge, items, rubrics, found, type_name=type_name)
-
-
 def collect_verdicts(
     judge: Judge,
     items: Sequence[Item],

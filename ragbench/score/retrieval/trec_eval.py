@@ -110,9 +110,6 @@ def expand(name: str, *, own: Collection[str] = (), trec_eval: int = 10) -> tupl
     )
 
 
-OFFICIAL = expand("official")
-"""What trec_eval prints when no measure is named, in its order."""
-
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 _SIGNED = rf"-?{_NUMBER}"
 _CUTOFFS = re.compile(

@@ -296,16 +296,7 @@ def corpus_bleu(
     ones: the BLEU of the papers on translation, that of sacrebleu's `corpus_bleu` divided by 100,
     bit for bit. It is not the mean of `bleu`. As a score of an experiment each query gets what it
     moves the number by (the jackknife's pseudo-values, moved so that their mean is the number):
-    intervals and tests read those, and they may lie outside 0..1.
-
-    Args:
-        predictions: The generated texts.
-        references: For each of them one gold text or several.
-        max_order: Longest n-grams that count.
-        smooth: What stands in for n-grams without a match in the whole corpus.
-        smooth_value: The value of floor (default 0.1) or add-k (default 1).
-        tokenize: 13a, intl, zh, char, none, or another of sacrebleu's that is installed.
-        lowercase: Compare texts in lower case.
+    intervals and tests read those, and they may lie outside 0..1. Options as for `bleu`.
 
     Raises:
         OptionError: A prediction without a reference, or an option outside what is allowed.

@@ -9,9 +9,9 @@ from ragbench.score.judge.base import Item
 from ragbench.score.judge.methods.prompt import rating_prompt
 from ragbench.score.judge.openai import OpenAIJudge
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.score.judge.verdicts import judge_items
 from ragbench.testing import FAULTS, ChatServer, Faults
 from tests.llm.test_engine import ENDS
+from tests.score.judge.judging import judge_items
 
 RUBRIC = load_rubric("fluency")
 SCRIPT = Faults('{"reasoning": "It reads well.", "level": 4}', share=0.3, seed=1)

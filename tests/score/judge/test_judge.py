@@ -11,8 +11,9 @@ from ragbench.errors import DataError, OptionError
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.score.judge.verdicts import apply_rubric, judge_items
+from ragbench.score.judge.verdicts import apply_rubric
 from ragbench.types import Cause, Document, Verdict
+from tests.score.judge.judging import judge_items
 
 ROW = {
     "question": "When did it open?",

@@ -11,9 +11,9 @@ from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.llm import Prices
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
-from ragbench.score.judge.verdicts import judge_items
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import FAULTS, Answer
+from tests.score.judge.judging import judge_items
 from tests.score.judge.scripted import Script
 
 ROW = {
@@ -52,7 +52,8 @@ def faulty(kind):
     ],
 )
 def test_every_failure_is_a_verdict(judge_on, script, cause, raw):
-    _, judge = judge_on(script, rubrics=RUBRIC, timeout=2.5, retries=2)
+    timeout = 2.5 if cause == "timeout" else 60
+    _, judge = judge_on(script, rubrics=RUBRIC, timeout=timeout, retries=2)
 
     verdict = judge.score(**ROW)["answer_relevancy"]
 

@@ -86,6 +86,7 @@ def test_nothing_relevant_is_not_a_number(name, judged):
     [
         (lambda: single.ndcg(["a"], {"a": 1}, k=0), "ndcg: k: found 0, allowed: an integer >= 1"),
         (lambda: single.ndcg(["a"], {"a": 1}, k=True), "ndcg: k: found True"),
+        (lambda: single.mrr(["a"], {"a": 1}, k=[1]), "mrr: k: found [1], allowed: an integer >= 1"),
         (lambda: single.recall(["a"], {"a": 1}, rel=0), "recall: rel: found 0"),
         (lambda: single.bpref(["a"], {"a": 1}, rel=0.5), "bpref: rel: found 0.5"),
         (lambda: single.rbp(["a"], {"a": 1}, p=1), "rbp: p: found 1, allowed: a number > 0"),

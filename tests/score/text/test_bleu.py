@@ -90,6 +90,7 @@ def test_hand_worked():
     ("options", "message"),
     [
         ({"max_order": 0}, "max_order: found 0, allowed: an integer from 1 to 20"),
+        ({"max_order": [4]}, r"max_order: found \[4\], allowed: an integer from 1 to 20"),
         ({"smooth": "expo"}, "smooth: found 'expo', allowed: exp, floor, add-k, none"),
         ({"smooth": "floor", "smooth_value": -1.0}, "smooth_value: found -1.0"),
         ({"tokenize": "13b"}, "tokenize: found '13b', allowed: .*did you mean '13a'"),
