@@ -22,7 +22,7 @@ from statistics import median
 
 LIMITS: dict[str, float] = {
     "files": 385,
-    "lines": 63_000,
+    "lines": 62_500,
     "imports, % of code": 12.0,
     "modules in a folder": 20,
     "modules in a family's folder": 25,
@@ -33,9 +33,9 @@ LIMITS: dict[str, float] = {
     "names that differ by a letter": 2,
     "modules under 100 lines with one user": 12,
     "circles inside folders": 2,
-    "Any": 1_120,
-    "dict[str, Any]": 520,
-    "results read by string key": 830,
+    "Any": 1_030,
+    "dict[str, Any]": 390,
+    "results read by string key": 240,
 }
 """Figure -> the most that it may be."""
 

@@ -204,28 +204,35 @@ def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
     """Name, annotation and default of what a component takes."""
     if inspect.isclass(component):
         # the class that defines the constructor says what it takes
-        own = (vars(cls) for cls in component.__mro__)
-        component = next(v for v in own if v.keys() & {"__init__", "declares"}).get(
-            "declares", component
-        )
-    if inspect.isclass(component) and dataclasses.is_dataclass(component):
-        hints = typing.get_type_hints(component, include_extras=True)
-        by_name = {field.name: field for field in dataclasses.fields(component) if field.init}
-        # its own before those that it shares, in the order of its bases; what it declares anew of
-        # theirs, such as another default, keeps their place
-        names: dict[str, None] = {}
-        for cls in reversed(component.__mro__):
-            new = [name for name in vars(cls).get("__annotations__", ()) if name not in names]
-            names = dict.fromkeys([*new, *names])
-        for field in (by_name[name] for name in names if name in by_name):
-            default = REQUIRED if field.default is dataclasses.MISSING else field.default
-            yield field.name, hints[field.name], default
-        return
+        owner = next(c for c in component.__mro__ if vars(c).keys() & {"__init__", "declares"})
+        component = vars(owner).get("declares", owner)
+        is_record: bool = dataclasses.is_dataclass(component)
+        if is_record:
+            by_name = {field.name: field for field in dataclasses.fields(component) if field.init}
+            # other names: a constructor that was written by hand
+            if by_name.keys() == inspect.signature(component).parameters.keys():
+                yield from _fields(component, by_name)
+                return
     target = inspect.unwrap(component.__init__ if inspect.isclass(component) else component)
     hints = typing.get_type_hints(target, include_extras=True)
     for name, parameter in inspect.signature(target).parameters.items():
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         yield name, hints.get(name), default
+
+
+def _fields(
+    record: Any, by_name: Mapping[str, dataclasses.Field[Any]]
+) -> Iterator[tuple[str, Any, Any]]:
+    """The fields of a dataclass: its own before those that it shares, in the order of its bases."""
+    hints = typing.get_type_hints(record, include_extras=True)
+    names: dict[str, None] = {}
+    for cls in reversed(record.__mro__):
+        # what it declares anew of theirs, such as another default, keeps their place
+        new = [name for name in vars(cls).get("__annotations__", ()) if name not in names]
+        names = dict.fromkeys([*new, *names])
+    for field in (by_name[name] for name in names if name in by_name):
+        default = REQUIRED if field.default is dataclasses.MISSING else field.default
+        yield field.name, hints[field.name], default
 
 
 def _option_of(annotation: Any) -> Option | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored without it
     from ragbench.signature import Signature
@@ -39,22 +39,6 @@ class Look:
     def stopped(self) -> bool:
         """Whether queries were left out."""
         return self.judged < self.queries
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping.
-
-        Example:
-            >>> Look(1, (20, 40), judged=20, queries=40).to_dict()["stopped"]
-            True
-        """
-        return {
-            "stopped": self.stopped,
-            "judged": self.judged,
-            "queries": self.queries,
-            "look": self.number,
-            "sizes": list(self.sizes),
-            "always_valid": self.always_valid,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,3 +90,16 @@ def test_pairs_without_the_baseline_retriever_have_one_baseline_everywhere(confi
     assert read_judged_run(experiment.path).against == made
     assert read["third/extractive"] == "exact/extractive"
     assert read["exact/extractive"] is None
+
+
+def test_an_app_of_a_run_meets_itself_in_another(config):
+    """Not the first system of the other run, whatever it answers with."""
+    first, second = (run_experiment(config, apps={"prod": perfect}) for _ in range(2))
+
+    found = rb.compare(first, second, measures=["ndcg@10"])
+
+    pairs = [(made["system"], made["baseline"]) for made in found.differences]
+    names = {system["name"]: system["system"] for system in found.found["systems"]}
+    assert [(names[one], names[other]) for one, other in pairs] == [
+        (name, name) for name in ("bm25", "exact", "prod")
+    ]

@@ -179,5 +179,13 @@ def test_options_that_are_inherited_come_after_those_of_its_own(component):
     assert options["timeout"].default == 5.0
 
 
-def test_a_constructor_of_its_own_declares_for_itself():
-    assert list(declared_options(Rewriting)) == ["size"]
+class RewritingRecord(Own):
+    """A record's subclass with a constructor of its own."""
+
+    def __init__(self, *, size: Annotated[int, Option("A size.")]) -> None:
+        super().__init__(depth=size, name="")
+
+
+@pytest.mark.parametrize("component", [Rewriting, RewritingRecord])
+def test_a_constructor_of_its_own_declares_for_itself(component):
+    assert list(declared_options(component)) == ["size"]
