@@ -6,7 +6,7 @@ import gc
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, NamedTuple
@@ -62,10 +62,16 @@ def _keep_to_profile(item: pytest.Item) -> None:
         item.obj._hypothesis_internal_use_settings = settings(own, max_examples=few)
 
 
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector what stays until the end: thousands of tests."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector thousands of tests, which stay until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
