@@ -104,3 +104,12 @@ def test_no_module_is_called_utils(repository):
     names = {path.stem for path in (repository / "ragbench").rglob("*.py")}
 
     assert not names & {"utils", "helpers", "common", "misc", "manager"}
+
+
+def test_modules_are_named_by_nouns_of_the_field(repository):
+    """Participles, prepositions and metaphors that once were names of modules."""
+    names = {path.stem for path in (repository / "ragbench").rglob("*.py")}
+    words = "shelf hearing trail given sampled decided looks across either live cells upkeep bench"
+    words += " door flight gather regroup fill stale rulings"
+
+    assert not names & set(words.split())

@@ -11,7 +11,7 @@ import click
 from ragbench.cli.options import config_argument, limit_option, no_judge_option, overrides_option
 
 if TYPE_CHECKING:
-    from ragbench.experiment.records import Plan
+    from ragbench.experiment.plan.records import Plan
     from ragbench.experiment.stages.base import Node
     from ragbench.experiment.stages.graph import Forecast
 
@@ -51,7 +51,7 @@ def command(
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import load_collection, make_plan
-    from ragbench.experiment.records import Choices, LiveComponents
+    from ragbench.experiment.plan.records import Choices, LiveComponents
     from ragbench.experiment.stages.graph import forecast
 
     checked = load_config(config, overrides=overrides)

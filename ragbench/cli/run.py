@@ -13,7 +13,7 @@ import click
 from ragbench.cli.options import config_argument, limit_option, no_judge_option, overrides_option
 
 if TYPE_CHECKING:
-    from ragbench.experiment.records import Choices
+    from ragbench.experiment.plan.records import Choices
     from ragbench.experiment.result import Experiment
 
 
@@ -114,7 +114,7 @@ def _choices(
     judge_replay: bool,
     retry_failed: bool,
 ) -> Choices:
-    from ragbench.experiment.records import Choices
+    from ragbench.experiment.plan.records import Choices
 
     if no_judge and judge_replay:
         raise click.UsageError("--no-judge and --judge-replay exclude each other")

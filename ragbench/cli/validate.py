@@ -51,7 +51,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     from ragbench.errors import MissingExtra
     from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import make_plan
-    from ragbench.experiment.records import Choices, LiveComponents
+    from ragbench.experiment.plan.records import Choices, LiveComponents
 
     try:
         plan = make_plan(config, collection, Choices(), LiveComponents())

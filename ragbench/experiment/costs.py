@@ -14,7 +14,8 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_csv
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.records import Plan, Results
+from ragbench.experiment.plan.records import Plan
+from ragbench.experiment.records import Results
 from ragbench.llm import Budget
 from ragbench.records.summary import Cost, Spending
 from ragbench.types import Cause, FloatArray, Prediction, Usage

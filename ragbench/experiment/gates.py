@@ -21,7 +21,8 @@ from ragbench.errors import DataError, OptionError, Place
 from ragbench.experiment.costs import with_costs
 from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.plan.plan import method_of
-from ragbench.experiment.records import Plan, Results
+from ragbench.experiment.plan.records import Plan
+from ragbench.experiment.records import Results
 from ragbench.gates.base import Gate, GatedRun, KnownNames
 from ragbench.gates.decide import check_references, decide_gates, read_gate_files
 from ragbench.gates.fail_if import FailIf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
@@ -13,10 +12,6 @@ class Stage(Protocol):
     def advance(self, n: int = 1) -> None:
         """Tell that n more items are done."""
         ...
-
-
-OpenStage = Callable[[str, int, str], AbstractContextManager[Stage]]
-"""Opens a stage by its name, its size and its unit."""
 
 
 class Progress(Protocol):

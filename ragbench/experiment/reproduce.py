@@ -20,8 +20,8 @@ from ragbench.data.runs.run_folder import (
     resolve_run_folder,
 )
 from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.progress import Progress
-from ragbench.experiment.records import Choices
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Manifest

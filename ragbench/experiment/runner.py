@@ -14,8 +14,8 @@ from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.output.files import write_run
 from ragbench.experiment.plan.components import connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
+from ragbench.experiment.plan.records import Choices, LiveComponents
 from ragbench.experiment.progress import Progress, Silent
-from ragbench.experiment.records import Choices, LiveComponents
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.session import run_in
 from ragbench.experiment.stages.base import Workspace

@@ -14,7 +14,8 @@ from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.costs import total_cost
-from ragbench.experiment.records import Plan, Results
+from ragbench.experiment.plan.records import Plan
+from ragbench.experiment.records import Results
 from ragbench.records.comparison import (
     Comparisons,
     Design,

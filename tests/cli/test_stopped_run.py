@@ -164,7 +164,7 @@ def test_a_baseline_of_what_stopped_keeps_the_adjusted_interval(ragbench, tmp_pa
     assert alone[0]["comparisons"][0]["early"]["stopped"]
     score = read_baseline(tmp_path / "main.json").systems[0].scores["answer_relevancy"]
     assert score.early.seed == 13
-    assert score.early.sizes == (20, 40, 60, 80, 100)
+    assert list(score.early.sizes) == [20, 40, 60, 80, 100]
 
 
 def relabelled(found, like):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.records import Choices
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from ragbench.types import Document, Prediction
 from tests.experiment.moons import ANSWERS, CORPUS, QUERIES

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragbench.experiment.records import Choices
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from ragbench.signature import fingerprint
 from ragbench.testing import ChatServer

@@ -8,7 +8,7 @@ import pytest
 from ragbench.comparison.interim import look_confidence
 from ragbench.errors import ConfigError
 from ragbench.experiment.compare import compare
-from ragbench.experiment.records import Choices
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from ragbench.score.base import Look
 from ragbench.stats import interim_interval, spending_bounds

@@ -10,7 +10,7 @@ import yaml
 import ragbench as rb
 from ragbench.config.schema import Fill
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.records import Choices, PlannedFill
+from ragbench.experiment.plan.records import Choices, PlannedFill
 from ragbench.report.terminal import render_terminal
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.testing import ChatServer

@@ -7,7 +7,7 @@ import pytest
 from ragbench.data.runs.baseline import write_baseline
 from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.records import Choices
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.result import exit_code_of, load_experiment
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.moons import CORPUS

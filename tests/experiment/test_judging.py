@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.records import Choices
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from ragbench.llm import Replies
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from ragbench.errors import ConfigError
-from ragbench.experiment.records import Choices
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from ragbench.report.terminal import render_terminal
 from ragbench.testing import ChatServer

@@ -16,7 +16,7 @@ from ragbench.cli import group
 from ragbench.comparison.sources import read_scored
 from ragbench.errors import ConfigError
 from ragbench.experiment.gates import join_samples
-from ragbench.experiment.records import Choices
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages.columns import mean_over_samples, split_samples
 from ragbench.score.base import ScoreColumn

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from ragbench.errors import DataError
-from ragbench.experiment.records import Choices
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from ragbench.store.items import DamagedItems
 from ragbench.types import Retrieved

@@ -27,7 +27,8 @@ from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.output.manifest import make_manifest
 from ragbench.experiment.output.summary import make_summary
-from ragbench.experiment.records import Answers, Choices, Plan, Results
+from ragbench.experiment.plan.records import Choices, Plan
+from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.result import Experiment
 from ragbench.records import codec
 from ragbench.records.codec import Record, cleaned

@@ -10,7 +10,8 @@ from dataclasses import asdict
 from importlib import metadata
 
 from ragbench import __version__
-from ragbench.experiment.records import Choices, Noun, Plan, Results
+from ragbench.experiment.plan.records import Choices, Noun, Plan
+from ragbench.experiment.records import Results
 from ragbench.records.manifest import Manifest, StageWork
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")

@@ -12,7 +12,8 @@ import numpy as np
 from ragbench.comparison.summary import summarize
 from ragbench.comparison.systems import SystemScores, baselines
 from ragbench.experiment.costs import budget_warning, outcomes_of
-from ragbench.experiment.records import Answers, Filled, Plan, PlannedFill, Results
+from ragbench.experiment.plan.records import Plan, PlannedFill
+from ragbench.experiment.records import Answers, Filled, Results
 from ragbench.experiment.stages.columns import failed_answers
 from ragbench.llm.failures import shortened
 from ragbench.records.comparison import PreferredPair

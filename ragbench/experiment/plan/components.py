@@ -18,7 +18,7 @@ from ragbench.errors import (
     Problem,
 )
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.records import PlannedJudge
+from ragbench.experiment.plan.records import PlannedJudge
 from ragbench.generate.base import Generator
 from ragbench.generate.python import as_app, as_generator
 from ragbench.generate.python import declared as declared_generator

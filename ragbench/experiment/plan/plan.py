@@ -11,6 +11,7 @@ from ragbench.data.loaders.python import as_loader
 from ragbench.experiment.plan.checks import check_coverage, check_judgements, doubtful_samples
 from ragbench.experiment.plan.components import build_app, build_generator
 from ragbench.experiment.plan.groups import cluster_labels, slicings
+from ragbench.experiment.plan.records import Choices, LiveComponents, Plan
 from ragbench.experiment.plan.scores import choose_scores
 from ragbench.experiment.plan.systems import (
     build_retrievers,
@@ -20,7 +21,6 @@ from ragbench.experiment.plan.systems import (
     sample,
     without_stored,
 )
-from ragbench.experiment.records import Choices, LiveComponents, Plan
 from ragbench.gates.decide import check_gate_names, read_gate_files
 from ragbench.registry import PYTHON
 from ragbench.score.judge.rubric import load_rubric

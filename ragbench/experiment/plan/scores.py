@@ -9,8 +9,8 @@ from typing import NamedTuple
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import DEFAULT_JUDGE, build_judge, checked_metric
+from ragbench.experiment.plan.records import Choices, PlannedFill, PlannedJudge
 from ragbench.experiment.plan.systems import ChosenSystems
-from ragbench.experiment.records import Choices, PlannedFill, PlannedJudge
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.rubric import DEFAULT_RUBRICS
 from ragbench.score.retrieval.base import no_average

@@ -11,7 +11,7 @@ from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.data.runs.run_folder import file_name
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
-from ragbench.experiment.records import LiveComponents, System
+from ragbench.experiment.plan.records import LiveComponents, System
 from ragbench.generate.base import Generator
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever

@@ -11,7 +11,8 @@ from typing import Any
 
 from ragbench.config.schema import DEFAULT_PASSAGES
 from ragbench.experiment.calls import Calls, Outcome, call_each, naming
-from ragbench.experiment.records import Answers, Results, System
+from ragbench.experiment.plan.records import System
+from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.stages.base import (
     PENDING,
     Keep,

@@ -13,9 +13,10 @@ from typing import Any
 from ragbench import __version__
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
+from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.progress import Stage as Shown
-from ragbench.experiment.records import Noun, Plan, Results, Work
+from ragbench.experiment.records import Results, Work
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, component_key
 from ragbench.llm import Budget, Estimate, Replies
 from ragbench.score.base import Advance

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.records import Answers, Results, System
+from ragbench.experiment.plan.records import System
+from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.records.summary import Kind

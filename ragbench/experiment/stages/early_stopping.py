@@ -14,7 +14,8 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.costs import scale_usage, total_cost
 from ragbench.experiment.gates import gated
 from ragbench.experiment.plan.plan import method_of
-from ragbench.experiment.records import EarlyJudge, Plan, PlannedJudge, Results
+from ragbench.experiment.plan.records import Plan, PlannedJudge
+from ragbench.experiment.records import EarlyJudge, Results
 from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.experiment.stages.columns import mean_over_samples, split_samples
 from ragbench.experiment.stages.judging import JudgeAnswers, paid_since, totals_of

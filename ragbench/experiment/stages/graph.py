@@ -10,8 +10,9 @@ from typing import Any
 
 from ragbench.config.schema import BudgetLimits
 from ragbench.experiment.costs import spending_of
+from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.progress import Silent
-from ragbench.experiment.records import Plan, Results, System
+from ragbench.experiment.records import Results
 from ragbench.experiment.session import token_in
 from ragbench.experiment.stages.answers import Answer, AskApp, Generate, Recorded
 from ragbench.experiment.stages.base import Node, Stage, Workspace

@@ -9,7 +9,8 @@ from typing import Any
 
 from ragbench import __version__
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Plan, PlannedJudge, Results
+from ragbench.experiment.plan.records import Plan, PlannedJudge
+from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import (
     PENDING,

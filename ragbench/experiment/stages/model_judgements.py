@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from ragbench.config.schema import RetrievalMetrics
-from ragbench.experiment.records import Filled, PlannedFill, Ranked, Results
+from ragbench.experiment.plan.records import PlannedFill
+from ragbench.experiment.records import Filled, Ranked, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.judging import Verdicts, mixture, totals_of, use_of
 from ragbench.experiment.stages.matching import document_of

@@ -12,7 +12,8 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.records import Answers, Plan, PlannedJudge, Preferences, Results
+from ragbench.experiment.plan.records import Plan, PlannedJudge
+from ragbench.experiment.records import Answers, Preferences, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.columns import (
     failures,

@@ -354,9 +354,12 @@ class Rank(Stage):
     """The ranking that is scored, of what a retriever or a whole app found; not stored."""
 
     def __init__(
-        self, workspace: Workspace, name: str, found: Callable[[], list[Outcome[Retrieved]] | None],
+        self,
+        workspace: Workspace,
+        name: str,
+        found: Callable[[], list[Outcome[Retrieved]] | None],
         source: Retrieve | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(workspace, under=source)
         self.name, self._found, self.source = name, found, source
 

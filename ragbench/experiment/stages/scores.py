@@ -11,7 +11,8 @@ import numpy as np
 
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
-from ragbench.experiment.records import Answers, Plan, Ranked, Results, System
+from ragbench.experiment.plan.records import Plan, System
+from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.answers import Answer, AskApp
 from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.columns import (

@@ -1,0 +1,211 @@
+"""What is fixed before the first query is asked: choices, systems, judges, the plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from ragbench.comparison.slices import Slicing
+from ragbench.config.schema import (
+    DEFAULT_PASSAGES,
+    Component,
+    Control,
+    ExperimentConfig,
+    Fill,
+    JudgeBlock,
+)
+from ragbench.gates.base import GateFiles
+from ragbench.generate.base import App, Generator
+from ragbench.records.summary import (
+    Role,
+)
+from ragbench.retrieve.base import Retriever
+from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
+from ragbench.score.text.base import Metric
+from ragbench.types import (
+    Collection,
+    Document,
+    Qrels,
+    Query,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the caller narrows a run to."""
+
+    limit: int | None = None
+    """A seeded sample of this many queries."""
+    only: tuple[str, ...] = ()
+    """Names of retrievers, generators or pairs; empty means all."""
+    judge: bool = True
+    """Whether judges are asked."""
+    judge_replay: bool = False
+    """Whether judges answer from stored replies alone; what is missing is an error."""
+    retry_failed: bool = False
+    """Whether items that failed before are asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJudge:
+    """A judge with the rubrics that it applies."""
+
+    type: str
+    """What `type:` says."""
+    judge: Judge
+    """What judges."""
+    rubrics: Sequence[Rubric]
+    """What it is asked of each system."""
+    pairwise: Sequence[Rubric] = ()
+    """What it is asked of pairs of systems."""
+    block: JudgeBlock | None = None
+    """Its entry in the config; None for the default one."""
+
+    @property
+    def missing_key(self) -> str | None:
+        """The environment variable that must hold its key and does not."""
+        return self.judge.missing_key if isinstance(self.judge, KeyedJudge) else None
+
+    @property
+    def samples(self) -> int:
+        """How often it judges each answer."""
+        return 1 if self.block is None else int(self.block.options.get("samples") or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFill:
+    """A judge that grades passages, ready."""
+
+    name: str
+    """The judge's name."""
+    judge: PlannedJudge
+    """What grades."""
+    rubric: Rubric
+    """What it is asked."""
+    rules: Fill
+    """What is graded, and how a level becomes a grade."""
+
+    @property
+    def top_grade(self) -> int:
+        """The best grade that it can give."""
+        return self.rubric.levels - 1 if self.rules.relevant_from is None else 1
+
+    def grade_of(self, level: float) -> int:
+        """Turn a level into a grade; a level that lies half between two is the lower one."""
+        nearest = min(max(math.ceil(level - 0.5), 1), self.rubric.levels)
+        if self.rules.relevant_from is None:
+            return nearest - 1
+        return int(nearest >= self.rules.relevant_from)
+
+
+Noun = Literal["retriever", "generator", "app"]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveComponents:
+    """Objects that a caller passes instead of naming them in the YAML."""
+
+    retrievers: Mapping[str, Any] = field(default_factory=dict)
+    generators: Mapping[str, Any] = field(default_factory=dict)
+    apps: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What is scored: a retriever alone, or somebody who answers."""
+
+    name: str
+    """`bm25`, `bm25/extractive`, the name of an app or of recorded answers."""
+    retriever: str | None = None
+    """Whose passages it answers from, or the control's name; None where it sees to that itself."""
+    generator: str | None = None
+    """Who answers; None of a retriever alone, a whole app, and of answers that were recorded."""
+    role: Role = "system"
+    """What it stands for in comparisons."""
+    control: Control | None = None
+    """Which passages it gets instead of a retriever's."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is fixed before the first query is asked.
+
+    It has more fields than other records: each is read by itself, by those who need just that.
+    """
+
+    config: ExperimentConfig
+    collection: Collection
+    queries: list[Query]
+    """The queries that are asked, after `limit`, in the order of the file."""
+    qrels: Qrels | None
+    """The judgements of those queries."""
+    retrievers: dict[str, Retriever]
+    """Name -> retriever, ready but without an index; also those that others only read."""
+    systems: list[str]
+    """The retrievers that are scored, in the order of the config."""
+    generators: dict[str, Generator]
+    """Name -> generator, ready."""
+    apps: dict[str, App]
+    """Name -> app, ready."""
+    answering: list[System]
+    """Who answers: pairs of retriever and generator in the order of the config, controls, apps,
+    and systems that the records came with."""
+    measures: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    judges: dict[str, PlannedJudge]
+    """Name -> judge with its rubrics, ready."""
+    skipped_judges: dict[str, str]
+    """Name -> why a judge that runs only where it can does not run."""
+    fill: PlannedFill | None
+    """What grades passages that people have not judged; None where nothing does."""
+    baseline: str | None
+    """The retriever that others are compared with."""
+    clusters: list[str] | None
+    """The cluster of each query; None where each stands for itself."""
+    slicings: list[Slicing]
+    """The slices of the queries, field by field."""
+    warnings: list[str]
+    """What the reader must know before believing the numbers."""
+    gate_files: GateFiles
+    """What the gates refer to."""
+
+    @property
+    def all_systems(self) -> list[str]:
+        """The names of all systems: retrievers, pairs, apps, and what the records came with."""
+        return [*self.systems, *(each.name for each in self.answering if each.control is None)]
+
+    def component(self, noun: Noun, name: str) -> Component | None:
+        """Return what the config says of a retriever, generator or app; None for a live one."""
+        blocks = (self.config.retrievers, self.config.generators, self.config.apps)
+        return dict(zip(("retriever", "generator", "app"), blocks, strict=True))[noun].get(name)
+
+    def passages(self, generator: str) -> int:
+        """Return how many passages a generator gets."""
+        component = self.component("generator", generator)
+        return DEFAULT_PASSAGES if component is None else component.passages
+
+    def samples(self, generator: str | None) -> int:
+        """Return how often each query is answered; once where no generator of the config does."""
+        component = None if generator is None else self.component("generator", generator)
+        return 1 if component is None else component.samples
+
+    @cached_property
+    def corpus(self) -> dict[str, Document]:
+        """The documents by id; empty where there are none."""
+        return {document.id: document for document in self.collection.documents or ()}
+
+    @property
+    def asked_judges(self) -> dict[str, PlannedJudge]:
+        """Every judge of the run: of answers, and of passages."""
+        return self.judges | ({} if self.fill is None else {self.fill.name: self.fill.judge})
+
+    def judge_score(self, rubric: str, judge: str) -> str:
+        """Return the name of a judge's score: with the judge where the config has several.
+
+        A judge that is skipped counts, so that names do not depend on whether its key is set.
+        """
+        several = len(self.judges) + len(self.skipped_judges) > 1
+        return f"{rubric}(judge={judge})" if several else rubric
