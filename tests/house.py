@@ -21,23 +21,33 @@ from pathlib import Path
 from statistics import median
 
 LIMITS: dict[str, float] = {
-    "files": 385,
-    "lines": 62_500,
+    "files": 371,
+    "lines": 62_100,
     "imports, % of code": 12.0,
-    "modules in a folder": 20,
+    "modules in a folder": 16,
     "modules in a family's folder": 25,
-    "modules over 450 lines": 2,
-    "functions over 60 lines": 5,
+    "modules over 450 lines": 0,
+    "functions over 60 lines": 0,
     "functions more complex than 12": 0,
     "functions with more than 8 parameters": 0,
-    "names that differ by a letter": 2,
-    "modules under 100 lines with one user": 12,
-    "circles inside folders": 2,
-    "Any": 1_030,
-    "dict[str, Any]": 390,
-    "results read by string key": 240,
+    "names that differ by a letter": 0,
+    "modules under 100 lines with one user": 4,
+    "circles inside folders": 0,
+    "Any": 1_014,
+    "dict[str, Any]": 380,
+    "results read by string key": 215,
 }
 """Figure -> the most that it may be."""
+
+GOALS: dict[str, float] = {
+    "files": 340,
+    "lines": 52_500,
+    "imports, % of code": 10.0,
+    "modules in a folder": 15,
+    "modules under 100 lines with one user": 0,
+    "results read by string key": 0,
+}
+"""Figure -> where its limit has to go; for all others the limit is the goal."""
 
 FAMILIES = {
     "cli": "a command each",
@@ -440,11 +450,12 @@ def measure(root: Path) -> list[Figure]:
 def main() -> int:
     """Print the table; with -v also what is counted. 1 where a limit is broken."""
     figures = measure(Path(__file__).parents[1] / "ragbench")
-    print(f"{'figure':<40}{'value':>10}{'limit':>10}")
+    print(f"{'figure':<40}{'value':>10}{'limit':>10}{'goal':>10}")
     for figure in figures:
         limit = "" if figure.limit is None else f"{figure.limit:,g}"
+        goal = f"{GOALS[figure.name]:,g}" if figure.name in GOALS else limit
         broken = "" if figure.kept else "  broken"
-        print(f"{figure.name:<40}{figure.value:>10,g}{limit:>10}{broken}")
+        print(f"{figure.name:<40}{figure.value:>10,g}{limit:>10}{goal:>10}{broken}")
         if figure.shown and (broken or "-v" in sys.argv):
             for line, count in Counter(figure.shown).most_common(60):
                 print(f"    {line}{f' {count}x' if count > 1 else ''}")

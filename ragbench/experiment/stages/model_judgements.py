@@ -1,4 +1,4 @@
-"""Judgements that a judge makes: grades for the pairs of query and passage that nobody judged."""
+"""Judgements by a model: grades for pairs of query and passage without a human judgement."""
 
 from __future__ import annotations
 
