@@ -3,7 +3,7 @@
 import pytest
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.text.bertscore_model import (
+from ragbench.score.text.bertscore import (
     choose_layer,
     find_baseline,
     layer_table,
