@@ -46,7 +46,7 @@ SLOW = {"lent_data", "minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_c
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what loads a model or a collection; begin with what is slow, so that no worker ends with it."""
+    """Mark what loads models or collections; begin with the slow: no worker shall end with it."""
     for item in items:
         _keep_to_profile(item)
         if SLOW.intersection(getattr(item, "fixturenames", ())):
