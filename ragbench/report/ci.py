@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from ragbench.records.gate import GateVerdict
 from ragbench.records.summary import Summary
-from ragbench.report.digits import printable, significant
+from ragbench.report.text import printable, significant
 
 
 def render_junit(summary: Summary) -> str:

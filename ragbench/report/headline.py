@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.summary import SystemScore
 from ragbench.report.base import Outcome
-from ragbench.report.digits import (
+from ragbench.report.text import (
     difference,
     interval,
     listed,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Measure, Section
-from ragbench.report.digits import significant
 from ragbench.report.layout import lay_out
+from ragbench.report.text import significant
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -17,7 +17,11 @@ from ragbench.records.summary import (
     Tokens,
 )
 from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
-from ragbench.report.digits import (
+from ragbench.report.headline import headline
+from ragbench.report.legend import answered_again, legend
+from ragbench.report.preferences import lay_out_preferences
+from ragbench.report.sections import Group, Scores, build_section, find_baselines
+from ragbench.report.text import (
     MISSING,
     counted,
     difference,
@@ -26,10 +30,6 @@ from ragbench.report.digits import (
     probability,
     significant,
 )
-from ragbench.report.headline import headline
-from ragbench.report.legend import answered_again, legend
-from ragbench.report.preferences import lay_out_preferences
-from ragbench.report.sections import Group, Scores, build_section, find_baselines
 
 _GATES_FIRST = {"undecided": 0, "fail": 1}
 _INCOMPLETE = "the run is incomplete"

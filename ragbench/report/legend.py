@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ragbench.records.comparison import Comparisons, MeasureComparison
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Section
-from ragbench.report.digits import MISSING, ends_of, percent, printable
+from ragbench.report.text import MISSING, ends_of, percent, printable
 
 _CORRECTIONS = {
     "holm": "Holm",

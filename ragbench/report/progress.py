@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from ragbench.report.digits import counted, printable
+from ragbench.report.text import counted, printable
 
 if TYPE_CHECKING:
     import rich.progress

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ragbench.comparison.evaluate import SCHEMA
 from ragbench.comparison.summary import ScoreSummary, finite
 from ragbench.data.runs.run_folder import to_csv
-from ragbench.report.digits import interval, printable, significant
 from ragbench.report.sections import count_lines
-from ragbench.report.text_table import side_by_side
+from ragbench.report.text import interval, printable, side_by_side, significant
 from ragbench.types.checks import id_bytes
 from ragbench.types.scores import Cause
 

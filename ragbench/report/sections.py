@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.summary import Fill, Judge, Summary, SystemScore
 from ragbench.report.base import Detail, DifferenceCell, Kind, Mark, Measure, ScoreCell, Section
-from ragbench.report.digits import (
+from ragbench.report.headline import outcome_of
+from ragbench.report.text import (
     MISSING,
     difference,
     ends_of,
@@ -18,7 +19,6 @@ from ragbench.report.digits import (
     probability,
     significant,
 )
-from ragbench.report.headline import outcome_of
 
 Scores = Mapping[str, Mapping[str, SystemScore]]
 """System -> measure -> its score."""

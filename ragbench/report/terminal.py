@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Grid, Layout, Measure, Section
-from ragbench.report.digits import printable
 from ragbench.report.layout import lay_out
-from ragbench.report.text_table import GAP, align
+from ragbench.report.text import GAP, align, printable
 
 _STYLES = {
     "title": "\x1b[1m",

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ragbench.records.comparison import ComparedGate, ComparedRuns, MeasureComparison
-from ragbench.report.digits import (
+from ragbench.report.headline import outcome_of
+from ragbench.report.legend import interval_and_p, p_meaning
+from ragbench.report.sections import Scores, count_lines
+from ragbench.report.text import (
     MISSING,
     counted,
     difference,
@@ -17,9 +20,6 @@ from ragbench.report.digits import (
     probability,
     significant,
 )
-from ragbench.report.headline import outcome_of
-from ragbench.report.legend import interval_and_p, p_meaning
-from ragbench.report.sections import Scores, count_lines
 
 DIFFERENCE_HEADS = (
     *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),

@@ -12,8 +12,7 @@ from ragbench.report.comparison.base import (
     gate_line,
     lay_out_comparison,
 )
-from ragbench.report.digits import difference, printable, significant
-from ragbench.report.text_table import draw, side_by_side
+from ragbench.report.text import difference, draw, printable, side_by_side, significant
 
 _RAISED = str.maketrans(
     "abcdefghijklmnoprstuvwxyz0123456789", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹"
