@@ -19,25 +19,20 @@ class JudgePayment(Record):
     models: tuple[str, ...]
     """The models as their servers name them."""
     calls: int
-    """Calls that were sent."""
     stored: int
     """Replies that were stored already."""
     failed: int
-    """Calls that failed."""
     tokens: Tokens
-    """Tokens of what was sent."""
     usd: float | None
     """Dollars; None where a price is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageWork(Record):
-    """What a stage had to do."""
+    """How many items a stage had, and how many of them were stored already."""
 
     items: int
-    """Items in all."""
     stored: int
-    """Those that were stored already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +40,13 @@ class Manifest(Record):
     """Versions, data fingerprints, signatures, seeds and timings; never a secret."""
 
     schema: str = MANIFEST_SCHEMA
-    """The version of the file."""
     ragbench: str = ""
-    """Version of ragbench."""
     python: str = ""
-    """Version of Python."""
     platform: str = ""
     """Operating system and processor."""
     packages: Mapping[str, str | None] = field(default_factory=dict)
     """Package whose version may move a number -> its version; None where it is not installed."""
     seed: int | None = None
-    """Of all that is random."""
     choices: Mapping[str, Any] = field(default_factory=dict)
     """What the command line chose."""
     live: tuple[str, ...] = ()
@@ -77,11 +68,9 @@ class Manifest(Record):
     started: str = ""
     """When, in UTC."""
     seconds: float = 0.0
-    """How long the run took."""
     stages: Mapping[str, float] = field(default_factory=dict)
     """Stage -> seconds."""
     work: Mapping[str, StageWork] = field(default_factory=dict)
-    """Stage -> what it had to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +78,8 @@ class UnscoredRow(Record):
     """Why a query has no score."""
 
     system: str
-    """Whose score."""
     query_id: str
-    """Which query."""
     measure: str
-    """The score's name."""
     status: str = ""
     """Whether it failed or does not apply."""
     cause: str
@@ -109,9 +95,7 @@ class Passage(Record):
     """A passage that a generator got."""
 
     id: str
-    """Its document."""
     title: str | None = None
-    """Its title."""
     text: str | None = None
     """Its text; None where a service gave ids alone."""
 
@@ -121,11 +105,8 @@ class UsageRow(Record):
     """What an answer took; None where it is not known."""
 
     input_tokens: int | None = None
-    """Tokens sent."""
     output_tokens: int | None = None
-    """Tokens received."""
     usd: float | None = None
-    """Dollars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +114,6 @@ class PredictionRow(Record):
     """What a system said to a query."""
 
     query_id: str
-    """Which query."""
     sample: int | None = optional()
     """Which of several answers."""
     answer: str | None
@@ -145,7 +125,6 @@ class PredictionRow(Record):
     usage: UsageRow | None = optional()
     """What it took; None where it failed."""
     latency_ms: float | None = None
-    """How long it took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +132,9 @@ class FailedPrediction(Record):
     """Why a system has no answer to a query."""
 
     query_id: str
-    """Which query."""
     sample: int | None = optional()
-    """Which of several answers."""
     answer: None = None
-    """There is none."""
     contexts: None = None
-    """Nor what it would have been made from."""
     cause: str
     """The word of the cause."""
     detail: Prose
-    """The text of the error."""

@@ -36,16 +36,10 @@ _INCOMPLETE = "the run is incomplete"
 
 
 def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False) -> Layout:
-    """Decide what stands on a page.
+    """Decide what stands on a page; `narrow` leaves out all differences but the first of a section.
 
-    Args:
-        summary: Of the run, with the kinds of scores and the baselines of systems.
-        comparisons: Of the run; empty ones leave out what they say.
-        narrow: Leave out the differences of all measures but the first of each section.
-
-    Returns:
-        Sections in the order retrieval, generation, one for each judge; in them systems and
-        measures in the order of the summary.
+    Sections are in the order retrieval, generation, one for each judge; in them systems and
+    measures in the order of the summary.
     """
     families = {family.measure: family for family in comparisons.measures}
     groups = _group(summary.systems)
@@ -88,7 +82,6 @@ def _narrowed(section: Section) -> Section:
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
-    """Sort the scores by section: group -> system -> measure -> score."""
     groups: dict[Group, dict[str, dict[str, SystemScore]]] = {}
     for system in systems:
         for measure, score in system.scores.items():
@@ -171,17 +164,12 @@ def _costs(systems: Sequence[SystemSummary]) -> list[Cost]:
                 significant(latency.p50),
                 significant(latency.p95),
                 significant(system.queries_per_second),
-                _whole(tokens.input),
-                _whole(tokens.output),
+                *(MISSING if n is None else str(n) for n in (tokens.input, tokens.output)),
                 significant(system.usd),
             )
         )
     known = [row for row in rows if any(cell != MISSING for cell in astuple(row)[1:])]
     return rows if known else []
-
-
-def _whole(count: int | None) -> str:
-    return MISSING if count is None else str(count)
 
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
@@ -249,7 +237,6 @@ def _row(row: SliceDifference) -> SliceRow:
 
 
 def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
-    """Say how many slices of a field there are, how many were tested, and how many got worse."""
     own = [row for row in rows if row.field == field]
     slices = list(dict.fromkeys(row.slice for row in own))
     tested = {row.slice for row in own if row.worse is not None}

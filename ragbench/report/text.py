@@ -9,7 +9,7 @@ _PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten between which no exponent is 
 _SMALLEST_P = 0.0001
 
 
-def significant(value: float | None, digits: int = 3) -> str:
+def significant(value: float | None) -> str:
     """Write a number with three significant digits; digits before the point are never dropped.
 
     Example:
@@ -19,7 +19,7 @@ def significant(value: float | None, digits: int = 3) -> str:
     if value is None:
         return MISSING
     # Adding 0.0 turns -0.0 into 0.0: no reader wants a negative zero.
-    return _with_decimals(value + 0.0, _exponent(value), digits - 1 - _exponent(value))
+    return _with_decimals(value + 0.0, _exponent(value), 2 - _exponent(value))
 
 
 def ends_of(pair: Sequence[float | None] | None) -> tuple[float, float] | None:
@@ -108,7 +108,7 @@ def printable(text: object) -> str:
 
 
 def _exponent(value: float) -> int:
-    """Return the power of ten of a number after rounding to three digits; 0 for zero."""
+    """The power of ten after rounding to three digits; 0 for zero."""
     return int(f"{value:.2e}".partition("e")[2])
 
 
@@ -123,10 +123,9 @@ GAP = "  "
 
 
 def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Pad the cells of each column to one display width; wide characters count twice.
+    """Pad the cells of each column to one display width, where wide characters count twice.
 
-    Returns:
-        The padded cells by row.
+    Returns rows.
     """
     from rich.cells import cell_len
 
@@ -140,15 +139,10 @@ def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
 def side_by_side(
     start: Sequence[Sequence[str]], columns: Sequence[Sequence[str]], width: int
 ) -> list[str]:
-    """Draw columns beside each other, in as many tables as they need.
+    """Draw columns beside each other, in as many tables as they need, an empty line between two.
 
-    Args:
-        start: The columns that every table begins with; the first cell of a column is its head.
-        columns: The others, in order.
-        width: Columns of text that a table may take; one that is wider stands alone.
-
-    Returns:
-        Lines; an empty one between two tables.
+    Every table begins with the columns `start`; the first cell of a column is its head. A column
+    that is wider than `width` stands alone.
 
     Example:
         >>> side_by_side([["run", "a"]], [["map", "0.5"], ["ndcg@10", "0.6"]], width=12)

@@ -24,7 +24,6 @@ from ragbench.report.text import (
 DIFFERENCE_HEADS = (
     *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),
 )
-"""The heads of the table of differences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Systems with the same measures: the rankings, or the answers."""
+    """Systems (rows) with the same measures (columns): the rankings, or the answers."""
 
     letters: tuple[str, ...]
     """One for each system."""
     systems: tuple[str, ...]
-    """The rows."""
     measures: tuple[str, ...]
-    """The heads of the columns."""
     cells: tuple[tuple[Cell, ...], ...]
     """A row of cells for each system."""
     counts: tuple[str, ...]
@@ -66,13 +63,10 @@ class Page:
     gates: tuple[ComparedGate, ...]
     """The verdicts, undecided ones first."""
     blocks: tuple[Block, ...]
-    """The scores."""
     differences: tuple[tuple[str, ...], ...]
     """Rows under `DIFFERENCE_HEADS`."""
     legend: tuple[tuple[str, str], ...]
-    """What letters and words mean."""
     notes: tuple[str, ...]
-    """What a reader should know."""
 
 
 def lay_out_comparison(comparison: ComparedRuns) -> Page:

@@ -32,12 +32,7 @@ def raised(letters: Sequence[str]) -> str:
 
 
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
-    """Draw a comparison as aligned text.
-
-    Args:
-        comparison: What was found.
-        width: Measures that do not fit beside each other go into a further table below.
-    """
+    """Draw a comparison as aligned text; measures that do not fit go into a further table below."""
     page = lay_out_comparison(comparison)
     lines = [page.subject, *map(gate_line, page.gates)]
     for block in page.blocks:
