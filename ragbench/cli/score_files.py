@@ -113,11 +113,7 @@ def _facts(names: Sequence[str], output: Output) -> list[str]:
 
 
 def _score(
-    run: str,
-    qrels: Qrels,
-    measures: Mapping[str, Measure],
-    rules: Rules,
-    length: int | None,
+    run: str, qrels: Qrels, measures: Mapping[str, Measure], rules: Rules, length: int | None
 ) -> Scored:
     """Score one run file, `-` is standard input; `length` grades of each ranking stay as text.
 

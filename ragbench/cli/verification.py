@@ -427,10 +427,6 @@ PEERS: dict[str, tuple[str, Callable[[Metric, Sequence[Sequence[str]]], Peer], f
     "ter": ("sacrebleu", _chrf_or_ter, ROUNDING),
     "meteor": ("nltk", _meteor, ROUNDING),
     "bertscore": ("bert-score", _bert_score, SINGLE_PRECISION),
-    "semantic_similarity": (
-        "sentence-transformers",
-        _sentence_transformers,
-        SINGLE_PRECISION,
-    ),
+    "semantic_similarity": ("sentence-transformers", _sentence_transformers, SINGLE_PRECISION),
 }
 """Metric -> the package that defines it, its value for one prediction, and what is rounding."""

@@ -161,11 +161,7 @@ def retriever_family(item: Item) -> Family:
     if name in RERANKERS.names():
         return RERANKERS
     # for the message: all that `type` may say
-    return Family(
-        RETRIEVERS.noun,
-        RETRIEVERS.group,
-        {**RETRIEVERS.table, **RERANKERS.table},
-    )
+    return Family(RETRIEVERS.noun, RETRIEVERS.group, {**RETRIEVERS.table, **RERANKERS.table})
 
 
 def common_keys(family: Family) -> dict[str, DeclaredOption]:

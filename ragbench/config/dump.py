@@ -103,10 +103,7 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
 def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path) -> None:
     """Write the paths of files relative to another folder, in place."""
     _move_options(config.dataset.cls, config.dataset.options, resolved["dataset"], folder)
-    for block, components in (
-        ("retrievers", config.retrievers),
-        ("generators", config.generators),
-    ):
+    for block, components in (("retrievers", config.retrievers), ("generators", config.generators)):
         for name, component in components.items():
             written = resolved[block][name]
             _move_options(component.cls, component.options, written, folder)

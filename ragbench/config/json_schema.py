@@ -23,14 +23,7 @@ from ragbench.config.schema import (
     Top,
 )
 from ragbench.errors import DataError
-from ragbench.registry import (
-    PYTHON,
-    DeclaredOption,
-    Family,
-    Option,
-    declared_options,
-    summary_line,
-)
+from ragbench.registry import PYTHON, DeclaredOption, Family, Option, declared_options, summary_line
 from ragbench.text.chunk import Chunking
 
 Schema = dict[str, Any]
@@ -164,12 +157,7 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
     if not sweeps:
         return {**schema, "required": ["type", *required]}
     axes = {
-        key: {
-            "type": "array",
-            "description": value["description"],
-            "minItems": 1,
-            "items": value,
-        }
+        key: {"type": "array", "description": value["description"], "minItems": 1, "items": value}
         for key, value in sweepable.items()
         if key != "type"
     }

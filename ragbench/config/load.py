@@ -133,11 +133,7 @@ def _is_mapping(tree: Item, report: Report) -> bool:
 
 
 def _check_variants(
-    tree: Item,
-    report: Report,
-    path: Path | None,
-    base: Path,
-    live: Live,
+    tree: Item, report: Report, path: Path | None, base: Path, live: Live
 ) -> ExperimentConfig | None:
     """Check the tree, and again with the other value of each repeated key."""
     config = None
@@ -168,12 +164,7 @@ class TreeCheck:
     """The checks of one tree, block by block."""
 
     def __init__(
-        self,
-        tree: Item,
-        report: Report,
-        path: Path | None,
-        base: Path,
-        live: Live,
+        self, tree: Item, report: Report, path: Path | None, base: Path, live: Live
     ) -> None:
         self.tree, self.report, self.path = tree, report, path
         self.live = live

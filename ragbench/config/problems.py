@@ -78,13 +78,7 @@ class Report:
         """Note one problem of a value, or of a key."""
         self.add(at.place, at.path, found, allowed, nearest)
 
-    def unknown_key(
-        self,
-        place: Place,
-        path: KeyPath,
-        key: str,
-        allowed: Iterable[str],
-    ) -> None:
+    def unknown_key(self, place: Place, path: KeyPath, key: str, allowed: Iterable[str]) -> None:
         """Note a key that does not belong there."""
         names = list(allowed)
         self.add(

@@ -135,8 +135,7 @@ class Statistics:
         ),
     ] = None
     cluster: Annotated[
-        str | None,
-        Option("metadata.<key> of the queries: those with equal values are one unit."),
+        str | None, Option("metadata.<key> of the queries: those with equal values are one unit.")
     ] = None
     slices: Annotated[
         tuple[str, ...] | None,
@@ -184,8 +183,7 @@ class Top:
         ),
     ] = None
     cache_also: Annotated[
-        list[str] | None,
-        Option("Further cache folders, which are only read.", refers_to="path"),
+        list[str] | None, Option("Further cache folders, which are only read.", refers_to="path")
     ] = None
 
 

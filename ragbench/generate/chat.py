@@ -44,9 +44,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def fit(
-    passages: Sequence[Document],
-    budget: int | None,
-    count: Callable[[str], int] = estimate_tokens,
+    passages: Sequence[Document], budget: int | None, count: Callable[[str], int] = estimate_tokens
 ) -> list[Document]:
     """Return the passages that fit into a budget of tokens, best first.
 

@@ -115,11 +115,7 @@ class HttpService:
     is_opaque = True
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        body: Mapping[str, Any],
-        places: Sequence[str],
-        paths: AnswerPaths,
+        self, endpoint: Endpoint, body: Mapping[str, Any], places: Sequence[str], paths: AnswerPaths
     ) -> None:
         check_template(body, places, "http", "body")
         self._endpoint, self._body, self._paths = endpoint, body, paths

@@ -25,9 +25,7 @@ class Predictions(Generator):
     is_stored = True
 
     def __init__(
-        self,
-        *,
-        path: Annotated[Path, Option("The file with the answers.", refers_to="path")],
+        self, *, path: Annotated[Path, Option("The file with the answers.", refers_to="path")]
     ) -> None:
         self._samples = read_samples(path)
         self.query_ids = frozenset(key for sample in self._samples for key in sample)
