@@ -124,8 +124,7 @@ def certify_judge(
         labelled = [score for score in chosen.values() if score.rubric.name in found]
         asked, notes = _ask_judges(request, labelled)
         calibration = replace(calibration, asked=asked)
-    certificate = certify(run, chosen, found, calibration)
-    request.write("certificate", certificate, _draw_certificate, notes)
+    request.write("certificate", certify(run, chosen, found, calibration), _draw_certificate, notes)
 
 
 def probe_judge(request: Request) -> None:

@@ -104,8 +104,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
         raise click.UsageError("--strict is for --fail-if")
     if form == "junit" and not options["fail_if"]:
         raise click.UsageError("--format junit needs at least one --fail-if")
-    measures = options.pop("measures") or None
-    found = compare(base, *runs, measures=measures, **options)
+    found = compare(base, *runs, measures=options.pop("measures") or None, **options)
     write_result(_render(found, form))
     for gate in found.record.gates:
         if gate.verdict != "pass":

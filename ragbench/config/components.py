@@ -139,8 +139,7 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
     if len(report) > before or not values.keys() >= declared.keys():
         return Checked(None, written, references)
     component = _build(name, type_name, cls, values, [*own, *extra], entry)
-    component = replace(component, chunk=chunk.chunking)
-    return Checked(component, written, references)
+    return Checked(replace(component, chunk=chunk.chunking), written, references)
 
 
 def retriever_family(item: Item) -> Family:
@@ -292,8 +291,7 @@ def _report_chunk(error: OptionError, entry: Entry, report: Report) -> None:
     """What does not go together, at the value, or at the block that lacks it."""
     value = entry.item.get(error.option)
     if value is None:
-        found = f"missing key '{error.option}'"
-        report.wrong(entry, found, f"{error.option}: {error.allowed}")
+        report.wrong(entry, f"missing key '{error.option}'", f"{error.option}: {error.allowed}")
     else:
         report.wrong(value, f"found {value.shown()}", error.allowed)
 
@@ -321,8 +319,7 @@ def _report_dataset(error: OptionError, item: Item, report: Report) -> None:
     """The error at the value or the key that it means."""
     _, _, inner = error.option.partition(".")
     if inner and (value := item.get(inner)) is not None:
-        found = f"found {value.shown()}"
-        report.wrong(value, found, error.allowed, error.nearest)
+        report.wrong(value, f"found {value.shown()}", error.allowed, error.nearest)
     elif isinstance(error.found, str) and (entry := item.entries.get(error.found)) is not None:
         found = f"unknown key '{error.found}'"
         report.add(entry.key_place, item.path, found, error.allowed, error.nearest)

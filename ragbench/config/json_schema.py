@@ -45,7 +45,6 @@ def config_schema() -> Schema:
     from ragbench.retrieve import RETRIEVERS
     from ragbench.score.judge import JUDGES
 
-    judge = {"oneOf": _types(JUDGES, declared_options(JudgeCommon))}
     schema: Schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ragbench experiment",
@@ -66,7 +65,7 @@ def config_schema() -> Schema:
             },
             "generator": {"oneOf": _types(GENERATORS, common_keys(GENERATORS), sweeps=True)},
             "app": {"oneOf": _types(APPS, common_keys(APPS), sweeps=True)},
-            "judge": judge,
+            "judge": {"oneOf": _types(JUDGES, declared_options(JudgeCommon))},
         },
     }
     schema["properties"] |= {

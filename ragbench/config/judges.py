@@ -166,8 +166,7 @@ def _check_stopping(
     if values.get("stop_when") is not None and of_pairs:
         entry = item.entries["stop_when"]
         found = "'stop_when' means nothing where every rubric compares two answers"
-        allowed = "a rubric of single answers, such as faithfulness"
-        context.report.wrong(entry, found, allowed)
+        context.report.wrong(entry, found, "a rubric of single answers, such as faithfulness")
     if values.get("always_valid") and values.get("stop_when") is None:
         found = "'always_valid' means nothing without 'stop_when'"
         entry = item.entries["always_valid"]
@@ -196,8 +195,7 @@ def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
         return text, text
     if not text.endswith(_FILE_SUFFIXES):
         allowed = f"{', '.join(known)}, or a rubric file (.yaml)"
-        found = f"unknown rubric {item.shown()}"
-        report.wrong(item, found, allowed, nearest(text, known))
+        report.wrong(item, f"unknown rubric {item.shown()}", allowed, nearest(text, known))
         return None
     path = resolve_path(item, context.base, report)
     if path is None:

@@ -318,13 +318,11 @@ class TreeCheck:
         from ragbench.gates.base import KnownNames
 
         paired = {name: checked.component for name, checked in generators.items()}
-        pairs = pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live.generators)})
-        apps = [*self.swept["apps"].components, *self.live.apps]
         known = KnownNames(
             known_scores(metrics),
             self.context.retrievers,
-            pairs,
-            apps,
+            pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live.generators)}),
+            [*self.swept["apps"].components, *self.live.apps],
             self.context.members,
             self._may_bring_systems(loaders),
         )

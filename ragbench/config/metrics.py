@@ -62,8 +62,7 @@ class CheckedMetrics:
 def check_metrics(item: Item | None, context: Context) -> CheckedMetrics:
     """Check the whole block; everything that is wrong goes into the report."""
     block = item or Item({}, Place(), ("metrics",))
-    report = context.report
-    values = check_options(block, {"verify": _VERIFY}, report, others=_BLOCKS)
+    values = check_options(block, {"verify": _VERIFY}, context.report, others=_BLOCKS)
     retrieval, written = _retrieval(block.get("retrieval"), context)
     result: dict[str, Any] = {"retrieval": written}
     verify = bool(values.get("verify"))
@@ -89,8 +88,7 @@ def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, d
 
     report = context.report
     block = item or Item({}, Place(), ("metrics", "retrieval"))
-    others = tuple(RetrievalMetrics.blocks)
-    values, written = check_block(block, RetrievalMetrics, report, others)
+    values, written = check_block(block, RetrievalMetrics, report, tuple(RetrievalMetrics.blocks))
     match = block.get("match")
     if match is not None:
         checked, written["match"] = check_match(match, values.get("ties"), report)
@@ -217,8 +215,7 @@ def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, di
         return None, written
     for key, wanted in _LEVEL_OF.items():
         if (entry := item.entries.get(key)) is not None and level != wanted:
-            found = f"'{key}' means nothing with level: {level}"
-            report.wrong(entry, found, f"level: {wanted}")
+            report.wrong(entry, f"'{key}' means nothing with level: {level}", f"level: {wanted}")
     if level == "document":
         _check_document(item, report)
     if level == "text" and ties == "average":
@@ -267,11 +264,9 @@ def check_fill(item: Item, around: Around, context: Context) -> tuple[Fill | Non
     source = _rubric(item, values, judge, context)
     depth, top_k = values.get("depth"), around.top_k
     if depth is not None and top_k is not None and depth > top_k:
-        at = item.get("depth") or item
-        report.wrong(at, f"{depth} is deeper than top_k", f"up to {top_k}")
+        report.wrong(item.get("depth") or item, f"{depth} is deeper than top_k", f"up to {top_k}")
     if around.level != "id":
-        found = f"fill does not go with match: level: {around.level}"
-        report.wrong(item, found, "level: id")
+        report.wrong(item, f"fill does not go with match: level: {around.level}", "level: id")
     if len(report) > before or source is None or name is None:
         return None, written
     written["judge"] = name
@@ -295,8 +290,7 @@ def _judge(
     name = known[0] if given is None else values.get("judge")
     if name is not None and name not in known and given is not None:
         close = nearest(str(name), known)
-        found = f"no judge {given.shown()}"
-        context.report.wrong(given, found, ", ".join(known), close)
+        context.report.wrong(given, f"no judge {given.shown()}", ", ".join(known), close)
         return None, None
     return name, around.judges.get(str(name))
 

@@ -189,8 +189,7 @@ def _report_one(waiting: Mapping[str, Sequence[tuple[str, Item]]], report: Repor
             names = list(trail)
             circle = names[names.index(target) :]
             shown = " -> ".join([*circle, target])
-            found = f"the retrievers refer to each other: {shown}"
-            report.wrong(item, found, "a chain that ends")
+            report.wrong(item, f"the retrievers refer to each other: {shown}", "a chain that ends")
             return circle
         trail[target] = item
 

@@ -69,8 +69,7 @@ class Report:
         nearest: str | None = None,
     ) -> None:
         """Note one problem."""
-        problem = place.problem(found, dotted(path), allowed, nearest)
-        self._problems[problem] = None
+        self._problems[place.problem(found, dotted(path), allowed, nearest)] = None
 
     def wrong(
         self, at: Placed, found: str, allowed: str | None = None, nearest: str | None = None

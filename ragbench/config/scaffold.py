@@ -65,11 +65,10 @@ def scaffold_records(file: Path, records: Path) -> Scaffold:
     _refuse_unclear_answers(columns, records)
     is_system = "answer" in columns or "contexts" in columns
     lines = [f"    {part}: {_scalar(column)}" for part, column in columns.items()]
-    path = os.path.relpath(records, file.parent).replace(os.sep, "/")
     text = (
         _template("records")
         .replace("@FILE@", str(file))
-        .replace("@PATH@", _scalar(path))
+        .replace("@PATH@", _scalar(os.path.relpath(records, file.parent).replace(os.sep, "/")))
         .replace("@COLUMNS@", "\n".join(lines))
         .replace("@SYSTEMS@\n", "\n" if is_system else _template("corpus"))
     )

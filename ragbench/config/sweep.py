@@ -103,13 +103,11 @@ def _is_well_formed(component: Item, sweep: Item, report: Report) -> bool:
             report.wrong(entry, f"'{key}' cannot be swept", "options of the type")
             well_formed = False
         elif _is_set(component, key):
-            found = f"'{key}' is set and swept"
-            report.wrong(entry, found, "one of the two")
+            report.wrong(entry, f"'{key}' is set and swept", "one of the two")
             well_formed = False
     count = math.prod(len(entry.item.items) for entry in sweep.entries.values())
     if count > MAX_MEMBERS:
-        found = f"{count:,} combinations"
-        report.wrong(sweep, found, f"at most {MAX_MEMBERS:,}")
+        report.wrong(sweep, f"{count:,} combinations", f"at most {MAX_MEMBERS:,}")
         well_formed = False
     return well_formed
 

@@ -179,8 +179,7 @@ class Chain:
             result = self._invoke(given)
         if heard.passages is None and (documents := _documents_in(result)):
             heard.add(documents)
-        text = self._text(result, heard)
-        return Prediction(text, heard.passages, heard.usage, heard.queries)
+        return Prediction(self._text(result, heard), heard.passages, heard.usage, heard.queries)
 
     def _text(self, result: Any, heard: Heard) -> str:
         found = result if self._answer is None else self._answer.one(result)

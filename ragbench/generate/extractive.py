@@ -74,8 +74,7 @@ class Extractive(Generator):
         for _ in range(min(self.sentences, len(pool))):
             left = (index for index in range(len(pool)) if index not in chosen)
             chosen.append(max(left, key=lambda index: _gain(index, pool, worth, chosen)))
-        answer = " ".join(pool[index].text for index in sorted(chosen))
-        return Prediction(answer, usage=_NO_MODEL)
+        return Prediction(" ".join(pool[index].text for index in sorted(chosen)), usage=_NO_MODEL)
 
     def _split(self, contexts: Sequence[Document]) -> list[_Sentence]:
         """All different sentences with a content word, in order."""

@@ -215,8 +215,7 @@ class HuggingfaceGenerator(Generator):
     def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
         self.check()
         max_tokens = int(self._options["max_tokens"])
-        budget = self._budget(question, contexts, max_tokens)
-        passages = fit(contexts, budget, self._model.count)
+        passages = fit(contexts, self._budget(question, contexts, max_tokens), self._model.count)
         while True:
             tokens = self._model.tokens(self._messages(question, passages))
             room = self._model.longest - max_tokens

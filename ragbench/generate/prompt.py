@@ -131,11 +131,9 @@ def _compiled(user: str, path: Path) -> Template:
         line = getattr(error, "lineno", None)
         unknown = next((name for name in sorted(used) if name not in _NAMES), None)
         close = None if unknown is None else nearest(unknown, _NAMES)
-        found = str(error).rstrip(".")
         raise DataError(
-            found, file=path, line=line, allowed=_ALLOWED_NAMES, nearest=close
+            str(error).rstrip("."), file=path, line=line, allowed=_ALLOWED_NAMES, nearest=close
         ) from None
     if "question" not in used:
-        found = "the template does not ask the question"
-        raise DataError(found, file=path, allowed=_ALLOWED_NAMES)
+        raise DataError("the template does not ask the question", file=path, allowed=_ALLOWED_NAMES)
     return template

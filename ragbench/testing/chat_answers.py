@@ -131,8 +131,7 @@ def _with_numbers(text: str, written: str) -> str:
     except ValueError:
         return written
     marker = "\x00"
-    marked = json.dumps(_marked(value, marker))
-    return marked.replace(json.dumps(marker), written)
+    return json.dumps(_marked(value, marker)).replace(json.dumps(marker), written)
 
 
 def _marked(value: Any, marker: str) -> Any:
