@@ -150,15 +150,7 @@ def _by_rubric(pairs: Sequence[str]) -> dict[str, list[str]]:
 def _ask_judges(
     request: Request, scores: Sequence[JudgedScore]
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Ask each judge, as the run's config has it, about a sample of its answers.
-
-    Returns:
-        Score -> probe -> what came out, and notes on what was sent.
-
-    Raises:
-        ConfigError: A judge lacks its key or model.
-        DataError: The data set is not what it was, or another model answers now.
-    """
+    """Ask each judge, as the run's config has it; score -> probe -> what came out, and notes."""
     run, seed = request.run, request.seed
     questions = _read_questions(run)
     judges = load_config(run.folder / "config.yaml").metrics.judges or {}
@@ -197,11 +189,7 @@ def _ask_judges(
 
 
 def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
-    """Read questions and gold answers of the run's data set, by query id.
-
-    Raises:
-        DataError: The data set is not what it was.
-    """
+    """Read questions and gold answers of the run's data set, by query id."""
     collection = load_collection(load_config(run.folder / "config.yaml"))
     for part in ("queries", "answers"):
         then, now = run.data.get(part), collection.fingerprints.get(part)

@@ -88,11 +88,8 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
 
     Sweeps and defaults are written out; `${VAR}` stands as it was written, so that no secret is
     in it; a key or token that stands in the config itself is replaced by `***`. Read with the
-    same `base_dir` and environment, a config without one gives an equal config.
-
-    Args:
-        config: A checked config.
-        folder: Where the text will lie: its paths are then relative to that folder.
+    same `base_dir` and environment, a config without one gives an equal config. Paths are relative
+    to `folder`, where it is given.
     """
     resolved = _masked(config.resolved)
     if folder is not None:

@@ -52,10 +52,9 @@ class JudgeCommon:
 def check_judges(
     item: Item, at: Place, context: Context
 ) -> tuple[dict[str, JudgeBlock] | None, dict[str, Any]]:
-    """Check one block, or named blocks; they are named where every value is a mapping.
+    """Return the judges by name, and the block as plain data with its defaults.
 
-    Returns:
-        The judges by name, and the block as plain data with its defaults.
+    It is one block, or named blocks where every value is a mapping.
     """
     are_named = all(isinstance(entry.item.value, dict) for entry in item.entries.values())
     if not isinstance(item.value, dict) or not are_named:

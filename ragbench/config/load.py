@@ -72,7 +72,7 @@ def load_config(
     live_generators: Collection[str] = (),
     live_apps: Collection[str] = (),
 ) -> ExperimentConfig:
-    """Read and check a config as a whole.
+    """Read and check a config as a whole; a `ConfigError` has all that is wrong, in file order.
 
     Args:
         source: The YAML file, or its content as a mapping.
@@ -80,13 +80,9 @@ def load_config(
             keys to values.
         base_dir: The folder that paths are relative to; default: that of the file, or the
             working directory for a mapping.
-        live_retrievers: Names of retrievers that the caller adds as objects; references may use
-            them.
-        live_generators: Names of generators that the caller adds; gates may name their pairs.
-        live_apps: Names of whole apps that the caller adds.
-
-    Raises:
-        ConfigError: Everything that is wrong, in file order.
+        live_retrievers: Names of those that the caller adds as objects; references may use them.
+        live_generators: The same of generators; gates may name their pairs.
+        live_apps: The same of whole apps.
     """
     report = Report()
     path: Path | None

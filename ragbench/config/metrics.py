@@ -199,16 +199,7 @@ _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
 def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, dict[str, Any]]:
-    """Check the block; what is wrong goes into the report.
-
-    Args:
-        item: The block.
-        ties: The order of equal scores, which a match by text needs.
-        report: Gets the problems.
-
-    Returns:
-        The checked block, None where a part of it is wrong, and the block as plain data.
-    """
+    """Check the block; what is wrong goes into the report."""
     values, written = check_block(item, Match, report)
     level = values.get("level")
     if level is None:
@@ -253,11 +244,7 @@ class Around:
 
 
 def check_fill(item: Item, around: Around, context: Context) -> tuple[Fill | None, dict[str, Any]]:
-    """Check the block; what is wrong goes into the report.
-
-    Returns:
-        The checked block, None where a part of it is wrong, and the block as plain data.
-    """
+    """Check the block; what is wrong goes into the report."""
     report, before = context.report, len(context.report)
     values, written = check_block(item, Fill, report)
     name, judge = _judge(item, values, around, context)
@@ -329,11 +316,7 @@ def _check_levels(item: Item, values: Mapping[str, Any], rubric: Rubric, context
 
 
 def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Check the block; what is wrong goes into the context's report.
-
-    Returns:
-        The valid values, and the block as plain data with its defaults.
-    """
+    """Return the valid values, and the block as plain data with its defaults."""
     values, written = check_block(item, Statistics, context.report)
     baseline = item.get("baseline")
     # without retrievers the systems are those of the records, known when they are read

@@ -45,12 +45,7 @@ def scaffold_beir(file: Path) -> Scaffold:
 
 
 def scaffold_records(file: Path, records: Path) -> Scaffold:
-    """Return a config that reads a file of records, its columns guessed from their names.
-
-    Raises:
-        DataError: The file cannot be read, or no column can be the question.
-        MissingExtra: A Parquet file without pyarrow.
-    """
+    """Return a config that reads a file of records, its columns guessed from their names."""
     from ragbench.data.files.table import read_rows
 
     rows = itertools.islice(read_rows(records, "records"), _SNIFFED)

@@ -120,14 +120,9 @@ def apply_overrides(
 ) -> Item:
     """Return the tree with values put in or replaced.
 
-    Args:
-        tree: The config, a mapping.
-        overrides: `key=value` texts, whose values are read as YAML, or a mapping from dotted
-            keys to Python values. A part with a dot in it stands in quotes:
-            `retrievers."a.b".k1`; a number is an index of a list.
-        blocks: Paths of blocks that are made where they are absent, such as `statistics`. Any
-            other key on the way must exist.
-        report: Gets a problem for each override that leads nowhere.
+    Overrides are `key=value` texts, whose values are read as YAML, or a mapping from dotted keys to
+    Python values. A part with a dot in it stands in quotes: `retrievers."a.b".k1`; a number is an
+    index of a list. Absent `blocks` are made; any other key on the way must exist.
     """
     known = frozenset(blocks)
     for override in _read(overrides, report):

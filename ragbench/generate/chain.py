@@ -137,16 +137,8 @@ _CONTEXTS = ("context", "source_documents", "documents", "contexts")
 class Chain:
     """Calls a chain and reads its answer, the passages that it retrieved, and its tokens.
 
-    Args:
-        target: Has `invoke` or `ainvoke`.
-        template: What it is called with: a text, or a mapping of them, with places.
-        answer: Path to the answer in what it returns; None looks for it.
-        id_field: Key of the passages' metadata that holds their ids.
-        owner: For messages.
-
-    Raises:
-        AdapterError: The object has neither method.
-        OptionError: The path is none.
+    `template` is a text, or a mapping of them, with places; `answer` the path to the answer in what
+    comes back, None looks for it; `id_field` the key of the passages' metadata with their ids.
     """
 
     def __init__(
@@ -167,9 +159,6 @@ class Chain:
 
         The contexts are what its retrievers returned, heard through callbacks; else the documents
         in its answer; None where there is neither.
-
-        Raises:
-            AdapterError: What it returns is no answer.
         """
         heard = Heard(question, HitReader(self._id_field))
         given = fill(self._template, {"question": question, **values})

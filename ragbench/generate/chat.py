@@ -49,12 +49,7 @@ def fit(
     """Return the passages that fit into a budget of tokens, best first.
 
     Whole passages are taken as long as they fit. The first that does not is cut after the last
-    word that does, or left out where not one fits; those after it are left out.
-
-    Args:
-        passages: Best first.
-        budget: Tokens of all titles and texts together; None takes all.
-        count: Counts the tokens of a text.
+    word that does, or left out where not one fits; those after it are left out. None takes all.
 
     Example:
         >>> passages = [Document("a", "one two"), Document("b", "three four five"), Document("c")]
@@ -118,16 +113,7 @@ class AnswerOptions:
 
 
 class ChatGenerator(Connected, Generator):
-    """Answers questions by one chat model; see `AskingGenerator` for who keeps its replies.
-
-    Args:
-        connect: Makes the chat model, on first use.
-        prompt: What it is told.
-        request: Model and options of every request.
-        context_tokens: Tokens that the passages may take.
-        limits: How many calls, how long, how often again.
-        prices: What calls cost; default: the built-in table.
-    """
+    """Answers questions by one chat model; see `AskingGenerator` for who keeps its replies."""
 
     def __init__(
         self,
@@ -175,10 +161,8 @@ class ChatGenerator(Connected, Generator):
         """Answer from the passages that fit.
 
         The prediction's contexts are the passages as the model saw them, so that it is judged by
-        these; its latency is that of the reply, also where that was stored.
-
-        Raises:
-            CallFailure: There is no answer; with its cause, `refused` where the model refuses.
+        these; its latency is that of the reply, also where that was stored. A refusal is a
+        `CallFailure`.
         """
         return self._answered(question, contexts, 0)
 

@@ -57,11 +57,7 @@ class Extractive(Generator):
         self._analyze = Analyzer.for_language(language)
 
     def check_samples(self, samples: int) -> None:
-        """Refuse to be asked again, since the same passages give the same answer.
-
-        Raises:
-            OptionError: samples is above 1.
-        """
+        """Refuse to be asked again, since the same passages give the same answer."""
         if samples > 1:
             allowed = "1: the same passages give the same answer"
             raise OptionError("extractive", "samples", samples, allowed)

@@ -68,14 +68,7 @@ class Prompt:
 def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -> Prompt:
     """Read a prompt: a built-in name, a YAML file with `system` and `user`, or a .j2 template.
 
-    Args:
-        source: The name or the file.
-        system: A system text instead of the file's.
-        owner: Whose option it is, for messages.
-
-    Raises:
-        OptionError: There is no such prompt.
-        DataError: The file is no prompt; with its line.
+    A given `system` takes the place of the file's; `owner` is whose option it is, for messages.
     """
     built_in = sorted(path.stem for path in _FOLDER.glob("*.yaml"))
     path = _FOLDER / f"{source}.yaml" if source in built_in else Path(source)

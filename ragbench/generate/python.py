@@ -103,11 +103,7 @@ class CallableApp:
         self._function = function
 
     def answer(self, question: str) -> Prediction:
-        """Ask the function.
-
-        Raises:
-            AdapterError: It returns no answer; see `ragbench.generate.answer.read_answer`.
-        """
+        """Ask the function."""
         return read_answer(self._function(question))
 
 

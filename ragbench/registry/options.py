@@ -143,9 +143,6 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """Read the options of a class or function off its annotated keyword parameters.
 
     Parameters without an `Option` are inputs, not options, and are left out.
-
-    Raises:
-        TypeError: An annotation names something that cannot be resolved.
     """
     found = {}
     for name, annotation, default in _parameters(component):
@@ -158,11 +155,7 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
 def check_values(
     owner: str, declared: Mapping[str, DeclaredOption], values: Mapping[str, Any]
 ) -> None:
-    """Check values by name.
-
-    Raises:
-        OptionError: A name that is not declared, or a value outside what is allowed.
-    """
+    """Raise an `OptionError` for a name that is not declared, or a value that is not allowed."""
     for name, value in values.items():
         if name not in declared:
             allowed = ", ".join(declared) or "no options"
@@ -174,10 +167,6 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that checks the options that it declares before it runs.
 
     A value outside what is allowed raises an `OptionError`; other parameters are left alone.
-
-    Args:
-        owner: How messages name it.
-        function: Declares its options as `declared_options` reads them.
     """
     # read on the first call: annotations may name what its module defines further down
     declared = functools.cache(lambda: declared_options(function))
