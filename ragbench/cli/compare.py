@@ -114,7 +114,6 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
 
 
 def _render(found: Comparison, form: str) -> str:
-    """Write the comparison in the format that was asked for."""
     if form == "table":
         from ragbench.cli.output import terminal_width
         from ragbench.report.comparison.table import render_table
@@ -142,7 +141,6 @@ def _render(found: Comparison, form: str) -> str:
 
 
 def _gates(found: Comparison) -> tuple[GateVerdict, ...]:
-    """The verdicts as those of a run."""
     from ragbench.records.gate import GateVerdict
 
     return tuple(

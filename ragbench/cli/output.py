@@ -36,11 +36,8 @@ class Output:
     """What the caller wants to see."""
 
     form: Form
-    """The format."""
     per_query: bool
-    """Whether to print the values of every query."""
     summary: bool
-    """Whether to print the means."""
 
     @property
     def parts(self) -> dict[str, bool]:

@@ -181,7 +181,6 @@ def score_predictions(
 
 
 def _pair_notes(counts: Mapping[str, int]) -> Iterator[str]:
-    """Say what is left out of the means."""
     if counts["without_prediction"]:
         yield f"references without a prediction, left out: {counts['without_prediction']}"
     if counts["without_reference"]:

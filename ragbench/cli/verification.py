@@ -50,9 +50,7 @@ class Check:
     """One score beside another package's."""
 
     score: str
-    """Its name."""
     package: str
-    """Who computed it again."""
     differences: Mapping[str, float]
     """Item -> absolute difference; empty where there was nothing to compare with."""
     tolerance: float = ROUNDING
@@ -385,7 +383,6 @@ def _bert_score(metric: Metric, references: Sequence[Sequence[str]]) -> Peer:
 
 
 def _sentence_transformers(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
-    """The largest cosine by sentence-transformers alone."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.util import cos_sim
 

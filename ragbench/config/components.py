@@ -68,7 +68,6 @@ class Checked:
     written: dict[str, Any]
     """The entry as plain data, defaults written out."""
     references: list[tuple[str, Item]] = field(default_factory=list)
-    """The retrievers that its options name, with their places."""
 
 
 def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[str, Any] | None:
@@ -316,7 +315,6 @@ def check_dataset_options(dataset: Item, report: Report) -> None:
 
 
 def _report_dataset(error: OptionError, item: Item, report: Report) -> None:
-    """The error at the value or the key that it means."""
     _, _, inner = error.option.partition(".")
     if inner and (value := item.get(inner)) is not None:
         report.wrong(value, f"found {value.shown()}", error.allowed, error.nearest)

@@ -98,7 +98,6 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
 
 
 def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path) -> None:
-    """Write the paths of files relative to another folder, in place."""
     _move_options(config.dataset.cls, config.dataset.options, resolved["dataset"], folder)
     for block, components in (("retrievers", config.retrievers), ("generators", config.generators)):
         for name, component in components.items():
@@ -131,7 +130,6 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
 
 
 def _move_metric(metric: Metric, written: str, folder: Path) -> str:
-    """Write a metric whose options name files; any other stays as it was written."""
     declared = declared_options(metric.declaration.function)
     paths = {
         name: _relative(value, folder)

@@ -202,7 +202,6 @@ def _value(declared: DeclaredOption) -> Schema:
 
 
 def _type(annotation: Any, option: Option | None = None) -> Schema:
-    """The schema of a type with its bounds."""
     kind, arguments = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if kind in (typing.Union, UnionType):
         return {"anyOf": [_type(part, option) for part in arguments]}
@@ -248,13 +247,6 @@ def share(schema: Schema) -> Schema:
 
     A definition has the name of the first key that it stands for: `timeout`, `chunk.size` inside
     a block, `timeout-2` where another component means something else by the word.
-
-    Example:
-        >>> seconds = {"type": "number", "exclusiveMinimum": 0, "description": "Seconds to wait."}
-        >>> one = {"type": "object", "properties": {"timeout": seconds}}
-        >>> shared = share({"$defs": {"a": one, "b": one | {"required": ["timeout"]}}})
-        >>> shared["$defs"]["b"]["properties"], shared["$defs"]["timeout"] == seconds
-        ({'timeout': {'$ref': '#/$defs/timeout'}}, True)
     """
     uses = _count(schema)
     names: dict[str, str] = {}

@@ -145,7 +145,6 @@ def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Pa
 
 
 def _check_pairs(item: Item, rubrics: Sequence[str | Path], context: Context) -> None:
-    """Refuse `pairs` where no rubric compares any."""
     from ragbench.score.judge.rubric import load_rubric
 
     given = item.get("pairs")

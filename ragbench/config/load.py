@@ -131,7 +131,6 @@ def _is_mapping(tree: Item, report: Report) -> bool:
 def _check_variants(
     tree: Item, report: Report, path: Path | None, base: Path, live: Live
 ) -> ExperimentConfig | None:
-    """Check the tree, and again with the other value of each repeated key."""
     config = None
     for replaced, variant in itertools.islice(variants(tree), MAX_VARIANTS):
         own = Report()
@@ -276,7 +275,6 @@ class TreeCheck:
         }
 
     def _check_names(self) -> None:
-        """Refuse two pairs whose files would have the same name."""
         taken: dict[str, str] = {}
         for generator, entry in self.swept["generators"].components.items():
             for retriever in self.context.retrievers:
@@ -325,7 +323,6 @@ class TreeCheck:
         return check_gates(item, known, self.report, self.context.base)
 
     def _block(self, name: str, record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The values of a block, and the block as plain data with its defaults."""
         return check_block(self._item(name), record, self.report)
 
     def _item(self, name: str) -> Item:

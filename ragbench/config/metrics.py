@@ -54,7 +54,6 @@ class CheckedMetrics:
     """The block after its checks."""
 
     metrics: Metrics
-    """What is scored."""
     written: dict[str, Any]
     """The block as plain data with its defaults."""
 
@@ -236,11 +235,8 @@ class Around:
     judges: Mapping[str, JudgeBlock] | None
     """The judges by name; None where there is no such block, or where it is wrong."""
     judges_written: bool
-    """Whether there is a block of judges at all."""
     top_k: int | None
-    """Number of ranks that are kept and scored."""
     level: str
-    """What counts as a hit."""
 
 
 def check_fill(item: Item, around: Around, context: Context) -> tuple[Fill | None, dict[str, Any]]:
@@ -336,7 +332,6 @@ def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict
 
 
 def _check_test(item: Item, values: dict[str, Any], context: Context) -> None:
-    """Refuse what a test cannot do."""
     test, correction = values.get("test", "randomization"), item.get("correction")
     if correction is not None and correction.value == "max_t" and test != "randomization":
         found = f"max_t is made of sign flips, and the test is {test}"

@@ -38,12 +38,10 @@ class Placed(Protocol):
     @property
     def place(self) -> Place:
         """Where it stands."""
-        ...
 
     @property
     def path(self) -> KeyPath:
         """The keys that lead to it."""
-        ...
 
 
 @dataclass(slots=True)

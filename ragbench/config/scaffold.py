@@ -32,7 +32,6 @@ class Scaffold:
     """A config to start from."""
 
     text: str
-    """The YAML."""
     notes: tuple[str, ...]
     """What the user must know or do."""
 
@@ -82,12 +81,7 @@ def _refuse_unclear_answers(columns: Mapping[str, str], records: Path) -> None:
 
 
 def guess_columns(present: Sequence[str]) -> dict[str, str]:
-    """Say which column plays which part, by their names; case does not matter.
-
-    Example:
-        >>> guess_columns(["Query", "ground_truth", "contexts"])
-        {'question': 'Query', 'contexts': 'contexts', 'reference': 'ground_truth'}
-    """
+    """Say which column plays which part, by their names; case does not matter."""
     from ragbench.data.files.table import USUAL_NAMES
 
     by_fold = {column.casefold(): column for column in reversed(present)}
@@ -118,7 +112,6 @@ def _template(name: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """A text as YAML, in quotes where it would be read as something else."""
     if _PLAIN.fullmatch(text) and text.casefold() not in _WORDS:
         return text
     return json.dumps(text.replace("${", "$${"), ensure_ascii=False)

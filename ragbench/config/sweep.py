@@ -27,7 +27,6 @@ class Expanded:
     """A block of components with its sweeps written out."""
 
     components: Mapping[str, Entry]
-    """Every component by name, in the order of the file."""
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The name of a swept entry -> the names that it stands for."""
 
@@ -54,7 +53,6 @@ def expand_sweeps(block: Item, report: Report) -> Expanded:
 
 
 def _grid(name: str, entry: Entry, sweep: Item, report: Report) -> dict[str, Entry]:
-    """The combinations of one entry, by name."""
     if not _is_well_formed(entry.item, sweep, report):
         return {}
     base = entry.item.without(SWEEP)

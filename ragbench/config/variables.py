@@ -167,7 +167,6 @@ def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None
 def _put(
     node: Item, override: _Override, depth: int, blocks: frozenset[KeyPath], report: Report
 ) -> Item:
-    """The node with the override's value in it; the node itself where it leads nowhere."""
     part, is_last = override.path[depth], depth == len(override.path) - 1
     here = override.path[:depth]
     if isinstance(node.value, tuple):

@@ -24,11 +24,6 @@ def read_answer(answer: Any) -> Prediction:
     `queries`. Passages may be texts, documents of ragbench or LangChain, or mappings with `text`
     and, where known, `id`, `title`, `metadata`; one without an id gets a hash of its text. Anything
     else is an `AdapterError`.
-
-    Example:
-        >>> found = read_answer({"answer": "Io", "contexts": [{"id": "d1", "text": "Io erupts."}]})
-        >>> found.answer, found.contexts[0].id
-        ('Io', 'd1')
     """
     if isinstance(answer, str):
         return Prediction(answer)

@@ -144,11 +144,8 @@ class Chain:
     def __init__(
         self, target: Any, template: Any, *, answer: str | None, id_field: str | None, owner: str
     ) -> None:
-        self._invoke, self._template, self._id_field = (
-            SyncOrAsync(target, "invoke"),
-            template,
-            id_field,
-        )
+        self._invoke = SyncOrAsync(target, "invoke")
+        self._template, self._id_field = template, id_field
         self._answer = None if answer is None else JsonPath(answer, "langchain", "answer")
         if not self._invoke:
             allowed = "an object with invoke or ainvoke"

@@ -34,10 +34,6 @@ def estimate_tokens(text: str) -> int:
 
     Four ASCII characters are a token, as OpenAI's help page says of English; every other character
     counts as one, which is about what Chinese and Japanese take, and more than other scripts do.
-
-    Example:
-        >>> estimate_tokens("volcanoes"), estimate_tokens("火山"), estimate_tokens("")
-        (3, 2, 0)
     """
     plain = sum(character < "\x80" for character in text)
     return -(-plain // _CHARACTERS_A_TOKEN) + len(text) - plain
@@ -50,11 +46,6 @@ def fit(
 
     Whole passages are taken as long as they fit. The first that does not is cut after the last
     word that does, or left out where not one fits; those after it are left out. None takes all.
-
-    Example:
-        >>> passages = [Document("a", "one two"), Document("b", "three four five"), Document("c")]
-        >>> [document.text for document in fit(passages, 4)]
-        ['one two', 'three']
     """
     if budget is None:
         return list(passages)

@@ -36,11 +36,6 @@ class Extractive(Generator):
     the sentences, a part of what its neighbours have, and less the further down its passage
     stands and the more it repeats what is chosen already. The answer keeps the order of the
     passages. Without passages it is empty. The same input gives the same answer.
-
-    Example:
-        >>> passage = Document("d1", "The bridge is red. It was opened in 1932.")
-        >>> Extractive(sentences=1).generate("When was it opened?", [passage]).answer
-        'It was opened in 1932.'
     """
 
     def __init__(
@@ -86,7 +81,6 @@ class Extractive(Generator):
 
 
 def _worth(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
-    """What each sentence is worth on its own."""
     frequency = Counter(term for sentence in pool for term in sentence.terms & question)
     # as in BM25: a word that every sentence has still counts a little
     rarity = {term: math.log(1 + len(pool) / n) for term, n in frequency.items()}

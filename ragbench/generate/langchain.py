@@ -133,7 +133,6 @@ def _name_of(made: Any, factory: str | None) -> str:
 
 
 def _refuse(kind: str, chosen: LangchainGeneratorOptions, *groups: type) -> None:
-    """Refuse options that would do nothing."""
     for field in itertools.chain.from_iterable(map(fields, groups)):
         value = getattr(chosen, field.name)
         if value != field.default:

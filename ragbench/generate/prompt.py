@@ -26,18 +26,7 @@ _ALLOWED_FILE = "system: text, user: a template with {{ question }}"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is told, for every question alike.
-
-    Example:
-        >>> prompt = load_prompt("qa")
-        >>> messages = prompt.messages("Which moon?", [Document("io", "It erupts.", "Io")])
-        >>> [message.role for message in messages]
-        ['system', 'user']
-        >>> print(messages[1].content)
-        [1] Io: It erupts.
-        <BLANKLINE>
-        Question: Which moon?
-    """
+    """What a model is told, for every question alike."""
 
     system: str
     """What comes first; empty for none."""

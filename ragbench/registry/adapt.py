@@ -64,20 +64,16 @@ def _make(
     known = _known(factory, options, owner, key)
     try:
         return factory(**known)
-    except RagbenchError:
+    except (RagbenchError, KeyboardInterrupt):
         raise
-    except KeyboardInterrupt:
-        raise
-    except (
-        BaseException
-    ) as error:  # a constructor of the user's may raise anything, also SystemExit
+    # a constructor of the user's may raise anything, also SystemExit
+    except BaseException as error:
         raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
 
 
 def _known(
     function: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Mapping[str, Any]:
-    """The options, when the function takes every one of them."""
     parameters = inspect.signature(function).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in options:

@@ -41,18 +41,14 @@ REQUIRED = _Required()
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What an option means and allows; goes into `Annotated[type, Option(...)]`."""
+    """What an option means, and its bounds; goes into `Annotated[type, Option(...)]`."""
 
     help: str
     """One sentence for `list`, the schema and the docs."""
     ge: float | None = None
-    """Smallest allowed value."""
     gt: float | None = None
-    """Allowed values lie above this one."""
     le: float | None = None
-    """Largest allowed value."""
     lt: float | None = None
-    """Allowed values lie below this one."""
     refers_to: (
         Literal["path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object"]
         | None
@@ -108,9 +104,7 @@ class Mismatch:
     steps: tuple[int | str, ...]
     """The indices and keys that lead to it; none is the value itself."""
     annotation: Any
-    """The type that is declared there."""
     option: Option | None
-    """The bounds that are declared there."""
     out_of_range: bool
     """Whether it is a number of the right type, beyond the bounds."""
 
@@ -190,7 +184,6 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Name, annotation and default of what a component takes."""
     if inspect.isclass(component):
         # the class that defines the constructor says what it takes
         owner = next(c for c in component.__mro__ if vars(c).keys() & {"__init__", "declares"})
@@ -243,7 +236,6 @@ def _peeled(annotation: Any, option: Option | None) -> tuple[Any, Option | None]
 
 
 def _bare(annotation: Any) -> Any:
-    """The annotation without `Annotated`, unions kept."""
     if typing.get_origin(annotation) is typing.Annotated:
         return _bare(typing.get_args(annotation)[0])
     if _is_union(annotation):
@@ -256,16 +248,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 def describe_allowed(annotation: Any, option: Option | None = None) -> str:
-    """Say what a type and its bounds allow, as a phrase for people.
-
-    Example:
-        >>> describe_allowed(float, Option("", ge=0, le=1))
-        'a number from 0 to 1'
-        >>> describe_allowed(typing.Literal["zero", "skip"])
-        'zero, skip'
-        >>> describe_allowed(int | None, Option("", ge=1))
-        'an integer >= 1, or null'
-    """
+    """Say what a type and its bounds allow, as a phrase for people."""
     annotation, option = _peeled(annotation, option)
     if _is_union(annotation):
         parts = [part for part in typing.get_args(annotation) if part is not type(None)]
