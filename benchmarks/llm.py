@@ -21,10 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragbench.llm.base import CallFailure, ChatRequest, Message
-from ragbench.llm.engine import ChatEngine
+from ragbench.llm.engine import ChatEngine, Replies
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
-from ragbench.llm.replies import Replies
 from ragbench.llm.structured import ask_structured
 
 SCHEMA = {

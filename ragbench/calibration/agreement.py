@@ -16,8 +16,7 @@ from ragbench.stats.agreement import Agreement, Level, mean_agreement, raw_share
 from ragbench.stats.jackknife import Statistic
 from ragbench.stats.kappa import confusion_table, kappa
 from ragbench.stats.krippendorff import alpha
-from ragbench.stats.rank_correlation import rank_rho, rank_tau
-from ragbench.stats.roc import roc_area
+from ragbench.stats.rank_correlation import rank_rho, rank_tau, roc_area
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.options import confidence_type
+from ragbench.cli.output import confidence_type
 
 if TYPE_CHECKING:
     from ragbench.calibration.probes import Probe

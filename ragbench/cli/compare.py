@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.options import confidence_type
+from ragbench.cli.output import confidence_type
 
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
@@ -132,11 +132,14 @@ def _render(found: Comparison, form: str) -> str:
         return render_junit(
             Summary(name=" ".join(found.record.sources), systems=(), gates=_gates(found))
         )
-    from importlib import import_module
+    from ragbench.report.comparison import formats
 
-    module = import_module(f"ragbench.report.comparison.{form}")
-    text: str = getattr(module, f"render_{form}")(found.record)
-    return text
+    render = {
+        "csv": formats.render_csv,
+        "latex": formats.render_latex,
+        "markdown": formats.render_markdown,
+    }
+    return render[form](found.record)
 
 
 def _gates(found: Comparison) -> tuple[GateVerdict, ...]:

@@ -1,4 +1,4 @@
-"""Where results of commands go: standard output, standard error, GitHub Actions."""
+"""Where results of commands go, and the options that several commands share."""
 
 from __future__ import annotations
 
@@ -14,6 +14,18 @@ import click
 if TYPE_CHECKING:
     from ragbench.records.gate import GateVerdict
     from ragbench.report.scores import Scored
+
+
+config_argument = click.argument("config", type=click.Path(path_type=Path))
+limit_option = click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="A seeded sample of N queries."
+)
+no_judge_option = click.option("--no-judge", is_flag=True, help="Ask no judge.")
+overrides_option = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
+)
+confidence_type = click.FloatRange(0, 1, min_open=True, max_open=True)
+
 
 Form = Literal["table", "trec", "json", "csv"]
 """What `--format` takes."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.options import config_argument, limit_option, no_judge_option, overrides_option
+from ragbench.cli.output import config_argument, limit_option, no_judge_option, overrides_option
 
 if TYPE_CHECKING:
     from ragbench.experiment.plan.records import Choices

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.options import config_argument, overrides_option
+from ragbench.cli.output import config_argument, overrides_option
 
 if TYPE_CHECKING:
     from ragbench.types import Collection

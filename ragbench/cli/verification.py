@@ -370,8 +370,7 @@ def _bert_score(metric: Metric, references: Sequence[Sequence[str]]) -> Peer:
     """
     import bert_score
 
-    from ragbench.score.text.bertscore import BERTScorer
-    from ragbench.score.text.bertscore_model import choose_layer, find_baseline
+    from ragbench.score.text.bertscore import BERTScorer, choose_layer, find_baseline
 
     options = metric.options
     baseline: dict[str, Any] = {}

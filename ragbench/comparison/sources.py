@@ -12,8 +12,7 @@ import numpy as np
 from ragbench.comparison.evaluate import Evaluation, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
-from ragbench.data.runs.query_metadata import QUERIES_FILE
-from ragbench.data.runs.run_folder import LATEST, file_name, resolve_run_folder
+from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, file_name, resolve_run_folder
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
 from ragbench.records.summary import Early, Kind, Role, Summary

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragbench.embed.base import Advance, Device, Embedder, tell_nobody
-from ragbench.embed.similarity import normalize_rows
+from ragbench.embed.sentence_transformers import normalize_rows
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
 from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key

@@ -12,8 +12,7 @@ from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
-from ragbench.records.manifest import JudgePayment
-from ragbench.records.rows import VerdictRow
+from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.summary import (
     EarlyStopping,
     JudgedBy,

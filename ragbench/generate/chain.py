@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragbench import llm
+from ragbench.adapters.factory import SyncOrAsync
 from ragbench.adapters.hits import HitReader
-from ragbench.adapters.sync_or_async import SyncOrAsync
 from ragbench.adapters.templates import JsonPath, fill
 from ragbench.errors import AdapterError
 from ragbench.llm.completions import read_text

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.llm.base import ChatModel
-from ragbench.llm.engine import ChatEngine
+from ragbench.llm.engine import ChatEngine, Replies
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
-from ragbench.llm.replies import Replies
 from ragbench.llm.usage import Budget, Prices, Totals
 
 _OWN_SERVER = "https://api.openai.com/v1"

@@ -18,8 +18,7 @@ from ragbench.embed.base import (
 )
 from ragbench.embed.cached import CachedEmbedder, open_embedder
 from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.sentence_transformers import DEFAULT_MODEL
-from ragbench.embed.similarity import dot_products
+from ragbench.embed.sentence_transformers import DEFAULT_MODEL, dot_products
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option
 from ragbench.rerank.base import Reranker, hit_texts

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
+from ragbench.adapters.factory import Factory, FactoryArgs, SyncOrAsync, resolve_client
 from ragbench.adapters.hits import IdField
-from ragbench.adapters.sync_or_async import SyncOrAsync
 from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
+from ragbench.adapters.factory import Factory, FactoryArgs, SyncOrAsync, resolve_client
 from ragbench.adapters.hits import IdField
-from ragbench.adapters.sync_or_async import SyncOrAsync
 from ragbench.errors import AdapterError
 from ragbench.registry import shown
 from ragbench.retrieve.foreign import ForeignRetriever

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from ragbench.stats.ppi import ppi_difference as ppi_difference
     from ragbench.stats.ppi import ppi_mean as ppi_mean
     from ragbench.stats.rank_correlation import kendall_tau_b as kendall_tau_b
+    from ragbench.stats.rank_correlation import roc_auc as roc_auc
     from ragbench.stats.rank_correlation import spearman as spearman
-    from ragbench.stats.roc import roc_auc as roc_auc
     from ragbench.stats.sequential import betting_interval as betting_interval
     from ragbench.stats.sequential import interim_interval as interim_interval
     from ragbench.stats.sequential import look_sizes as look_sizes

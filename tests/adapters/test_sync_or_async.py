@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ragbench.adapters.sync_or_async import SyncOrAsync
+from ragbench.adapters.factory import SyncOrAsync
 
 
 class Both:

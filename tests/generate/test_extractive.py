@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.generate.extractive import Extractive
-from ragbench.text.normalize import normalize_answer
-from ragbench.text.tokenize import sentences
+from ragbench.text.tokenize import normalize_answer, sentences
 from ragbench.types import Document
 
 BRIDGE = "The bridge is red. It was opened in 1932. Ships pass under the bridge."

@@ -25,7 +25,7 @@ from ragbench.llm import (
     TokenLogprob,
     Usage,
 )
-from ragbench.llm.replies import request_key
+from ragbench.llm.engine import request_key
 from ragbench.store.database import open_database
 from ragbench.store.replies import REPLIES
 from ragbench.testing import ChatServer

@@ -14,9 +14,7 @@ from ragbench.comparison.comparable import meet
 from ragbench.comparison.compare_runs import compare_met, moved_most
 from ragbench.comparison.method import Method
 from ragbench.gates.fail_if import FailIf, decide_all
-from ragbench.report.comparison.csv import COLUMNS, render_csv
-from ragbench.report.comparison.latex import render_latex
-from ragbench.report.comparison.markdown import render_markdown
+from ragbench.report.comparison.formats import COLUMNS, render_csv, render_latex, render_markdown
 from ragbench.report.comparison.table import render_table
 from ragbench.types import Cause
 from tests.comparison.scored_systems import column, source, system

@@ -12,8 +12,14 @@ from ragbench.errors import OptionError
 from ragbench.stats.agreement import mean_agreement, raw_agreement
 from ragbench.stats.kappa import cohen_kappa, kappa
 from ragbench.stats.krippendorff import alpha, krippendorff_alpha
-from ragbench.stats.rank_correlation import kendall_tau_b, rank_rho, rank_tau, spearman
-from ragbench.stats.roc import roc_area, roc_auc
+from ragbench.stats.rank_correlation import (
+    kendall_tau_b,
+    rank_rho,
+    rank_tau,
+    roc_area,
+    roc_auc,
+    spearman,
+)
 from tests.stats.strategies import rated
 
 PAIRED = [raw_agreement, cohen_kappa, spearman, kendall_tau_b]

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.text.normalize import normalize_answer
+from ragbench.text.tokenize import normalize_answer
 
 
 def squad(text):

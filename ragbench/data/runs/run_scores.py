@@ -19,7 +19,7 @@ from ragbench.data.runs.run_folder import (
 )
 from ragbench.errors import DataError
 from ragbench.records.codec import from_json
-from ragbench.records.rows import UnscoredRow
+from ragbench.records.manifest import UnscoredRow
 from ragbench.records.summary import Aggregate, Early, Kind, Summary, SystemScore, SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, Direction, FloatArray

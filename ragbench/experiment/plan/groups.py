@@ -17,7 +17,7 @@ from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.files.collection import encode_spaces
 from ragbench.data.files.jsonl import id_problem
-from ragbench.data.runs.query_metadata import read_query_metadata
+from ragbench.data.runs.run_folder import read_query_metadata
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.retrieval.passage_matching import (

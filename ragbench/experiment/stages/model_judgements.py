@@ -14,7 +14,7 @@ from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.judging import Verdicts, mixture, totals_of, use_of
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Rank
-from ragbench.records.rows import VerdictRow
+from ragbench.records.manifest import VerdictRow
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged

@@ -33,8 +33,7 @@ from ragbench.score.judge.base import (
 )
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.nuggets import count_nuggets
-from ragbench.score.judge.methods.pairwise import compare_pair
-from ragbench.score.judge.methods.rating import rate
+from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session
 from ragbench.score.judge.methods.templates import prompt_fingerprint
 from ragbench.signature import fingerprint_json

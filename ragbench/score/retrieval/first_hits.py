@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, RetrievedPassages, measure
-from ragbench.text.normalize import normalize_answer
+from ragbench.text.tokenize import normalize_answer
 from ragbench.types import Cause, FloatArray, IntArray
 
 

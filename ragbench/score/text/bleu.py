@@ -20,8 +20,7 @@ from ragbench.score.text.base import (
     reference_list,
 )
 from ragbench.score.text.ngrams import Counts, TokenizedText, TokenizedTexts, overlap
-from ragbench.score.text.scripts import note_unspaced
-from ragbench.score.text.tokenizers import WORD_TOKENIZERS, Tokenizer, tokenizer
+from ragbench.score.text.tokenizers import WORD_TOKENIZERS, Tokenizer, note_unspaced, tokenizer
 
 Smoothing = Literal["exp", "floor", "add-k", "none"]
 MaxOrder = Annotated[int, Option("Longest n-grams that are counted.", ge=1, le=20)]

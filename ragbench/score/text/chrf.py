@@ -19,7 +19,7 @@ from ragbench.score.text.base import (
     takes_options_of,
 )
 from ragbench.score.text.ngrams import TokenizedText, overlap
-from ragbench.score.text.scripts import note_unspaced
+from ragbench.score.text.tokenizers import note_unspaced
 
 if TYPE_CHECKING:
     import numpy as np

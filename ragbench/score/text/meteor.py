@@ -20,8 +20,7 @@ from ragbench.score.text.base import (
     reference_list,
 )
 from ragbench.score.text.ngrams import TokenizedTexts
-from ragbench.score.text.scripts import note_not_english
-from ragbench.score.text.tokenizers import Tokenize, Tokenizer, tokenizer
+from ragbench.score.text.tokenizers import Tokenize, Tokenizer, note_not_english, tokenizer
 from ragbench.text.analyze import load_stemmer
 from ragbench.text.wordnet import WordNet, find_wordnet, holds_wordnet, load_wordnet
 

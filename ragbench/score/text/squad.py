@@ -18,8 +18,8 @@ from ragbench.score.text.base import (
     reference_list,
 )
 from ragbench.score.text.ngrams import overlap
-from ragbench.score.text.scripts import note_articles, note_unspaced
-from ragbench.text.normalize import normalize_answer
+from ragbench.score.text.tokenizers import note_articles, note_unspaced
+from ragbench.text.tokenize import normalize_answer
 
 
 class Normalized(NamedTuple):

@@ -27,7 +27,7 @@ from ragbench.score.text.base import (
 )
 from ragbench.score.text.edit_table import Alignment, EditTable, TableRow, align
 from ragbench.score.text.ngrams import TokenizedTexts
-from ragbench.score.text.scripts import note_unspaced
+from ragbench.score.text.tokenizers import note_unspaced
 
 Normalized = Annotated[bool, Option("Split punctuation off words and resolve XML entities.")]
 NoPunct = Annotated[bool, Option("Remove punctuation.")]

@@ -3,7 +3,7 @@
 import pytest
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.text.bertscore_model import (
+from ragbench.score.text.bertscore import (
     choose_layer,
     find_baseline,
     layer_table,
@@ -11,6 +11,7 @@ from ragbench.score.text.bertscore_model import (
 )
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_bert_score():
     utils = pytest.importorskip("bert_score.utils")
 
