@@ -81,6 +81,7 @@ def exit_code_of(summary: Summary, *, strict: bool = False) -> int:
         strict: Whether a gate that is undecided counts, as 4.
 
     Example:
+        >>> from ragbench.records.gate import GateVerdict
         >>> gates = [
         ...     GateVerdict(gate="map >= 0.2", system="bm25", verdict=verdict, why="")
         ...     for verdict in ("pass", "undecided")
