@@ -164,7 +164,7 @@ class MissingExtra(RagbenchError, ImportError):
     def __init__(
         self, subject: str, package: str, extra: str = "", *, advice: str | None = None
     ) -> None:
-        """Name what cannot be done, and how to get what it needs: an extra of ragbench, or `advice`."""
+        """Name what cannot be done, and what brings it: an extra of ragbench, or `advice`."""
         self.subject, self.package, self.extra = subject, package, extra
         self.advice = advice or f"pip install 'ragbench[{extra}]'"
         super().__init__(f"{subject} needs {package}: {self.advice}")

@@ -12,7 +12,7 @@ from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.data.files.lines import standard_input
 from ragbench.data.trec.stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
 from ragbench.data.trec.trec_files import read_qrels
-from ragbench.errors import DataError
+from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.blocks import BlockRanker
 from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
@@ -170,7 +170,7 @@ def evaluate_texts(
 
     Raises:
         DataError: The two differ in length.
-        OptionError: An unknown metric, or an option that is not allowed.
+        OptionError: An unknown metric, an option that is not allowed, or mappings by query.
         MissingExtra: A metric needs a package that is not installed.
 
     Example:
@@ -180,6 +180,9 @@ def evaluate_texts(
     """
     if isinstance(predictions, str) or isinstance(references, str):
         raise DataError("found a text", allowed="lists of texts, one per item")
+    for name, texts in (("predictions", predictions), ("references", references)):
+        if isinstance(texts, Mapping):  # in it, positions are those of its keys
+            raise OptionError("evaluate_texts", name, "a mapping", "a list of texts, one per item")
     if len(predictions) != len(references):
         raise DataError(
             f"{len(predictions)} predictions and {len(references)} references",

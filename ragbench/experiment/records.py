@@ -12,7 +12,7 @@ from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
-from ragbench.records.manifest import JudgePayment
+from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.summary import (
     EarlyStopping,
     JudgedBy,
@@ -123,6 +123,22 @@ class JudgeUse:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolCounts:
+    """How many pairs of query and passage a judge was to grade, and what became of them."""
+
+    pairs: int
+    """Pairs in the pool."""
+    people: int
+    """Those that people have judged."""
+    model: int
+    """Those that the model graded."""
+    failed: Mapping[str, int]
+    """Cause -> those whose verdict failed."""
+    without_text: int
+    """Those whose passage has no text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Filled:
     """The judgements of people with those of a model, and who made how many."""
 
@@ -130,10 +146,9 @@ class Filled:
     """All of them."""
     source: str | None
     """What signatures say of them; None where the model has no part in them."""
-    counts: Mapping[str, Any]
-    """Pairs in the pool: `pairs`, of which `people` and `model` judged so many; `failed` by cause;
-    `without_text`."""
-    rows: list[dict[str, Any]]
+    counts: PoolCounts
+    """Pairs in the pool, and who judged how many of them."""
+    rows: list[VerdictRow]
     """The verdicts, a row each."""
     models: tuple[str, ...]
     """The models as their servers name them."""
@@ -145,8 +160,10 @@ class Filled:
     @property
     def by(self) -> JudgedBy:
         """How many pairs people judged, the model judged, and failed: beside every mean."""
-        failed = sum(self.counts["failed"].values())
-        return JudgedBy(people=self.counts["people"], model=self.counts["model"], failed=failed)
+        counts = self.counts
+        return JudgedBy(
+            people=counts.people, model=counts.model, failed=sum(counts.failed.values())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +174,7 @@ class Preferences:
     """The judge's name."""
     entries: list[Preference]
     """An entry of `preferences` in comparisons.json for each rubric."""
-    rows: list[dict[str, Any]]
+    rows: list[VerdictRow]
     """The verdicts, a row each."""
     use: JudgeUse
     """What it took."""
@@ -242,7 +259,7 @@ class Results:
     """System -> its answers."""
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
     """System -> score -> a column for each sample; systems that answer each query several times."""
-    judgements: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    judgements: dict[str, list[VerdictRow]] = field(default_factory=dict)
     """System -> the verdicts, a row each."""
     judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)
     """System -> judge -> what it took."""

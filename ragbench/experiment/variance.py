@@ -27,7 +27,7 @@ from ragbench.records.comparison import (
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import AskingJudge
 from ragbench.stats import VarianceSplit, cheapest_design, split_variance
-from ragbench.types import FloatArray, Usage
+from ragbench.types import FloatArray
 
 _WORDS = {"query": "queries", "generator": "generator runs", "judge": "judge runs"}
 _NARROWER = 2
@@ -124,9 +124,9 @@ def _runs_of(system: str, source: _Source, plan: Plan, results: Results) -> Floa
         columns = found or [_column(system, source.score, results)]
         return np.stack([column.values for column in columns], axis=1)[:, :, np.newaxis]
     rows = {
-        (row["query_id"], row.get("sample", 0)): _runs(row["samples"], source.judgements)
+        row.answer: _runs(row.samples, source.judgements)
         for row in results.judgements[system]
-        if row["judge"] == source.judge and row["rubric"] == source.rubric
+        if row.judge == source.judge and row.rubric == source.rubric
     }
     samples = range(results.answers[system].samples)
     return np.array([[rows[query.id, sample] for sample in samples] for query in plan.queries])
@@ -151,11 +151,11 @@ def _prices(comparison: Difference, source: _Source, results: Results) -> tuple[
     if source.judge is None:
         return (2 * generating / len(answers), 0.0, "usd") if generating else (1.0, 0.0, "calls")
     verdicts = [verdict for name in pair for verdict in results.judgements[name]]
-    judged = [r for r in verdicts if r["judge"] == source.judge and r["score"] is not None]
-    judging = total_cost(Usage(**r["usage"]) for r in judged).usd
+    judged = [r for r in verdicts if r.judge == source.judge and r.score is not None]
+    judging = total_cost(row.usage.usage for row in judged).usd
     if judging is None or generating is None or not judging:
         return 1.0, 1.0, "calls"
-    n_runs = source.judgements * len(judged) / len({r["rubric"] for r in judged})
+    n_runs = source.judgements * len(judged) / len({row.rubric for row in judged})
     return 2 * generating / len(answers), 2 * judging / n_runs, "usd"
 
 

@@ -49,7 +49,7 @@ class ProbeFound(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetestFound(Record):
-    """How often a judge asked twice gives another level: `measured`, or `not available`."""
+    """How often a judge asked twice gives another level: `measured` or `not available`."""
 
     status: str
     reason: str | None = optional()

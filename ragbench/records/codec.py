@@ -66,6 +66,10 @@ class Unfit(Exception):
         return self
 
 
+ABSENT: Any = ()
+"""The default of an optional field of which null says something else than its absence."""
+
+
 def optional(default: Any = None) -> Any:
     """Declare a field that is left out of the file where it has its default."""
     made: Any = type(default) if isinstance(default, (dict, list)) else MISSING

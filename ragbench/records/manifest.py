@@ -1,4 +1,4 @@
-"""`manifest.json`, and the rows of `unscored.jsonl` and `predictions/*.jsonl`."""
+"""`manifest.json`, and the rows of `unscored.jsonl`, `predictions/*.jsonl` and `judgements/`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.records.codec import Prose, Record, optional
+from ragbench.records.codec import ABSENT, Prose, Record, optional
 from ragbench.records.summary import Tokens
+from ragbench.types.records import Usage
+from ragbench.types.scores import Verdict
 
 MANIFEST_SCHEMA = "ragbench.manifest/1"
 
@@ -108,6 +110,18 @@ class UsageRow(Record):
     output_tokens: int | None = None
     usd: float | None = None
 
+    @classmethod
+    def of(cls, usage: Usage) -> UsageRow:
+        """Return the record of what calls took."""
+        return cls(
+            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, usd=usage.usd
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """What calls took, to be added up."""
+        return Usage(self.input_tokens, self.output_tokens, self.usd)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionRow(Record):
@@ -138,3 +152,67 @@ class FailedPrediction(Record):
     cause: str
     """The word of the cause."""
     detail: Prose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictRow(Record):
+    """What a judge said of an answer, of a pair of answers, or of a passage."""
+
+    system: str | None = optional()
+    """Of a pair: whose answer is preferred, or not."""
+    other: str | None = optional()
+    """Of a pair: to whose answer."""
+    query_id: str
+    document_id: str | None = optional()
+    """Of a passage: its document."""
+    grade: int | None = optional(ABSENT)
+    """Of a passage: its relevance; None where the verdict failed."""
+    by: str | None = optional()
+    """Of a passage: that a model graded it."""
+    sample: int | None = optional()
+    """Which of several answers; None where each query has one."""
+    rubric: str
+    score: float | None = None
+    """From 0 to 1; None where the verdict failed or does not apply."""
+    level: float | None = None
+    """The level on the rubric's own scale, where it has one."""
+    reasoning: Prose = ""
+    """Why, in the judge's words; or the text of an error."""
+    status: str = "scored"
+    """Whether there is a score."""
+    cause: str = "scored"
+    """The word of the cause."""
+    raw: Prose = ""
+    """The replies as they came."""
+    model: str
+    """What gave the verdict, as its server names it."""
+    weighted: bool = False
+    """Whether levels were weighted by their probabilities."""
+    samples: tuple[float | None, ...] = ()
+    """The scores one by one where several were asked for; None where one failed."""
+    spread: float | None = None
+    """Standard deviation of these scores."""
+    usage: UsageRow = UsageRow()
+    judge: str
+
+    @classmethod
+    def of(cls, verdict: Verdict, **asked: Any) -> VerdictRow:
+        """Return the row of a verdict; `asked` has what that lacks: of what, rubric, judge, model."""
+        return cls(
+            score=verdict.score,
+            level=verdict.level,
+            reasoning=verdict.reasoning,
+            status=verdict.status,
+            cause=verdict.cause,
+            raw=verdict.raw,
+            weighted=verdict.weighted,
+            samples=tuple(verdict.samples),
+            spread=verdict.spread,
+            usage=UsageRow.of(verdict.usage),
+            **asked,
+        )
+
+    @property
+    def answer(self) -> tuple[str, int]:
+        """The answer that it is on: its query, and which of several it is."""
+        return self.query_id, self.sample or 0

@@ -69,8 +69,7 @@ def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -
     found = mixture(system, name, planned, judged)
     for rubric, counts in judged.failures().items():
         total = sum(
-            row["rubric"] == rubric and row.get("cause") != Cause.STOPPED_EARLY.word
-            for row in judged.rows
+            row.rubric == rubric and row.cause != Cause.STOPPED_EARLY.word for row in judged.rows
         )
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
         found.append(
@@ -322,7 +321,7 @@ class JudgeAnswers(Stage):
             columns = split_samples(replace(column, name=name), self._answer.samples)
             add_samples(results, system, name, columns, "judge")
         rows = results.judgements.setdefault(system.name, [])
-        rows.extend({**row, "judge": self.name} for row in judged.rows)
+        rows.extend(replace(row, judge=self.name) for row in judged.rows)
 
     def forecast(self) -> Node | None:
         """Look up the verdicts; on an answer that is not there, those on one that is like it."""

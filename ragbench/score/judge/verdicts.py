@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ragbench.records.manifest import VerdictRow
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import (
     WHY_MISSING,
@@ -89,8 +90,8 @@ class Judged:
 
     columns: Mapping[str, ScoreColumn]
     """Rubric -> one score per item, in the order of the items."""
-    rows: list[dict[str, Any]]
-    """One JSON-ready row per item and rubric: the verdict with its query, judge and model."""
+    rows: list[VerdictRow]
+    """One per item and rubric: the verdict with its query, judge and model."""
     models: tuple[str, ...]
     """The models as their servers name them; else what the judge says that it asks."""
     usage: Usage
@@ -101,16 +102,16 @@ class Judged:
         """Rubric -> how far the samples or models of one item lie apart, on average."""
         found: dict[str, list[float]] = {}
         for row in self.rows:
-            if row["spread"] is not None:
-                found.setdefault(row["rubric"], []).append(row["spread"])
+            if row.spread is not None:
+                found.setdefault(row.rubric, []).append(row.spread)
         return {rubric: statistics.fmean(spreads) for rubric, spreads in found.items()}
 
     def failures(self) -> dict[str, Counter[str]]:
         """Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent."""
         found: dict[str, Counter[str]] = {}
         for row in self.rows:
-            if row["status"] == "failed":
-                found.setdefault(row["rubric"], Counter())[row["cause"]] += 1
+            if row.status == "failed":
+                found.setdefault(row.rubric, Counter())[row.cause] += 1
         return found
 
 
@@ -154,13 +155,15 @@ def collect_verdicts(
         )
         columns[rubric.name] = _column(rubric, own, signature)
         for item, verdict in zip(items, own, strict=True):
-            rows.append(
-                {"query_id": item.query_id}
-                | ({"sample": item.sample} if numbered else {})
-                | {"rubric": rubric.name}
-                | verdict.to_dict()
-                | {"judge": type_name, "model": verdict.model or judge.model}
+            row = VerdictRow.of(
+                verdict,
+                query_id=item.query_id,
+                sample=item.sample if numbered else None,
+                rubric=rubric.name,
+                judge=type_name,
+                model=verdict.model or judge.model,
             )
+            rows.append(row)
     return Judged(columns, rows, models, add_usage([verdict.usage for verdict in verdicts]))
 
 
