@@ -66,7 +66,7 @@ class RetestFound(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction(Record):
-    """A mean, or a difference of means: `corrected` by labels, or `not available` with the reason."""
+    """A mean, or a difference of means: `corrected` by labels, or `not available` and why."""
 
     against: str | None = optional()
     """Of a difference: the system that is compared with."""

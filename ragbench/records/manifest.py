@@ -197,7 +197,7 @@ class VerdictRow(Record):
 
     @classmethod
     def of(cls, verdict: Verdict, **asked: Any) -> VerdictRow:
-        """Return the row of a verdict; `asked` has what that lacks: of what, rubric, judge, model."""
+        """Return the row of a verdict; `asked` has the fields that a verdict lacks."""
         return cls(
             score=verdict.score,
             level=verdict.level,

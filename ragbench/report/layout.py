@@ -158,13 +158,16 @@ def _costs(systems: Sequence[SystemSummary]) -> list[Cost]:
     rows = []
     for system in systems:
         latency, tokens = system.latency_ms or Latency(), system.tokens or Tokens()
+        counts = (tokens.input, tokens.output)
+        sent, received = (MISSING if count is None else str(count) for count in counts)
         rows.append(
             Cost(
                 printable(system.name),
                 significant(latency.p50),
                 significant(latency.p95),
                 significant(system.queries_per_second),
-                *(MISSING if n is None else str(n) for n in (tokens.input, tokens.output)),
+                sent,
+                received,
                 significant(system.usd),
             )
         )
