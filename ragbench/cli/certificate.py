@@ -36,23 +36,17 @@ class Request:
     """The options that the uses of the command share."""
 
     run: JudgedRun
-    """The run whose judge is looked at."""
     seed: int
-    """Equal seeds draw the same answers."""
     sample: int
     """How many answers probes ask about."""
     output: Path | None = None
     """The file to write; None writes none."""
     rubrics: Sequence[str] = ()
-    """The rubrics; none means all that the judge applied."""
     probes: Sequence[Probe] = ()
-    """How the judge is probed."""
     scale: Scale | None = None
     """The scale of the labels; None is that of each rubric."""
     confidence: float = 0.95
-    """Coverage of the intervals."""
     as_json: bool = False
-    """Whether to print JSON instead of tables."""
 
     def write(
         self, what: str, record: Found, render: Callable[[Found], str], notes: Sequence[str]
@@ -127,7 +121,6 @@ def probe_judge(request: Request) -> None:
 
 
 def _by_rubric(pairs: Sequence[str]) -> dict[str, list[str]]:
-    """Read RUBRIC=COLUMN options."""
     found: dict[str, list[str]] = {}
     for pair in pairs:
         rubric, equals, column = pair.partition("=")
@@ -140,15 +133,7 @@ def _by_rubric(pairs: Sequence[str]) -> dict[str, list[str]]:
 def _ask_judges(
     request: Request, scores: Sequence[JudgedScore]
 ) -> tuple[dict[str, dict[str, ProbeFound]], list[str]]:
-    """Ask each judge, as the run's config has it, about a sample of its answers.
-
-    Returns:
-        Score -> probe -> what came out, and notes on what was sent.
-
-    Raises:
-        ConfigError: A judge lacks its key or model.
-        DataError: The data set is not what it was, or another model answers now.
-    """
+    """Ask each judge, as the run's config has it; score -> probe -> what came out, and notes."""
     run, seed = request.run, request.seed
     questions = _read_questions(run)
     judges = load_config(run.folder / "config.yaml").metrics.judges or {}
@@ -187,11 +172,7 @@ def _ask_judges(
 
 
 def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
-    """Read questions and gold answers of the run's data set, by query id.
-
-    Raises:
-        DataError: The data set is not what it was.
-    """
+    """Read questions and gold answers of the run's data set, by query id."""
     collection = load_collection(load_config(run.folder / "config.yaml"))
     for part in ("queries", "answers"):
         then, now = run.data.get(part), collection.fingerprints.get(part)
