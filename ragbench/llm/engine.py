@@ -34,9 +34,6 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
 
     The order of keys in mappings does not count, and 1.0 is 1; true is not.
 
-    Raises:
-        OptionError: The request holds what JSON has no form for.
-
     Example:
         >>> from ragbench.llm.base import Message
         >>> ask = lambda **more: ChatRequest("m", (Message("user", "hi"),), **more)
@@ -99,15 +96,9 @@ _AHEAD = 1_024  # values that may be done before the oldest is, where they are w
 class ChatEngine:
     """Asks one chat model, from any thread and inside any event loop.
 
-    A request is looked up in the store, else reserved in the budget, sent within the limits, put
-    on disk, and only then returned. Equal requests that are under way at once are sent once.
-
-    Args:
-        model: Who is asked.
-        limits: How many calls, how long, how often again.
-        replies: Where replies are kept; None keeps none. The caller closes it.
-        prices: What calls cost; default: the built-in table.
-        budget: What they may cost; may be shared with other engines.
+    A request is looked up in the store, else reserved in the budget, sent within the limits, put on
+    disk, and only then returned. Equal requests that are under way at once are sent once. The
+    caller closes `replies`; engines may share a `budget`.
 
     Example:
         >>> from ragbench.llm.base import Message
@@ -140,12 +131,7 @@ class ChatEngine:
         self._closed = False
 
     def ask(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request.
-
-        Raises:
-            CallFailure: There is none; with its cause.
-            DataError: The store cannot be used, or a replay lacks the reply.
-        """
+        """Return the reply to a request; a `CallFailure` where there is none."""
         return self._loop.run(self._ask(request))
 
     async def aask(self, request: ChatRequest) -> ChatReply:

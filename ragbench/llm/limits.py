@@ -92,11 +92,8 @@ class AdaptiveLimit:
     are 429, 503 and 529. Where more than 6 % of about the last 200 answers are complaints (or a
     quarter of the last 20), each halves the limit, though not below what the server is seen to
     bear. Rarer ones take away one place. Answers give back one place each up to half of the old
-    limit, from there a tenth each. `Pace` spreads the calls in time. Belongs to one event loop.
-
-    Args:
-        most: The limit never exceeds it; it starts there.
-        clock: Seconds on a clock that never jumps back.
+    limit, from there a tenth each, up to `most`, where it starts. `Pace` spreads the calls in time.
+    Belongs to one event loop.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -38,10 +38,6 @@ class OpenAIChat:
         client: A ready `openai.OpenAI` or `AsyncOpenAI` in place of the address and the variable:
             its server, key and headers count, its retries do not, and it is not closed. The HTTP
             client inside is used as well, unless it is asynchronous: that belongs to another loop.
-
-    Raises:
-        MissingExtra: The `openai` package is not installed.
-        OptionError: There is no key for OpenAI's own server, or the URL holds secrets.
     """
 
     def __init__(

@@ -37,13 +37,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine to its end and return its value.
-
-        Ctrl-C cancels it.
-
-        Raises:
-            RuntimeError: Called from the loop itself, which would wait for itself.
-        """
+        """Run a coroutine to its end and return its value; Ctrl-C cancels it."""
         started = _Cancellable(coroutine)
         try:
             return _awaited(self._submit(started.run()))

@@ -62,12 +62,6 @@ def vector_key(identity: str, prompt: str, text: str) -> bytes:
 class EmbeddingCache(DatabaseFile):
     """A file of vectors; several processes and threads may share it.
 
-    Args:
-        path: The file; made where there is none.
-
-    Raises:
-        DataError: The file is no cache, is damaged, or was written by a newer version.
-
     Example:
         >>> import tempfile
         >>> import numpy as np
@@ -95,11 +89,7 @@ class EmbeddingCache(DatabaseFile):
             self._drop(damaged)
 
     def store(self, vectors: Mapping[bytes, Vectors]) -> None:
-        """Put vectors on disk, all or none; one that is there already stays.
-
-        Raises:
-            DataError: The file cannot be written.
-        """
+        """Put vectors on disk, all or none; one that is there already stays."""
         contents = [(key, vector.astype("<f4").tobytes()) for key, vector in vectors.items()]
         rows = [(key, content, VECTORS.checksum(key, content)) for key, content in contents]
         self._write("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
@@ -109,11 +99,7 @@ class EmbeddingCache(DatabaseFile):
         return dict(self._rows("key, tokens FROM lengths", keys))
 
     def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
-        """Put numbers of tokens on disk, all or none; one that is there already stays.
-
-        Raises:
-            DataError: The file cannot be written.
-        """
+        """Put numbers of tokens on disk, all or none; one that is there already stays."""
         self._write("INSERT OR IGNORE INTO lengths VALUES (?, ?)", list(lengths.items()))
 
     def _rows(self, columns: str, keys: Sequence[bytes]) -> Iterator[Any]:

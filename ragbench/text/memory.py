@@ -14,6 +14,8 @@ ROOM = 200_000
 class Memory(dict[str, Value]):
     """Word -> value, computed when first asked for; emptied when full.
 
+    Words of more than `longest` characters are not worth remembering.
+
     Example:
         >>> length = Memory(len).__getitem__
         >>> length("word"), length("word")
@@ -23,13 +25,6 @@ class Memory(dict[str, Value]):
     def __init__(
         self, compute: Callable[[str], Value], room: int = ROOM, longest: int | None = None
     ) -> None:
-        """Remember values.
-
-        Args:
-            compute: Gives the value of a word.
-            room: How many words are remembered.
-            longest: Words of more characters are not worth remembering.
-        """
         super().__init__()
         self._compute, self._room, self._longest = compute, room, longest
 

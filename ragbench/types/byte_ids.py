@@ -36,9 +36,7 @@ class ByteIds:
     data: ByteArray
     """The buffer; 8 bytes at least follow the last id."""
     starts: NDArray[np.int64]
-    """Where each id starts."""
     lengths: NDArray[np.int64]
-    """How many bytes each id has."""
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> ByteIds:
@@ -99,9 +97,8 @@ class ByteIds:
     def words(self, number: int, rows: NDArray[np.int64] | None = None) -> HashArray:
         """Return eight bytes of each id as a little-endian word, zeros after its end.
 
-        Args:
-            number: Which eight bytes, from 0.
-            rows: The ids to look at, each with a byte there at least; None looks at all.
+        `number` counts the words from 0. Given `rows`, only these ids are looked at; each must have
+        a byte there.
         """
         starts, lengths = self.starts, self.lengths
         if rows is not None:
@@ -180,12 +177,7 @@ class ByteIds:
 
 
 def query_keys(hashes: HashArray, query: NDArray[np.int64]) -> HashArray:
-    """Make hashes of ids differ from query to query.
-
-    Args:
-        hashes: Row -> hash of its document.
-        query: Row -> number of its query.
-    """
+    """Make hashes of documents differ from query to query, by the number of each row's query."""
     keys: HashArray = hashes + query.astype(np.uint64) * GOLDEN
     return keys
 

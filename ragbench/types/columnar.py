@@ -259,12 +259,7 @@ def has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[st
 
 
 def check_subtopics(qrels: Mapping[str, Mapping[str, Any]]) -> Subtopics:
-    """Return judgements with text subtopics and integer grades.
-
-    Raises:
-        DataError: A document with a grade of its own, a subtopic that is neither text nor an
-            integer, or a grade that is no integer; names query and document.
-    """
+    """Return judgements with text subtopics and integer grades."""
     return {
         query: {document: _checked(topics, query, document) for document, topics in judged.items()}
         for query, judged in qrels.items()
@@ -314,13 +309,8 @@ def qrels_digest(
 ) -> str:
     """Return 12 hexadecimal digits: a SHA-256 over sorted 64-bit hashes of queries and rows.
 
-    Sorting hashes instead of ids makes it a few milliseconds per 100,000 judgements.
-
-    Args:
-        query_ids: The queries, those without judgements included.
-        starts: Shape (n queries + 1,): where each query's rows start.
-        hashes: Row -> hash of its document's id.
-        grades: Row -> grade.
+    Sorting hashes instead of ids makes it a few milliseconds per 100,000 judgements. Queries
+    without judgements count too.
     """
     queries = ByteIds.of(query_ids).hashes()
     rows = (hashes ^ np.repeat(queries, np.diff(starts)) * GOLDEN) * GOLDEN

@@ -33,9 +33,6 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
     """Return {query id: {document id: score}} of a frame with a row per hit, and what it repeats.
 
     A document that a query has again counts once, at its best score, as in a run file.
-
-    Raises:
-        DataError: A column is missing; names those that there are.
     """
     found: dict[str, dict[str, float]] = {}
     duplicates: dict[str, int] = {}
@@ -50,11 +47,7 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
 
 
 def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
-    """Return {query id: {document id: grade}} of a frame with a row per judgement.
-
-    Raises:
-        DataError: A column is missing, or a pair is judged twice with different grades.
-    """
+    """Return {query id: {document id: grade}} of a frame with a row per judgement."""
     found: dict[str, dict[str, Any]] = {}
     for query, document, grade in _rows(frame, GRADE, "qrels"):
         judged = found.setdefault(query, {})

@@ -28,11 +28,9 @@ class Judgements:
     """Grades by query and document, and where each was read."""
 
     file: str
-    """The file, as messages name it."""
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
     """Query -> document -> grade."""
     lines: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(query, document) -> line."""
     folded: int = 0
     """Judgements of a pair under a further subtopic; the best grade of a pair counts."""
     topics: dict[tuple[str, str, str], int] = field(default_factory=dict)
@@ -88,11 +86,7 @@ def dangling(
 
 
 def merge_judgements(parts: Sequence[Judgements]) -> Judgements:
-    """Return the judgements of several files as one; a pair must have one grade in all of them.
-
-    Raises:
-        DataError: Two files judge a pair differently.
-    """
+    """Return the judgements of several files as one; a pair must have one grade in all of them."""
     if len(parts) == 1:
         return parts[0]
     merged = Judgements(", ".join(part.file for part in parts))
@@ -119,15 +113,8 @@ def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
     TREC: `query iteration document grade` between any white space; ids are bytes, and those that
     are not UTF-8 come back as such when written; a line that starts with '#' is a comment; an
     iteration that changes within the file is the subtopic of TREC's diversity tasks. BEIR: tabs,
-    UTF-8, an optional column `subtopic`. Blank lines are skipped.
-
-    Args:
-        source: The file, or an open binary stream.
-        beir: It must be the BEIR table; its header may be missing.
-
-    Raises:
-        DataError: A wrong number of columns, a grade that is no integer, a pair judged twice, or
-            no judgement at all, with the line.
+    UTF-8, an optional column `subtopic`; with `beir` the header may be missing. Blank lines are
+    skipped.
     """
     found = Judgements(source_name(source))
     topics: dict[tuple[str, str, bytes], int] = {}

@@ -27,7 +27,6 @@ class StoredPrediction:
     """One line of a predictions file."""
 
     answer: str | None
-    """The text; None where the line has none."""
     contexts: list[Document] | None = None
     """The passages that it was made from, where the line has them."""
     system: str | None = None
@@ -38,10 +37,6 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction
     """Read stored answers by `query_id`, or by the text of `question` in lines that have no id.
 
     In CSV an empty answer is an empty text, not a missing one: it counts.
-
-    Raises:
-        DataError: A line with neither key or without the column `answer`, a query that occurs
-            twice, or the answers of two systems, with the line.
     """
     first, *others = read_samples(path)
     if others:
@@ -53,10 +48,8 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction
 def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPrediction]]:
     """Read stored answers as `read_predictions` does, where a query may have several.
 
-    Where a query comes more than once, the column `sample` counts its answers from 0.
-
-    Returns:
-        Per sample the answers; a file without any has one sample, of nothing.
+    Where a query comes more than once, the column `sample` counts its answers from 0. A file
+    without any has one sample, of nothing.
     """
     path = Path(path)
     rows = list(_rows(path))
@@ -134,10 +127,6 @@ def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:
     """Read predictions and references, and pair them by query, or by line in text files.
 
     The items are those of the references, and after them predictions that have none.
-
-    Raises:
-        DataError: A table beside a text file, text files of different lengths, or tables without
-            a common query.
     """
     paths = (predictions, *references)
     tables = [path for path in paths if plain_suffix(Path(path)) in _TABLES]

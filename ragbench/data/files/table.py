@@ -44,16 +44,7 @@ def is_csv(path: Path) -> bool:
 
 
 def read_rows(path: Path, subject: str) -> Iterator[Entry]:
-    """Yield the rows of a file.
-
-    Args:
-        path: The file; its suffix says the format.
-        subject: Who needs it, for the message where Parquet cannot be read: `records`.
-
-    Raises:
-        DataError: An unknown suffix, or whatever is wrong in the file.
-        MissingExtra: A Parquet file without pyarrow.
-    """
+    """Yield the rows of a file by its suffix; messages say that `subject` needs it."""
     suffix = plain_suffix(path)
     if suffix == ".jsonl":
         return read_jsonl(path)
@@ -68,9 +59,6 @@ def read_csv(path: Path) -> Iterator[Entry]:
     """Yield the rows of a CSV file; all cells are text, a row that ends early has None.
 
     A row's line is the one where it starts, also after cells of several lines.
-
-    Raises:
-        DataError: A repeated column, a row with more cells than columns, a broken quote.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     reader = csv.reader((text for _, text in text_lines(path)), strict=True)
@@ -113,12 +101,7 @@ def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
 
 
 def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
-    """Yield the rows of a Parquet file, numbered from 1.
-
-    Raises:
-        MissingExtra: pyarrow is not installed.
-        DataError: The file is absent, empty or not Parquet.
-    """
+    """Yield the rows of a Parquet file, numbered from 1."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -144,11 +127,7 @@ def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
 
 
 def check_mapping(columns: Mapping[str, str | None], owner: str) -> None:
-    """Check the option `columns` by itself, without a file.
-
-    Raises:
-        OptionError: An unknown part, a name that is no text, or a column with two parts.
-    """
+    """Check the option `columns` by itself, without a file."""
     players: dict[str, str] = {}
     for part, column in columns.items():
         if part not in USUAL_NAMES:
@@ -171,10 +150,6 @@ def resolve_columns(
 
     A part that `columns` names is played by that column, or by none where it says null; every
     other part by a column of its usual names.
-
-    Raises:
-        DataError: A named column is absent, two columns could play a part, there is no question,
-            or it is unclear whether `answer` is gold or generated.
     """
     named = columns or {}
     found = {part: column for part, column in named.items() if column is not None}

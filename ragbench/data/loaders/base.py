@@ -48,9 +48,6 @@ class RandomSplit:
 def parse_split(value: Mapping[str, Any] | None, owner: str) -> RandomSplit | None:
     """Read `{test: 0.2, seed: 13}`; None is none.
 
-    Raises:
-        OptionError: An unknown key, no `test`, or a value outside what is allowed.
-
     Example:
         >>> parse_split({"test": 0.2}, "beir")
         RandomSplit(test=0.2, seed=13)

@@ -59,12 +59,7 @@ class HuggingFace:
         self._corpus = None if corpus is None else Path(corpus)
 
     def load(self) -> Collection:
-        """Read and check the rows, and the corpus where there is one.
-
-        Raises:
-            MissingExtra: The datasets package is not installed.
-            DataError: There is no such data set, subset or split, or a row is wrong.
-        """
+        """Read and check the rows, and the corpus where there is one."""
         return finished(self._rows().collection(), self._random)
 
     def preview(self, count: int = 2) -> list[dict[str, Any]]:

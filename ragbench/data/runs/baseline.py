@@ -47,14 +47,8 @@ _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
 def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = False) -> None:
     """Write a baseline file, whole or not at all; missing folders are made.
 
-    Args:
-        path: The file.
-        scores: Of a run.
-        costs: Whether to keep what each query cost, for gates with `max_increase`. Times differ
-            from run to run, so that the bytes do too.
-
-    Raises:
-        DataError: The file cannot be written, or there is nothing to write.
+    With `costs` it has what each query cost, for gates with `max_increase`; these differ from run
+    to run, and so do the bytes.
     """
     if not any(system.scores for system in scores.systems) or not len(scores.query_ids):
         raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
@@ -172,12 +166,7 @@ def _cells(score: StoredScore, rows: Any) -> Iterator[float | str]:
 
 
 def read_baseline(path: str | Path) -> StoredScores:
-    """Read a baseline file strictly.
-
-    Raises:
-        DataError: It is missing, not JSON, of another schema, or not what `write_baseline`
-            writes; names the system and query.
-    """
+    """Read a baseline file strictly."""
     value = _parse(Path(path))
     schema = value.get("schema") if isinstance(value, dict) else None
     if schema != BASELINE_SCHEMA and isinstance(value, dict):

@@ -30,19 +30,14 @@ class StoredScore:
     """One score of one system, a value or a cause for every query."""
 
     kind: Kind
-    """What it looks at."""
     direction: Direction
-    """Which way is better."""
     aggregate: Aggregate
-    """How the values became one number."""
     low: float
     """The smallest possible value of one query; -inf where unbounded."""
     high: float
     """The largest possible value of one query; inf where unbounded."""
     mean: float | None
-    """That number; None where no query is scored."""
     signature: str
-    """What the values depend on."""
     values: FloatArray
     """Shape (n,), in the order of the query ids; NaN where there is no value."""
     causes: CauseArray
@@ -60,9 +55,7 @@ class StoredSystem:
     retriever: str | None
     """The retriever's name; None for a system that the records came with."""
     generator: str | None
-    """The generator's name; None for a retriever alone."""
     scores: Mapping[str, StoredScore]
-    """Score name -> its values."""
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
     """`latency_ms`, `tokens.input`, ... -> of each query, NaN where not known; empty where no file
     has them."""
@@ -73,7 +66,6 @@ class StoredScores:
     """All systems of one experiment over the same queries."""
 
     name: str
-    """The experiment's name."""
     baseline: str | None
     """The system that the experiment compared the others with."""
     data: Mapping[str, str]
@@ -81,7 +73,6 @@ class StoredScores:
     query_ids: Sequence[str]
     """The queries, in the order of all values."""
     systems: Sequence[StoredSystem]
-    """The systems, in the order of their file."""
     summary: Summary | None = None
     """The summary, where a run was read; a baseline has none."""
 
@@ -96,11 +87,7 @@ Causes = Mapping[tuple[str, str, str], Cause]
 
 
 def read_run_scores(path: str | Path) -> StoredScores:
-    """Read a run folder, or the newest run in the folder of an experiment.
-
-    Raises:
-        DataError: There is no run, or its files are not what they should be.
-    """
+    """Read a run folder, or the newest run in the folder of an experiment."""
     folder = resolve_run_folder(Path(path))
     summary = read_summary(folder)
     fingerprints = read_manifest(folder).data
