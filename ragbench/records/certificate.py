@@ -47,10 +47,12 @@ class ProbeFound(Record):
     rule: str = optional("")
     """Of a correlation: how the interval was computed."""
     reason: str | None = optional()
+    """Of a correlation what was left out."""
     finding: str = optional("")
     flip_rate: float | None = optional()
     """Share of answers with another level; None where the judge was not asked again."""
     flip_interval: Ends | None = optional(ABSENT)
+    """None where there are too few queries."""
     mean_difference: float | None = optional()
     """Mean absolute difference of the scores."""
     unit: str = optional("")
