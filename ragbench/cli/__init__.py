@@ -131,7 +131,6 @@ def _leave(code: int) -> NoReturn:
 
 
 def _log() -> Path:
-    """Write the traceback to a file and return its path."""
     descriptor, name = tempfile.mkstemp(prefix="ragbench-", suffix=".log")
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         traceback.print_exc(file=stream)

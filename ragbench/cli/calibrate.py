@@ -118,11 +118,7 @@ _USES = {
     metavar="RUN",
     help="A second run of the same judge, for the share of changed levels.",
 )
-@click.option(
-    "--confidence",
-    type=confidence_type,
-    help="Coverage of the intervals; default 0.95.",
-)
+@click.option("--confidence", type=confidence_type, help="Coverage of the intervals; default 0.95.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the certificate instead of the tables."
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -24,10 +23,12 @@ from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.stages.judging import totals_of
 from ragbench.files import cache_folder, write_atomically
-from ragbench.records.certificate import Certificate, ProbeReport
-from ragbench.records.codec import from_json
+from ragbench.records import codec
+from ragbench.records.certificate import Certificate, ProbeFound, ProbeReport
 from ragbench.report.calibration import render_certificate, render_probes
 from ragbench.score.judge.base import Item
+
+Found = TypeVar("Found", Certificate, ProbeReport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,46 +36,28 @@ class Request:
     """The options that the uses of the command share."""
 
     run: JudgedRun
-    """The run whose judge is looked at."""
     seed: int
-    """Equal seeds draw the same answers."""
     sample: int
     """How many answers probes ask about."""
     output: Path | None = None
     """The file to write; None writes none."""
     rubrics: Sequence[str] = ()
-    """The rubrics; none means all that the judge applied."""
     probes: Sequence[Probe] = ()
-    """How the judge is probed."""
     scale: Scale | None = None
     """The scale of the labels; None is that of each rubric."""
     confidence: float = 0.95
-    """Coverage of the intervals."""
     as_json: bool = False
-    """Whether to print JSON instead of tables."""
 
     def write(
-        self,
-        what: str,
-        record: Mapping[str, Any],
-        render: Callable[[Mapping[str, Any]], str],
-        notes: Sequence[str],
+        self, what: str, record: Found, render: Callable[[Found], str], notes: Sequence[str]
     ) -> None:
         """Write a record to the file, and print it with the notes."""
-        text = to_json(record)
+        text = to_json(codec.to_json(record))
         if self.output is not None:
             _write_file(self.output, text)
             notes = [*notes, f"{what}: {self.output}"]
-        write_result(text if self.as_json else render(json.loads(text)))
+        write_result(text if self.as_json else render(record))
         write_notes(notes)
-
-
-def _draw_certificate(found: Mapping[str, Any]) -> str:
-    return render_certificate(from_json(Certificate, found))
-
-
-def _draw_probes(found: Mapping[str, Any]) -> str:
-    return render_probes(from_json(ProbeReport, found))
 
 
 def draw_sheet(
@@ -125,7 +108,7 @@ def certify_judge(
         asked, notes = _ask_judges(request, labelled)
         calibration = replace(calibration, asked=asked)
     certificate = certify(run, chosen, found, calibration)
-    request.write("certificate", certificate, _draw_certificate, notes)
+    request.write("certificate", certificate, render_certificate, notes)
 
 
 def probe_judge(request: Request) -> None:
@@ -134,11 +117,10 @@ def probe_judge(request: Request) -> None:
     asked, notes = _ask_judges(request, chosen)
     scale, confidence = request.scale, request.confidence
     report = probe_report(request.run, chosen, asked, scale=scale, confidence=confidence)
-    request.write("probes", report, _draw_probes, notes)
+    request.write("probes", report, render_probes, notes)
 
 
 def _by_rubric(pairs: Sequence[str]) -> dict[str, list[str]]:
-    """Read RUBRIC=COLUMN options."""
     found: dict[str, list[str]] = {}
     for pair in pairs:
         rubric, equals, column = pair.partition("=")
@@ -150,20 +132,12 @@ def _by_rubric(pairs: Sequence[str]) -> dict[str, list[str]]:
 
 def _ask_judges(
     request: Request, scores: Sequence[JudgedScore]
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Ask each judge, as the run's config has it, about a sample of its answers.
-
-    Returns:
-        Score -> probe -> what came out, and notes on what was sent.
-
-    Raises:
-        ConfigError: A judge lacks its key or model.
-        DataError: The data set is not what it was, or another model answers now.
-    """
+) -> tuple[dict[str, dict[str, ProbeFound]], list[str]]:
+    """Ask each judge, as the run's config has it; score -> probe -> what came out, and notes."""
     run, seed = request.run, request.seed
     questions = _read_questions(run)
     judges = load_config(run.folder / "config.yaml").metrics.judges or {}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, ProbeFound]] = {}
     notes = []
     for name in dict.fromkeys(score.judge for score in scores):
         own = [score for score in scores if score.judge == name]
@@ -198,11 +172,7 @@ def _ask_judges(
 
 
 def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
-    """Read questions and gold answers of the run's data set, by query id.
-
-    Raises:
-        DataError: The data set is not what it was.
-    """
+    """Read questions and gold answers of the run's data set, by query id."""
     collection = load_collection(load_config(run.folder / "config.yaml"))
     for part in ("queries", "answers"):
         then, now = run.data.get(part), collection.fingerprints.get(part)

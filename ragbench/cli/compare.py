@@ -104,8 +104,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
         raise click.UsageError("--strict is for --fail-if")
     if form == "junit" and not options["fail_if"]:
         raise click.UsageError("--format junit needs at least one --fail-if")
-    measures = options.pop("measures") or None
-    found = compare(base, *runs, measures=measures, **options)
+    found = compare(base, *runs, measures=options.pop("measures") or None, **options)
     write_result(_render(found, form))
     for gate in found.record.gates:
         if gate.verdict != "pass":
@@ -115,7 +114,6 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
 
 
 def _render(found: Comparison, form: str) -> str:
-    """Write the comparison in the format that was asked for."""
     if form == "table":
         from ragbench.cli.output import terminal_width
         from ragbench.report.comparison.table import render_table
@@ -143,7 +141,6 @@ def _render(found: Comparison, form: str) -> str:
 
 
 def _gates(found: Comparison) -> tuple[GateVerdict, ...]:
-    """The verdicts as those of a run."""
     from ragbench.records.gate import GateVerdict
 
     return tuple(

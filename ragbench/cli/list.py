@@ -93,7 +93,6 @@ def _components(kind: str) -> list[dict[str, Any]]:
 
 
 def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put measures of one group together."""
     from typing import get_args
 
     from ragbench.score.retrieval.base import Group
@@ -125,7 +124,6 @@ def _facts(name: str, component: Any) -> dict[str, Any]:
 
 
 def _limit(value: float) -> float | None:
-    """An end of a range; null where it is open."""
     return value if abs(value) != float("inf") else None
 
 
@@ -179,11 +177,9 @@ def _options(component: Any) -> list[dict[str, Any]]:
 
 
 def _needs(component: Any) -> str:
-    """What a measure needs where judgements are not it."""
     spec = getattr(component, "measure_spec", None)
     return "" if spec is None or spec.reads == "grades" else f" (needs {spec.needs})"
 
 
 def _plain(value: Any) -> Any:
-    """A default as JSON has it."""
     return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)

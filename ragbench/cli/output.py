@@ -36,11 +36,8 @@ class Output:
     """What the caller wants to see."""
 
     form: Form
-    """The format."""
     per_query: bool
-    """Whether to print the values of every query."""
     summary: bool
-    """Whether to print the means."""
 
     @property
     def parts(self) -> dict[str, bool]:
@@ -51,14 +48,7 @@ class Output:
 def write_scores(
     systems: Sequence[Scored], output: Output, notes: Sequence[str], facts: Mapping[str, Any]
 ) -> None:
-    """Write a table, JSON or CSV.
-
-    Args:
-        systems: The runs or predictions, in order.
-        output: Format and parts.
-        notes: What a reader should know: part of a table, else on stderr.
-        facts: What the numbers rest on, for JSON.
-    """
+    """Write a table, JSON or CSV; notes are part of a table, else on stderr; facts are for JSON."""
     if output.form == "table":
         from ragbench.report.scores import render_table
 
@@ -103,15 +93,8 @@ def report_to_github(
 ) -> None:
     """Append the summary of the step and annotate the gates; nothing outside of GitHub.
 
-    Args:
-        report: Makes the page in Markdown.
-        gates: What became of them.
-        config: The YAML file; None where the gates are from the command line.
-        environment: `GITHUB_STEP_SUMMARY` names the file that a step's summary is appended to;
-            annotations are printed, on stderr, where `GITHUB_ACTIONS` is `true`.
-
-    Raises:
-        DataError: The file cannot be written.
+    `GITHUB_STEP_SUMMARY` names the file of the summary; annotations are printed, on stderr, where
+    `GITHUB_ACTIONS` is `true`. `config` is None where the gates are from the command line.
     """
     from ragbench.errors import DataError
     from ragbench.report.ci import annotate, step_summary

@@ -37,17 +37,10 @@ class _Command(click.Command):
 @config_argument
 @limit_option
 @click.option(
-    "--only",
-    multiple=True,
-    metavar="NAME...",
-    help="Only these retrievers, generators or pairs.",
+    "--only", multiple=True, metavar="NAME...", help="Only these retrievers, generators or pairs."
 )
 @no_judge_option
-@click.option(
-    "--judge-replay",
-    is_flag=True,
-    help="Judge from stored replies only; send nothing.",
-)
+@click.option("--judge-replay", is_flag=True, help="Judge from stored replies only; send nothing.")
 @click.option("--retry-failed", is_flag=True, help="Try failed items again.")
 @overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")

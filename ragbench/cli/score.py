@@ -225,7 +225,6 @@ def command(
 
 
 def _runs(files: tuple[str, ...], output: Output, given: dict[str, Any]) -> int:
-    """Find the files in either form, and score the runs."""
     if files and ("qrels" in given or "runs" in given):
         raise click.UsageError("QRELS RUN... or --qrels and --run: one form, not both")
     qrels, runs = given.pop("qrels", None), given.pop("runs", ())
@@ -248,7 +247,6 @@ def _runs(files: tuple[str, ...], output: Output, given: dict[str, Any]) -> int:
 
 
 def _predictions(files: tuple[str, ...], output: Output, given: dict[str, Any]) -> int:
-    """Refuse what is for runs, and score the predictions."""
     others = [*files[:1], *(_OF_RUNS[name] for name in _OF_RUNS if name in given)]
     if others:
         raise click.UsageError(f"{others[0]} is for runs, not for --predictions and --references")
@@ -263,7 +261,6 @@ def _predictions(files: tuple[str, ...], output: Output, given: dict[str, Any]) 
 
 
 def _refuse_twice(runs: Sequence[str]) -> None:
-    """Refuse a run that is given twice, also under two names."""
     seen: set[str] = set()
     for run in runs:
         place = run if run == "-" else os.path.realpath(run)

@@ -43,15 +43,7 @@ def score_runs(
     verify: bool = False,
     **rules: Any,
 ) -> int:
-    """Score run files and print them; the keywords are the options of the command.
-
-    Returns:
-        The exit code: 1 where `verify` found a difference that is more than rounding.
-
-    Raises:
-        OptionError: No such measure.
-        DataError: What is wrong with a file, and where; a run without any judged query.
-    """
+    """Score run files and print them; 1 where `verify` finds more than rounding."""
     # what is not given is trec_eval's default
     missing = "zero" if rules.pop("complete", False) else "skip"
     version = int(rules.get("trec_eval", 10))
@@ -96,11 +88,7 @@ def score_runs(
 
 
 def _facts(names: Sequence[str], output: Output) -> list[str]:
-    """Return what was asked for that is no measure: `runid`, `num_q`, `relstring.20`.
-
-    Raises:
-        OptionError: Grades as text, in a format of numbers.
-    """
+    """Return what was asked for that is no measure: `runid`, `num_q`, `relstring.20`."""
     found = [name for name in names if name in FACTS or _RELSTRING.fullmatch(name)]
     strings = [name for name in found if name.startswith("relstring")]
     if strings and not (output.form == "trec" and output.per_query):
@@ -113,17 +101,9 @@ def _facts(names: Sequence[str], output: Output) -> list[str]:
 
 
 def _score(
-    run: str,
-    qrels: Qrels,
-    measures: Mapping[str, Measure],
-    rules: Rules,
-    length: int | None,
+    run: str, qrels: Qrels, measures: Mapping[str, Measure], rules: Rules, length: int | None
 ) -> Scored:
-    """Score one run file, `-` is standard input; `length` grades of each ranking stay as text.
-
-    Raises:
-        DataError: What is wrong with a file, and where; a run without any judged query.
-    """
+    """Score one run file, `-` is standard input; `length` grades of each ranking stay as text."""
     named = [replace(measure, written=name) for name, measure in measures.items()]
     found = rank_run_file(run, qrels, named, rules)
     evaluation = evaluate_ranked_file(found, named, rules)
@@ -167,15 +147,7 @@ def score_predictions(
     measures: Sequence[str] = ("rouge1", "rouge2", "rougeL", "bleu"),
     verify: bool = False,
 ) -> int:
-    """Score predictions and print them; the keywords are the options of the command.
-
-    Returns:
-        The exit code: 1 where `verify` found a difference that is more than rounding.
-
-    Raises:
-        OptionError: No such metric.
-        DataError: What is wrong with a file, and where; files that cannot be paired.
-    """
+    """Score predictions and print them; 1 where `verify` finds more than rounding."""
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
     from ragbench.score.text.notation import text_notes
@@ -209,7 +181,6 @@ def score_predictions(
 
 
 def _pair_notes(counts: Mapping[str, int]) -> Iterator[str]:
-    """Say what is left out of the means."""
     if counts["without_prediction"]:
         yield f"references without a prediction, left out: {counts['without_prediction']}"
     if counts["without_reference"]:

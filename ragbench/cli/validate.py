@@ -106,7 +106,6 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """One part of a row on one line."""
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):

@@ -50,9 +50,7 @@ class Check:
     """One score beside another package's."""
 
     score: str
-    """Its name."""
     package: str
-    """Who computed it again."""
     differences: Mapping[str, float]
     """Item -> absolute difference; empty where there was nothing to compare with."""
     tolerance: float = ROUNDING
@@ -60,11 +58,7 @@ class Check:
 
 
 def report_checks(checks: Sequence[Check]) -> int:
-    """Print the largest difference by package to stderr, and what could not be checked.
-
-    Returns:
-        The exit code: 1 where a difference is more than rounding.
-    """
+    """Print the largest difference by package, and what is not checked; 1 if it is not rounding."""
     code = EXIT_OK
     for package in dict.fromkeys(check.package for check in checks if check.differences):
         of_package = [check for check in checks if check.package == package and check.differences]
@@ -159,16 +153,6 @@ def verify_runs(
 
     pytrec_eval compares scores as 32-bit floats, so ours are computed that way for this, whatever
     the rules of the call. Where it is not installed, that is said, and nothing is checked.
-
-    Args:
-        judged: The judgements.
-        runs: Name -> run file.
-        measures: Our name -> measure.
-        level: The smallest relevant grade.
-        rules: The rules of the call.
-
-    Returns:
-        The exit code: 1 where a difference is more than rounding.
     """
     keys = {name: _key_of_peer(measure, level) for name, measure in measures.items()}
     known = {name: key for name, key in keys.items() if key and rules.ties == "docid"}
@@ -242,9 +226,7 @@ def _latin(identifier: str) -> str:
 def verify_texts(samples: Sequence[Pairs], ours: Mapping[str, Ours]) -> int:
     """Compute every value again and report the largest difference; 1 if it is not rounding.
 
-    Args:
-        samples: The texts; several where a query has several answers, whose mean is its value.
-        ours: Metric -> our values.
+    There are several samples where a query has several answers, whose mean is its value.
     """
     checks, pairs = [], samples[0]
     for name, (values, total) in ours.items():
@@ -401,7 +383,6 @@ def _bert_score(metric: Metric, references: Sequence[Sequence[str]]) -> Peer:
 
 
 def _sentence_transformers(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
-    """The largest cosine by sentence-transformers alone."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.util import cos_sim
 
@@ -427,10 +408,6 @@ PEERS: dict[str, tuple[str, Callable[[Metric, Sequence[Sequence[str]]], Peer], f
     "ter": ("sacrebleu", _chrf_or_ter, ROUNDING),
     "meteor": ("nltk", _meteor, ROUNDING),
     "bertscore": ("bert-score", _bert_score, SINGLE_PRECISION),
-    "semantic_similarity": (
-        "sentence-transformers",
-        _sentence_transformers,
-        SINGLE_PRECISION,
-    ),
+    "semantic_similarity": ("sentence-transformers", _sentence_transformers, SINGLE_PRECISION),
 }
 """Metric -> the package that defines it, its value for one prediction, and what is rounding."""

@@ -68,7 +68,6 @@ class Checked:
     written: dict[str, Any]
     """The entry as plain data, defaults written out."""
     references: list[tuple[str, Item]] = field(default_factory=list)
-    """The retrievers that its options name, with their places."""
 
 
 def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[str, Any] | None:
@@ -139,8 +138,7 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
     if len(report) > before or not values.keys() >= declared.keys():
         return Checked(None, written, references)
     component = _build(name, type_name, cls, values, [*own, *extra], entry)
-    component = replace(component, chunk=chunk.chunking)
-    return Checked(component, written, references)
+    return Checked(replace(component, chunk=chunk.chunking), written, references)
 
 
 def retriever_family(item: Item) -> Family:
@@ -161,11 +159,7 @@ def retriever_family(item: Item) -> Family:
     if name in RERANKERS.names():
         return RERANKERS
     # for the message: all that `type` may say
-    return Family(
-        RETRIEVERS.noun,
-        RETRIEVERS.group,
-        {**RETRIEVERS.table, **RERANKERS.table},
-    )
+    return Family(RETRIEVERS.noun, RETRIEVERS.group, {**RETRIEVERS.table, **RERANKERS.table})
 
 
 def common_keys(family: Family) -> dict[str, DeclaredOption]:
@@ -296,8 +290,7 @@ def _report_chunk(error: OptionError, entry: Entry, report: Report) -> None:
     """What does not go together, at the value, or at the block that lacks it."""
     value = entry.item.get(error.option)
     if value is None:
-        found = f"missing key '{error.option}'"
-        report.wrong(entry, found, f"{error.option}: {error.allowed}")
+        report.wrong(entry, f"missing key '{error.option}'", f"{error.option}: {error.allowed}")
     else:
         report.wrong(value, f"found {value.shown()}", error.allowed)
 
@@ -322,11 +315,9 @@ def check_dataset_options(dataset: Item, report: Report) -> None:
 
 
 def _report_dataset(error: OptionError, item: Item, report: Report) -> None:
-    """The error at the value or the key that it means."""
     _, _, inner = error.option.partition(".")
     if inner and (value := item.get(inner)) is not None:
-        found = f"found {value.shown()}"
-        report.wrong(value, found, error.allowed, error.nearest)
+        report.wrong(value, f"found {value.shown()}", error.allowed, error.nearest)
     elif isinstance(error.found, str) and (entry := item.entries.get(error.found)) is not None:
         found = f"unknown key '{error.found}'"
         report.add(entry.key_place, item.path, found, error.allowed, error.nearest)

@@ -88,11 +88,8 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
 
     Sweeps and defaults are written out; `${VAR}` stands as it was written, so that no secret is
     in it; a key or token that stands in the config itself is replaced by `***`. Read with the
-    same `base_dir` and environment, a config without one gives an equal config.
-
-    Args:
-        config: A checked config.
-        folder: Where the text will lie: its paths are then relative to that folder.
+    same `base_dir` and environment, a config without one gives an equal config. Paths are relative
+    to `folder`, where it is given.
     """
     resolved = _masked(config.resolved)
     if folder is not None:
@@ -101,12 +98,8 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
 
 
 def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path) -> None:
-    """Write the paths of files relative to another folder, in place."""
     _move_options(config.dataset.cls, config.dataset.options, resolved["dataset"], folder)
-    for block, components in (
-        ("retrievers", config.retrievers),
-        ("generators", config.generators),
-    ):
+    for block, components in (("retrievers", config.retrievers), ("generators", config.generators)):
         for name, component in components.items():
             written = resolved[block][name]
             _move_options(component.cls, component.options, written, folder)
@@ -137,7 +130,6 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
 
 
 def _move_metric(metric: Metric, written: str, folder: Path) -> str:
-    """Write a metric whose options name files; any other stays as it was written."""
     declared = declared_options(metric.declaration.function)
     paths = {
         name: _relative(value, folder)

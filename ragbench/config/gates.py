@@ -52,17 +52,7 @@ def known_scores(metrics: Metrics) -> KnownScores:
 def check_gates(
     item: Item, known: KnownNames, report: Report, base: Path
 ) -> tuple[tuple[Gate, ...], list[Any]]:
-    """Check every gate; what is wrong goes into the report.
-
-    Args:
-        item: The list.
-        known: What gates may refer to.
-        report: Takes the problems.
-        base: The folder that paths are relative to.
-
-    Returns:
-        The gates without a problem, and all of them as plain data.
-    """
+    """Return the gates without a problem, and all of them as plain data."""
     if not isinstance(item.value, tuple):
         if item.value is not UNREADABLE:
             found = f"{item.shown()} is not a list"

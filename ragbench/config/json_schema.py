@@ -23,14 +23,7 @@ from ragbench.config.schema import (
     Top,
 )
 from ragbench.errors import DataError
-from ragbench.registry import (
-    PYTHON,
-    DeclaredOption,
-    Family,
-    Option,
-    declared_options,
-    summary_line,
-)
+from ragbench.registry import PYTHON, DeclaredOption, Family, Option, declared_options, summary_line
 from ragbench.text.chunk import Chunking
 
 Schema = dict[str, Any]
@@ -52,7 +45,6 @@ def config_schema() -> Schema:
     from ragbench.retrieve import RETRIEVERS
     from ragbench.score.judge import JUDGES
 
-    judge = {"oneOf": _types(JUDGES, declared_options(JudgeCommon))}
     schema: Schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ragbench experiment",
@@ -73,7 +65,7 @@ def config_schema() -> Schema:
             },
             "generator": {"oneOf": _types(GENERATORS, common_keys(GENERATORS), sweeps=True)},
             "app": {"oneOf": _types(APPS, common_keys(APPS), sweeps=True)},
-            "judge": judge,
+            "judge": {"oneOf": _types(JUDGES, declared_options(JudgeCommon))},
         },
     }
     schema["properties"] |= {
@@ -164,12 +156,7 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
     if not sweeps:
         return {**schema, "required": ["type", *required]}
     axes = {
-        key: {
-            "type": "array",
-            "description": value["description"],
-            "minItems": 1,
-            "items": value,
-        }
+        key: {"type": "array", "description": value["description"], "minItems": 1, "items": value}
         for key, value in sweepable.items()
         if key != "type"
     }
@@ -215,7 +202,6 @@ def _value(declared: DeclaredOption) -> Schema:
 
 
 def _type(annotation: Any, option: Option | None = None) -> Schema:
-    """The schema of a type with its bounds."""
     kind, arguments = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if kind in (typing.Union, UnionType):
         return {"anyOf": [_type(part, option) for part in arguments]}
@@ -261,13 +247,6 @@ def share(schema: Schema) -> Schema:
 
     A definition has the name of the first key that it stands for: `timeout`, `chunk.size` inside
     a block, `timeout-2` where another component means something else by the word.
-
-    Example:
-        >>> seconds = {"type": "number", "exclusiveMinimum": 0, "description": "Seconds to wait."}
-        >>> one = {"type": "object", "properties": {"timeout": seconds}}
-        >>> shared = share({"$defs": {"a": one, "b": one | {"required": ["timeout"]}}})
-        >>> shared["$defs"]["b"]["properties"], shared["$defs"]["timeout"] == seconds
-        ({'timeout': {'$ref': '#/$defs/timeout'}}, True)
     """
     uses = _count(schema)
     names: dict[str, str] = {}

@@ -52,10 +52,9 @@ class JudgeCommon:
 def check_judges(
     item: Item, at: Place, context: Context
 ) -> tuple[dict[str, JudgeBlock] | None, dict[str, Any]]:
-    """Check one block, or named blocks; they are named where every value is a mapping.
+    """Return the judges by name, and the block as plain data with its defaults.
 
-    Returns:
-        The judges by name, and the block as plain data with its defaults.
+    It is one block, or named blocks where every value is a mapping.
     """
     are_named = all(isinstance(entry.item.value, dict) for entry in item.entries.values())
     if not isinstance(item.value, dict) or not are_named:
@@ -146,7 +145,6 @@ def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Pa
 
 
 def _check_pairs(item: Item, rubrics: Sequence[str | Path], context: Context) -> None:
-    """Refuse `pairs` where no rubric compares any."""
     from ragbench.score.judge.rubric import load_rubric
 
     given = item.get("pairs")
@@ -166,8 +164,7 @@ def _check_stopping(
     if values.get("stop_when") is not None and of_pairs:
         entry = item.entries["stop_when"]
         found = "'stop_when' means nothing where every rubric compares two answers"
-        allowed = "a rubric of single answers, such as faithfulness"
-        context.report.wrong(entry, found, allowed)
+        context.report.wrong(entry, found, "a rubric of single answers, such as faithfulness")
     if values.get("always_valid") and values.get("stop_when") is None:
         found = "'always_valid' means nothing without 'stop_when'"
         entry = item.entries["always_valid"]
@@ -196,8 +193,7 @@ def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
         return text, text
     if not text.endswith(_FILE_SUFFIXES):
         allowed = f"{', '.join(known)}, or a rubric file (.yaml)"
-        found = f"unknown rubric {item.shown()}"
-        report.wrong(item, found, allowed, nearest(text, known))
+        report.wrong(item, f"unknown rubric {item.shown()}", allowed, nearest(text, known))
         return None
     path = resolve_path(item, context.base, report)
     if path is None:

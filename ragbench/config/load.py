@@ -72,7 +72,7 @@ def load_config(
     live_generators: Collection[str] = (),
     live_apps: Collection[str] = (),
 ) -> ExperimentConfig:
-    """Read and check a config as a whole.
+    """Read and check a config as a whole; a `ConfigError` has all that is wrong, in file order.
 
     Args:
         source: The YAML file, or its content as a mapping.
@@ -80,13 +80,9 @@ def load_config(
             keys to values.
         base_dir: The folder that paths are relative to; default: that of the file, or the
             working directory for a mapping.
-        live_retrievers: Names of retrievers that the caller adds as objects; references may use
-            them.
-        live_generators: Names of generators that the caller adds; gates may name their pairs.
-        live_apps: Names of whole apps that the caller adds.
-
-    Raises:
-        ConfigError: Everything that is wrong, in file order.
+        live_retrievers: Names of those that the caller adds as objects; references may use them.
+        live_generators: The same of generators; gates may name their pairs.
+        live_apps: The same of whole apps.
     """
     report = Report()
     path: Path | None
@@ -133,13 +129,8 @@ def _is_mapping(tree: Item, report: Report) -> bool:
 
 
 def _check_variants(
-    tree: Item,
-    report: Report,
-    path: Path | None,
-    base: Path,
-    live: Live,
+    tree: Item, report: Report, path: Path | None, base: Path, live: Live
 ) -> ExperimentConfig | None:
-    """Check the tree, and again with the other value of each repeated key."""
     config = None
     for replaced, variant in itertools.islice(variants(tree), MAX_VARIANTS):
         own = Report()
@@ -168,12 +159,7 @@ class TreeCheck:
     """The checks of one tree, block by block."""
 
     def __init__(
-        self,
-        tree: Item,
-        report: Report,
-        path: Path | None,
-        base: Path,
-        live: Live,
+        self, tree: Item, report: Report, path: Path | None, base: Path, live: Live
     ) -> None:
         self.tree, self.report, self.path = tree, report, path
         self.live = live
@@ -289,7 +275,6 @@ class TreeCheck:
         }
 
     def _check_names(self) -> None:
-        """Refuse two pairs whose files would have the same name."""
         taken: dict[str, str] = {}
         for generator, entry in self.swept["generators"].components.items():
             for retriever in self.context.retrievers:
@@ -327,20 +312,17 @@ class TreeCheck:
         from ragbench.gates.base import KnownNames
 
         paired = {name: checked.component for name, checked in generators.items()}
-        pairs = pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live.generators)})
-        apps = [*self.swept["apps"].components, *self.live.apps]
         known = KnownNames(
             known_scores(metrics),
             self.context.retrievers,
-            pairs,
-            apps,
+            pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live.generators)}),
+            [*self.swept["apps"].components, *self.live.apps],
             self.context.members,
             self._may_bring_systems(loaders),
         )
         return check_gates(item, known, self.report, self.context.base)
 
     def _block(self, name: str, record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The values of a block, and the block as plain data with its defaults."""
         return check_block(self._item(name), record, self.report)
 
     def _item(self, name: str) -> Item:

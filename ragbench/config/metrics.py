@@ -54,7 +54,6 @@ class CheckedMetrics:
     """The block after its checks."""
 
     metrics: Metrics
-    """What is scored."""
     written: dict[str, Any]
     """The block as plain data with its defaults."""
 
@@ -62,8 +61,7 @@ class CheckedMetrics:
 def check_metrics(item: Item | None, context: Context) -> CheckedMetrics:
     """Check the whole block; everything that is wrong goes into the report."""
     block = item or Item({}, Place(), ("metrics",))
-    report = context.report
-    values = check_options(block, {"verify": _VERIFY}, report, others=_BLOCKS)
+    values = check_options(block, {"verify": _VERIFY}, context.report, others=_BLOCKS)
     retrieval, written = _retrieval(block.get("retrieval"), context)
     result: dict[str, Any] = {"retrieval": written}
     verify = bool(values.get("verify"))
@@ -89,8 +87,7 @@ def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, d
 
     report = context.report
     block = item or Item({}, Place(), ("metrics", "retrieval"))
-    others = tuple(RetrievalMetrics.blocks)
-    values, written = check_block(block, RetrievalMetrics, report, others)
+    values, written = check_block(block, RetrievalMetrics, report, tuple(RetrievalMetrics.blocks))
     match = block.get("match")
     if match is not None:
         checked, written["match"] = check_match(match, values.get("ties"), report)
@@ -201,24 +198,14 @@ _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
 def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, dict[str, Any]]:
-    """Check the block; what is wrong goes into the report.
-
-    Args:
-        item: The block.
-        ties: The order of equal scores, which a match by text needs.
-        report: Gets the problems.
-
-    Returns:
-        The checked block, None where a part of it is wrong, and the block as plain data.
-    """
+    """Check the block; what is wrong goes into the report."""
     values, written = check_block(item, Match, report)
     level = values.get("level")
     if level is None:
         return None, written
     for key, wanted in _LEVEL_OF.items():
         if (entry := item.entries.get(key)) is not None and level != wanted:
-            found = f"'{key}' means nothing with level: {level}"
-            report.wrong(entry, found, f"level: {wanted}")
+            report.wrong(entry, f"'{key}' means nothing with level: {level}", f"level: {wanted}")
     if level == "document":
         _check_document(item, report)
     if level == "text" and ties == "average":
@@ -248,30 +235,21 @@ class Around:
     judges: Mapping[str, JudgeBlock] | None
     """The judges by name; None where there is no such block, or where it is wrong."""
     judges_written: bool
-    """Whether there is a block of judges at all."""
     top_k: int | None
-    """Number of ranks that are kept and scored."""
     level: str
-    """What counts as a hit."""
 
 
 def check_fill(item: Item, around: Around, context: Context) -> tuple[Fill | None, dict[str, Any]]:
-    """Check the block; what is wrong goes into the report.
-
-    Returns:
-        The checked block, None where a part of it is wrong, and the block as plain data.
-    """
+    """Check the block; what is wrong goes into the report."""
     report, before = context.report, len(context.report)
     values, written = check_block(item, Fill, report)
     name, judge = _judge(item, values, around, context)
     source = _rubric(item, values, judge, context)
     depth, top_k = values.get("depth"), around.top_k
     if depth is not None and top_k is not None and depth > top_k:
-        at = item.get("depth") or item
-        report.wrong(at, f"{depth} is deeper than top_k", f"up to {top_k}")
+        report.wrong(item.get("depth") or item, f"{depth} is deeper than top_k", f"up to {top_k}")
     if around.level != "id":
-        found = f"fill does not go with match: level: {around.level}"
-        report.wrong(item, found, "level: id")
+        report.wrong(item, f"fill does not go with match: level: {around.level}", "level: id")
     if len(report) > before or source is None or name is None:
         return None, written
     written["judge"] = name
@@ -295,8 +273,7 @@ def _judge(
     name = known[0] if given is None else values.get("judge")
     if name is not None and name not in known and given is not None:
         close = nearest(str(name), known)
-        found = f"no judge {given.shown()}"
-        context.report.wrong(given, found, ", ".join(known), close)
+        context.report.wrong(given, f"no judge {given.shown()}", ", ".join(known), close)
         return None, None
     return name, around.judges.get(str(name))
 
@@ -335,11 +312,7 @@ def _check_levels(item: Item, values: Mapping[str, Any], rubric: Rubric, context
 
 
 def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Check the block; what is wrong goes into the context's report.
-
-    Returns:
-        The valid values, and the block as plain data with its defaults.
-    """
+    """Return the valid values, and the block as plain data with its defaults."""
     values, written = check_block(item, Statistics, context.report)
     baseline = item.get("baseline")
     # without retrievers the systems are those of the records, known when they are read
@@ -359,7 +332,6 @@ def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict
 
 
 def _check_test(item: Item, values: dict[str, Any], context: Context) -> None:
-    """Refuse what a test cannot do."""
     test, correction = values.get("test", "randomization"), item.get("correction")
     if correction is not None and correction.value == "max_t" and test != "randomization":
         found = f"max_t is made of sign flips, and the test is {test}"

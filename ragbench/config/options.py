@@ -31,15 +31,8 @@ def check_options(
 ) -> dict[str, Any]:
     """Return the valid values of a mapping, with the defaults of absent ones.
 
-    Args:
-        item: The mapping; anything else is a problem.
-        declared: The keys with their types, ranges and defaults.
-        report: Gets a problem for each wrong value, and unknown or missing key.
-        at: Where a missing key is reported; default: where the mapping begins.
-        others: Further keys that are allowed; the caller checks them.
-
-    Returns:
-        Values by key; a key with a problem is absent.
+    A key with a problem is absent. A missing key is reported at `at`, or where the mapping begins;
+    `others` are further keys that are allowed, which the caller checks.
     """
     if not isinstance(item.value, dict):
         if item.value is not UNREADABLE:
@@ -90,11 +83,7 @@ def _explain(item: Item, mismatch: Mismatch, report: Report) -> None:
 def check_block(
     item: Item, record: Any, report: Report, others: Collection[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Check a block against the record that declares it.
-
-    Returns:
-        The valid values, and the block as plain data with its defaults written out.
-    """
+    """Return the valid values of a block, and the block as plain data with its defaults."""
     declared = declared_options(record)
     values = check_options(item, declared, report, others=others)
     written = {}
@@ -189,8 +178,7 @@ def _report_one(waiting: Mapping[str, Sequence[tuple[str, Item]]], report: Repor
             names = list(trail)
             circle = names[names.index(target) :]
             shown = " -> ".join([*circle, target])
-            found = f"the retrievers refer to each other: {shown}"
-            report.wrong(item, found, "a chain that ends")
+            report.wrong(item, f"the retrievers refer to each other: {shown}", "a chain that ends")
             return circle
         trail[target] = item
 

@@ -38,12 +38,10 @@ class Placed(Protocol):
     @property
     def place(self) -> Place:
         """Where it stands."""
-        ...
 
     @property
     def path(self) -> KeyPath:
         """The keys that lead to it."""
-        ...
 
 
 @dataclass(slots=True)
@@ -69,8 +67,7 @@ class Report:
         nearest: str | None = None,
     ) -> None:
         """Note one problem."""
-        problem = place.problem(found, dotted(path), allowed, nearest)
-        self._problems[problem] = None
+        self._problems[place.problem(found, dotted(path), allowed, nearest)] = None
 
     def wrong(
         self, at: Placed, found: str, allowed: str | None = None, nearest: str | None = None
@@ -78,13 +75,7 @@ class Report:
         """Note one problem of a value, or of a key."""
         self.add(at.place, at.path, found, allowed, nearest)
 
-    def unknown_key(
-        self,
-        place: Place,
-        path: KeyPath,
-        key: str,
-        allowed: Iterable[str],
-    ) -> None:
+    def unknown_key(self, place: Place, path: KeyPath, key: str, allowed: Iterable[str]) -> None:
         """Note a key that does not belong there."""
         names = list(allowed)
         self.add(

@@ -32,7 +32,6 @@ class Scaffold:
     """A config to start from."""
 
     text: str
-    """The YAML."""
     notes: tuple[str, ...]
     """What the user must know or do."""
 
@@ -45,12 +44,7 @@ def scaffold_beir(file: Path) -> Scaffold:
 
 
 def scaffold_records(file: Path, records: Path) -> Scaffold:
-    """Return a config that reads a file of records, its columns guessed from their names.
-
-    Raises:
-        DataError: The file cannot be read, or no column can be the question.
-        MissingExtra: A Parquet file without pyarrow.
-    """
+    """Return a config that reads a file of records, its columns guessed from their names."""
     from ragbench.data.files.table import read_rows
 
     rows = itertools.islice(read_rows(records, "records"), _SNIFFED)
@@ -65,11 +59,10 @@ def scaffold_records(file: Path, records: Path) -> Scaffold:
     _refuse_unclear_answers(columns, records)
     is_system = "answer" in columns or "contexts" in columns
     lines = [f"    {part}: {_scalar(column)}" for part, column in columns.items()]
-    path = os.path.relpath(records, file.parent).replace(os.sep, "/")
     text = (
         _template("records")
         .replace("@FILE@", str(file))
-        .replace("@PATH@", _scalar(path))
+        .replace("@PATH@", _scalar(os.path.relpath(records, file.parent).replace(os.sep, "/")))
         .replace("@COLUMNS@", "\n".join(lines))
         .replace("@SYSTEMS@\n", "\n" if is_system else _template("corpus"))
     )
@@ -88,12 +81,7 @@ def _refuse_unclear_answers(columns: Mapping[str, str], records: Path) -> None:
 
 
 def guess_columns(present: Sequence[str]) -> dict[str, str]:
-    """Say which column plays which part, by their names; case does not matter.
-
-    Example:
-        >>> guess_columns(["Query", "ground_truth", "contexts"])
-        {'question': 'Query', 'contexts': 'contexts', 'reference': 'ground_truth'}
-    """
+    """Say which column plays which part, by their names; case does not matter."""
     from ragbench.data.files.table import USUAL_NAMES
 
     by_fold = {column.casefold(): column for column in reversed(present)}
@@ -124,7 +112,6 @@ def _template(name: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """A text as YAML, in quotes where it would be read as something else."""
     if _PLAIN.fullmatch(text) and text.casefold() not in _WORDS:
         return text
     return json.dumps(text.replace("${", "$${"), ensure_ascii=False)

@@ -135,8 +135,7 @@ class Statistics:
         ),
     ] = None
     cluster: Annotated[
-        str | None,
-        Option("metadata.<key> of the queries: those with equal values are one unit."),
+        str | None, Option("metadata.<key> of the queries: those with equal values are one unit.")
     ] = None
     slices: Annotated[
         tuple[str, ...] | None,
@@ -184,8 +183,7 @@ class Top:
         ),
     ] = None
     cache_also: Annotated[
-        list[str] | None,
-        Option("Further cache folders, which are only read.", refers_to="path"),
+        list[str] | None, Option("Further cache folders, which are only read.", refers_to="path")
     ] = None
 
 
@@ -226,7 +224,6 @@ class Component:
     name: str
     """Its name; `dataset` for the data set."""
     type: str
-    """What `type:` says."""
     cls: Any
     """What the type names: a class, a function or an object."""
     options: Mapping[str, Any]
@@ -234,21 +231,16 @@ class Component:
     retrievers: tuple[str, ...] | None = None
     """Generators: the retrievers that it is paired with; None is all."""
     passages: int = DEFAULT_PASSAGES
-    """Generators: how many passages it gets."""
     samples: int = 1
-    """Generators: how often each query is answered."""
     retriever: str | None = None
     """Rerankers: the retriever whose hits they order; None for every other component."""
     depth: int | None = None
-    """Rerankers: how many hits of it."""
     chunk: Chunking | None = None
     """Retrievers that index: how documents are cut into what they rank; None is not at all."""
     timeout: float | None = None
     """Seconds that one call may take; None is no limit."""
     concurrency: int = 1
-    """Number of concurrent calls."""
     version: str | None = None
-    """A word that you change when its answers change."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
     """Where it stands, for errors that come later."""
 
@@ -260,15 +252,11 @@ class JudgeBlock:
     name: str | None
     """Its name where `judge` is a mapping of named blocks; None for a single one."""
     type: str
-    """What `type:` says."""
     cls: Any
-    """What the type names."""
     options: Mapping[str, Any]
-    """Its own options with their defaults."""
     rubrics: tuple[str | Path, ...]
     """Names of built-in rubrics, and absolute paths of rubric files."""
     when: Literal["always", "available"] = "always"
-    """Whether it must run, or only where it can."""
     pairs: Literal["all", "baseline"] | None = None
     """Which systems rubrics of pairs compare; None depends on how many there are."""
     stop_when: Literal["decided"] | None = None
@@ -276,7 +264,6 @@ class JudgeBlock:
     always_valid: bool = False
     """Whether it is decided by bets instead of bounds for planned looks."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
-    """Where it stands, for errors that come later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +273,6 @@ class NamedMetric:
     metric: Metric
     """With its options; paths are absolute."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
-    """Where it stands, for errors that come later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,51 +280,33 @@ class Metrics:
     """What is scored; None is the default, which depends on the data."""
 
     retrieval: RetrievalMetrics = field(default_factory=RetrievalMetrics)
-    """How rankings are scored."""
     generation: tuple[NamedMetric, ...] | None = None
-    """Metrics of answers."""
     judges: Mapping[str, JudgeBlock] | None = None
     """Judges by name; a single one is named by its type."""
     verify: bool = False
-    """Whether scores are computed again by the packages that define them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentConfig:
-    """A config that was checked as a whole."""
+    """A config that was checked as a whole; `Top` and `BLOCKS` say what its keys mean."""
 
     name: str
-    """Name of the run folder."""
     dataset: Component
-    """Where the data are."""
     seed: int = DEFAULT_SEED
-    """Seed of all random choices."""
     retrievers: Mapping[str, Component] = field(default_factory=dict)
     """Retrievers by name, sweeps written out, in the order of the file."""
     generators: Mapping[str, Component] = field(default_factory=dict)
-    """Generators by name, sweeps written out, in the order of the file."""
     apps: Mapping[str, Component] = field(default_factory=dict)
-    """Whole apps by name, sweeps written out, in the order of the file."""
     controls: tuple[Control, ...] = ()
-    """What generators answer from besides what retrievers find."""
     metrics: Metrics = field(default_factory=Metrics)
-    """What is scored."""
     statistics: Statistics = field(default_factory=Statistics)
-    """How intervals and tests are computed."""
     gates: tuple[Gate, ...] = ()
-    """Conditions that the run has to meet."""
     max_failed: float = 0.0
-    """Share of failed items above which a run is incomplete."""
     budget: BudgetLimits = field(default_factory=BudgetLimits)
-    """What it may cost."""
     executor: Executor = field(default_factory=Executor)
-    """What runs the stages."""
     cache: str | None = None
-    """Folder of what is stored between runs; None leaves it to the environment."""
     cache_also: tuple[Path, ...] = ()
-    """Cache folders of others, which are only read."""
     output: str = "runs"
-    """Folder of the runs, relative to the working directory."""
     path: Path | None = field(default=None, compare=False)
     """The YAML file; None for a mapping."""
     environment: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)

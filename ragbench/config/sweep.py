@@ -27,7 +27,6 @@ class Expanded:
     """A block of components with its sweeps written out."""
 
     components: Mapping[str, Entry]
-    """Every component by name, in the order of the file."""
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The name of a swept entry -> the names that it stands for."""
 
@@ -54,7 +53,6 @@ def expand_sweeps(block: Item, report: Report) -> Expanded:
 
 
 def _grid(name: str, entry: Entry, sweep: Item, report: Report) -> dict[str, Entry]:
-    """The combinations of one entry, by name."""
     if not _is_well_formed(entry.item, sweep, report):
         return {}
     base = entry.item.without(SWEEP)
@@ -103,13 +101,11 @@ def _is_well_formed(component: Item, sweep: Item, report: Report) -> bool:
             report.wrong(entry, f"'{key}' cannot be swept", "options of the type")
             well_formed = False
         elif _is_set(component, key):
-            found = f"'{key}' is set and swept"
-            report.wrong(entry, found, "one of the two")
+            report.wrong(entry, f"'{key}' is set and swept", "one of the two")
             well_formed = False
     count = math.prod(len(entry.item.items) for entry in sweep.entries.values())
     if count > MAX_MEMBERS:
-        found = f"{count:,} combinations"
-        report.wrong(sweep, found, f"at most {MAX_MEMBERS:,}")
+        report.wrong(sweep, f"{count:,} combinations", f"at most {MAX_MEMBERS:,}")
         well_formed = False
     return well_formed
 

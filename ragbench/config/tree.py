@@ -30,12 +30,7 @@ _LONGEST = 300  # digits; Python itself refuses to read integers beyond 4,300
 
 
 class ScalarError(ValueError):
-    """A word that looks like a number but is none.
-
-    Attributes:
-        found: What is wrong with it.
-        allowed: What to write instead.
-    """
+    """A word that looks like a number but is none: what is wrong, and what to write instead."""
 
     def __init__(self, found: str, allowed: str) -> None:
         self.found, self.allowed = found, allowed
@@ -45,9 +40,7 @@ class ScalarError(ValueError):
 def resolve(text: str) -> Scalar:
     """Return what an unquoted word stands for.
 
-    Raises:
-        ScalarError: A number with a leading zero, which YAML 1.1 would read as octal and
-            YAML 1.2 as decimal, or one with hundreds of digits.
+    A number with a leading zero is refused: YAML 1.1 reads it as octal, YAML 1.2 as decimal.
 
     Example:
         >>> [resolve(word) for word in ("no", "1e-3", "1_000", "0x1F", "12:30", "true", "~")]

@@ -120,14 +120,9 @@ def apply_overrides(
 ) -> Item:
     """Return the tree with values put in or replaced.
 
-    Args:
-        tree: The config, a mapping.
-        overrides: `key=value` texts, whose values are read as YAML, or a mapping from dotted
-            keys to Python values. A part with a dot in it stands in quotes:
-            `retrievers."a.b".k1`; a number is an index of a list.
-        blocks: Paths of blocks that are made where they are absent, such as `statistics`. Any
-            other key on the way must exist.
-        report: Gets a problem for each override that leads nowhere.
+    Overrides are `key=value` texts, whose values are read as YAML, or a mapping from dotted keys to
+    Python values. A part with a dot in it stands in quotes: `retrievers."a.b".k1`; a number is an
+    index of a list. Absent `blocks` are made; any other key on the way must exist.
     """
     known = frozenset(blocks)
     for override in _read(overrides, report):
@@ -172,7 +167,6 @@ def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None
 def _put(
     node: Item, override: _Override, depth: int, blocks: frozenset[KeyPath], report: Report
 ) -> Item:
-    """The node with the override's value in it; the node itself where it leads nowhere."""
     part, is_last = override.path[depth], depth == len(override.path) - 1
     here = override.path[:depth]
     if isinstance(node.value, tuple):

@@ -188,7 +188,6 @@ class _Reader:
         return Item(entries, place, path)
 
     def _key(self, key: Item, path: KeyPath) -> str | None:
-        """The key as text, or None with a problem."""
         if key.value == "<<" and not key.quoted:
             found = "the merge key '<<' is not part of YAML 1.2"
             self.report.add(key.place, path, found, "an alias for a whole value, or the keys")
@@ -266,7 +265,6 @@ def explain(
 
 
 def _words(problem: str, context: str, character: str) -> tuple[str, str | None]:
-    """What was found, and what to write instead."""
     if character == "\t":
         return "a tab in the indentation", "spaces"
     if "cannot start any token" in problem:

@@ -16,6 +16,7 @@ from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score
+from ragbench.records.certificate import RequiredCertificate
 from ragbench.records.gate import Verdict
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
@@ -58,7 +59,7 @@ class GateFiles:
 
     references: dict[Path, ScoredSystems] = field(default_factory=dict)
     """Baseline file or run folder -> its scores."""
-    certificates: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
+    certificates: dict[Path, RequiredCertificate] = field(default_factory=dict)
     """Certificate -> its content."""
 
 

@@ -22,15 +22,8 @@ def read_answer(answer: Any) -> Prediction:
 
     Accepts a text, a `Prediction`, or a mapping with `answer` and, where known, `contexts` and
     `queries`. Passages may be texts, documents of ragbench or LangChain, or mappings with `text`
-    and, where known, `id`, `title`, `metadata`; one without an id gets a hash of its text.
-
-    Raises:
-        AdapterError: It is something else; says which part, what it is, and what is allowed.
-
-    Example:
-        >>> found = read_answer({"answer": "Io", "contexts": [{"id": "d1", "text": "Io erupts."}]})
-        >>> found.answer, found.contexts[0].id
-        ('Io', 'd1')
+    and, where known, `id`, `title`, `metadata`; one without an id gets a hash of its text. Anything
+    else is an `AdapterError`.
     """
     if isinstance(answer, str):
         return Prediction(answer)

@@ -78,31 +78,24 @@ class AskingGenerator(Protocol):
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
         """Return the answer to a question, given the passages, best first."""
-        ...
 
     def keep_replies(self, replies: Replies | None) -> None:
         """Set where replies are kept and looked up; before the first question."""
-        ...
 
     def spend_from(self, budget: Budget | None) -> None:
         """Set what all calls may cost together; before the first question."""
-        ...
 
     def check(self) -> None:
         """Connect, so that a missing key or package is said before anything is asked."""
-        ...
 
     def signature_parts(self) -> Mapping[str, Any]:
         """Return what answers depend on besides question and passages: model, prompt hash, ..."""
-        ...
 
     def totals(self) -> Totals:
         """Return a copy of what has been sent and paid so far."""
-        ...
 
     def close(self) -> None:
         """Give back the connections."""
-        ...
 
 
 class MissingPrediction(LookupError):
@@ -124,4 +117,3 @@ class App(Protocol):
         app does not say, which leaves the retrieval side without a score. Its `queries` are those
         that the app formulated.
         """
-        ...

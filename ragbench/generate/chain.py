@@ -137,26 +137,15 @@ _CONTEXTS = ("context", "source_documents", "documents", "contexts")
 class Chain:
     """Calls a chain and reads its answer, the passages that it retrieved, and its tokens.
 
-    Args:
-        target: Has `invoke` or `ainvoke`.
-        template: What it is called with: a text, or a mapping of them, with places.
-        answer: Path to the answer in what it returns; None looks for it.
-        id_field: Key of the passages' metadata that holds their ids.
-        owner: For messages.
-
-    Raises:
-        AdapterError: The object has neither method.
-        OptionError: The path is none.
+    `template` is a text, or a mapping of them, with places; `answer` the path to the answer in what
+    comes back, None looks for it; `id_field` the key of the passages' metadata with their ids.
     """
 
     def __init__(
         self, target: Any, template: Any, *, answer: str | None, id_field: str | None, owner: str
     ) -> None:
-        self._invoke, self._template, self._id_field = (
-            SyncOrAsync(target, "invoke"),
-            template,
-            id_field,
-        )
+        self._invoke = SyncOrAsync(target, "invoke")
+        self._template, self._id_field = template, id_field
         self._answer = None if answer is None else JsonPath(answer, "langchain", "answer")
         if not self._invoke:
             allowed = "an object with invoke or ainvoke"
@@ -167,9 +156,6 @@ class Chain:
 
         The contexts are what its retrievers returned, heard through callbacks; else the documents
         in its answer; None where there is neither.
-
-        Raises:
-            AdapterError: What it returns is no answer.
         """
         heard = Heard(question, HitReader(self._id_field))
         given = fill(self._template, {"question": question, **values})
@@ -179,8 +165,7 @@ class Chain:
             result = self._invoke(given)
         if heard.passages is None and (documents := _documents_in(result)):
             heard.add(documents)
-        text = self._text(result, heard)
-        return Prediction(text, heard.passages, heard.usage, heard.queries)
+        return Prediction(self._text(result, heard), heard.passages, heard.usage, heard.queries)
 
     def _text(self, result: Any, heard: Heard) -> str:
         found = result if self._answer is None else self._answer.one(result)

@@ -34,34 +34,18 @@ def estimate_tokens(text: str) -> int:
 
     Four ASCII characters are a token, as OpenAI's help page says of English; every other character
     counts as one, which is about what Chinese and Japanese take, and more than other scripts do.
-
-    Example:
-        >>> estimate_tokens("volcanoes"), estimate_tokens("火山"), estimate_tokens("")
-        (3, 2, 0)
     """
     plain = sum(character < "\x80" for character in text)
     return -(-plain // _CHARACTERS_A_TOKEN) + len(text) - plain
 
 
 def fit(
-    passages: Sequence[Document],
-    budget: int | None,
-    count: Callable[[str], int] = estimate_tokens,
+    passages: Sequence[Document], budget: int | None, count: Callable[[str], int] = estimate_tokens
 ) -> list[Document]:
     """Return the passages that fit into a budget of tokens, best first.
 
     Whole passages are taken as long as they fit. The first that does not is cut after the last
-    word that does, or left out where not one fits; those after it are left out.
-
-    Args:
-        passages: Best first.
-        budget: Tokens of all titles and texts together; None takes all.
-        count: Counts the tokens of a text.
-
-    Example:
-        >>> passages = [Document("a", "one two"), Document("b", "three four five"), Document("c")]
-        >>> [document.text for document in fit(passages, 4)]
-        ['one two', 'three']
+    word that does, or left out where not one fits; those after it are left out. None takes all.
     """
     if budget is None:
         return list(passages)
@@ -120,16 +104,7 @@ class AnswerOptions:
 
 
 class ChatGenerator(Connected, Generator):
-    """Answers questions by one chat model; see `AskingGenerator` for who keeps its replies.
-
-    Args:
-        connect: Makes the chat model, on first use.
-        prompt: What it is told.
-        request: Model and options of every request.
-        context_tokens: Tokens that the passages may take.
-        limits: How many calls, how long, how often again.
-        prices: What calls cost; default: the built-in table.
-    """
+    """Answers questions by one chat model; see `AskingGenerator` for who keeps its replies."""
 
     def __init__(
         self,
@@ -177,10 +152,8 @@ class ChatGenerator(Connected, Generator):
         """Answer from the passages that fit.
 
         The prediction's contexts are the passages as the model saw them, so that it is judged by
-        these; its latency is that of the reply, also where that was stored.
-
-        Raises:
-            CallFailure: There is no answer; with its cause, `refused` where the model refuses.
+        these; its latency is that of the reply, also where that was stored. A refusal is a
+        `CallFailure`.
         """
         return self._answered(question, contexts, 0)
 

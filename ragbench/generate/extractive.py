@@ -36,11 +36,6 @@ class Extractive(Generator):
     the sentences, a part of what its neighbours have, and less the further down its passage
     stands and the more it repeats what is chosen already. The answer keeps the order of the
     passages. Without passages it is empty. The same input gives the same answer.
-
-    Example:
-        >>> passage = Document("d1", "The bridge is red. It was opened in 1932.")
-        >>> Extractive(sentences=1).generate("When was it opened?", [passage]).answer
-        'It was opened in 1932.'
     """
 
     def __init__(
@@ -57,11 +52,7 @@ class Extractive(Generator):
         self._analyze = Analyzer.for_language(language)
 
     def check_samples(self, samples: int) -> None:
-        """Refuse to be asked again, since the same passages give the same answer.
-
-        Raises:
-            OptionError: samples is above 1.
-        """
+        """Refuse to be asked again, since the same passages give the same answer."""
         if samples > 1:
             allowed = "1: the same passages give the same answer"
             raise OptionError("extractive", "samples", samples, allowed)
@@ -74,8 +65,7 @@ class Extractive(Generator):
         for _ in range(min(self.sentences, len(pool))):
             left = (index for index in range(len(pool)) if index not in chosen)
             chosen.append(max(left, key=lambda index: _gain(index, pool, worth, chosen)))
-        answer = " ".join(pool[index].text for index in sorted(chosen))
-        return Prediction(answer, usage=_NO_MODEL)
+        return Prediction(" ".join(pool[index].text for index in sorted(chosen)), usage=_NO_MODEL)
 
     def _split(self, contexts: Sequence[Document]) -> list[_Sentence]:
         """All different sentences with a content word, in order."""
@@ -91,7 +81,6 @@ class Extractive(Generator):
 
 
 def _worth(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
-    """What each sentence is worth on its own."""
     frequency = Counter(term for sentence in pool for term in sentence.terms & question)
     # as in BM25: a word that every sentence has still counts a little
     rarity = {term: math.log(1 + len(pool) / n) for term, n in frequency.items()}

@@ -29,13 +29,8 @@ _MANY = ("texts", "ids", "titles")
 class AnswerPaths:
     """Where a reply has its answer, and what else it tells.
 
-    Args:
-        answer: Path to the answer.
-        more: Paths by option: `texts`, `ids`, `titles`, `queries` (lists), `input_tokens`,
-            `output_tokens`, `usd` (numbers); None leaves one out.
-
-    Raises:
-        OptionError: One is no path, or is one to a single value where a list is meant.
+    Further paths lead to `texts`, `ids`, `titles`, `queries` (lists), `input_tokens`,
+    `output_tokens`, `usd` (numbers).
 
     Example:
         >>> paths = AnswerPaths("$.answer", texts="$.sources[*].text", usd="$.cost")
@@ -60,11 +55,7 @@ class AnswerPaths:
             raise OptionError("http", "texts", None, "a path to the texts of the passages")
 
     def read(self, reply: Any) -> Prediction:
-        """Return the answer with its passages, queries and usage.
-
-        Raises:
-            AdapterError: It is not where the path says, or no text.
-        """
+        """Return the answer with its passages, queries and usage."""
         answer = self._answer.one(reply)
         if not isinstance(answer, str):
             raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: text")
@@ -100,26 +91,12 @@ class AnswerPaths:
 
 
 class HttpService:
-    """Posts a body to a URL and reads the answer off the JSON that comes back.
-
-    Args:
-        endpoint: The URL.
-        body: What is sent, with places in braces.
-        places: The places that it may have.
-        paths: Where the reply has its answer.
-
-    Raises:
-        OptionError: The body has other places.
-    """
+    """Posts a body with places in braces to a URL and reads the answer off the JSON it returns."""
 
     is_opaque = True
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        body: Mapping[str, Any],
-        places: Sequence[str],
-        paths: AnswerPaths,
+        self, endpoint: Endpoint, body: Mapping[str, Any], places: Sequence[str], paths: AnswerPaths
     ) -> None:
         check_template(body, places, "http", "body")
         self._endpoint, self._body, self._paths = endpoint, body, paths
@@ -184,20 +161,12 @@ class HttpGenerator(HttpService, Generator):
     """Post each question with its passages to a URL and read the answer off the JSON.
 
     A server that is overloaded or breaks off is asked again within `timeout`; what is then still
-    wrong fails that question alone.
+    wrong fails that question alone. Nothing is sent before the first question.
     """
 
     declares = HttpGeneratorOptions
 
     def __init__(self, **options: Any) -> None:
-        """Check the options; nothing is sent before the first question.
-
-        Args:
-            **options: Those of `HttpGeneratorOptions`.
-
-        Raises:
-            OptionError: The URL, the body or a path cannot be one.
-        """
         chosen = HttpGeneratorOptions(**options)
         super().__init__(
             chosen.endpoint(chosen.url),
@@ -212,12 +181,7 @@ class HttpGenerator(HttpService, Generator):
         )
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Post a question.
-
-        Raises:
-            CallFailure: The server does not answer, or not with JSON.
-            AdapterError: The JSON has no answer where the path says.
-        """
+        """Post a question; no JSON, or none with an answer at its path, fails it."""
         return self._ask({"question": question, **passage_values(contexts)})
 
 
@@ -231,14 +195,6 @@ class HttpApp(HttpService):
     declares = HttpAppOptions
 
     def __init__(self, **options: Any) -> None:
-        """Check the options; nothing is sent before the first question.
-
-        Args:
-            **options: Those of `HttpAppOptions`.
-
-        Raises:
-            OptionError: The URL, the body or a path cannot be one.
-        """
         chosen = HttpAppOptions(**options)
         super().__init__(
             chosen.endpoint(chosen.url),
@@ -257,10 +213,5 @@ class HttpApp(HttpService):
         )
 
     def answer(self, question: str) -> Prediction:
-        """Post a question.
-
-        Raises:
-            CallFailure: The server does not answer, or not with JSON.
-            AdapterError: The JSON has no answer where the paths say.
-        """
+        """Post a question; no JSON, or none with an answer at its path, fails it."""
         return self._ask({"question": question})

@@ -23,12 +23,7 @@ _NO_LIMIT = 10**9  # tokenisers without one say 10**30
 
 
 class LocalModel:
-    """Loads a checkpoint on first use and continues conversations.
-
-    Args:
-        checkpoint: The model.
-        device: Where to compute.
-    """
+    """Loads a checkpoint on first use and continues conversations."""
 
     def __init__(self, checkpoint: Checkpoint, device: Device) -> None:
         self._checkpoint, self._device = checkpoint, device
@@ -37,11 +32,7 @@ class LocalModel:
         self._model: Any = None
 
     def load(self) -> None:
-        """Load tokeniser and weights; a second call does nothing.
-
-        Raises:
-            OptionError: The folder or the hub has no such model, or there is no such device.
-        """
+        """Load tokeniser and weights; a second call does nothing."""
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         with self._lock:
@@ -142,15 +133,7 @@ class HuggingfaceGenerator(Generator):
     declares = HuggingfaceOptions
 
     def __init__(self, **options: Any) -> None:
-        """Find the model; it is loaded by `check` or the first question.
-
-        Args:
-            **options: Those of `HuggingfaceOptions`.
-
-        Raises:
-            OptionError: There is no such folder or prompt.
-            DataError: The file of the prompt is none.
-        """
+        """Find the model; it is loaded by `check` or the first question."""
         chosen = HuggingfaceOptions(**options)
         self._checkpoint = find_checkpoint("huggingface", chosen.model)
         self.prompt = load_prompt(chosen.prompt, chosen.system, "huggingface")
@@ -168,12 +151,7 @@ class HuggingfaceGenerator(Generator):
         return self.prompt.hash
 
     def check(self) -> None:
-        """Load the model.
-
-        Raises:
-            MissingExtra: transformers or torch is not installed.
-            OptionError: The folder or the hub has no such model, or there is no such device.
-        """
+        """Load the model."""
         packages = {"torch": "torch", "transformers": "transformers"}
         need_packages("generator 'huggingface'", "huggingface", packages)
         self._model.load()
@@ -189,19 +167,11 @@ class HuggingfaceGenerator(Generator):
         }
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Answer from the passages that fit.
-
-        Raises:
-            CallFailure: The question alone is longer than what the model can read.
-        """
+        """Answer from the passages that fit."""
         return self._answered(question, contexts, 0)
 
     def check_samples(self, samples: int) -> None:
-        """Refuse to be asked again where the likeliest answer is the only one.
-
-        Raises:
-            OptionError: samples is above 1, and the temperature 0.
-        """
+        """Refuse to be asked again where the likeliest answer is the only one."""
         if samples > 1 and not self._options["temperature"]:
             allowed = "1 at temperature 0, where all answers are the same; or a temperature above 0"
             raise OptionError("huggingface", "samples", samples, allowed)
@@ -215,8 +185,7 @@ class HuggingfaceGenerator(Generator):
     def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
         self.check()
         max_tokens = int(self._options["max_tokens"])
-        budget = self._budget(question, contexts, max_tokens)
-        passages = fit(contexts, budget, self._model.count)
+        passages = fit(contexts, self._budget(question, contexts, max_tokens), self._model.count)
         while True:
             tokens = self._model.tokens(self._messages(question, passages))
             room = self._model.longest - max_tokens

@@ -66,16 +66,7 @@ class LangchainGenerator(ChatGenerator):
     is_opaque = True
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Make or take the object.
-
-        Args:
-            client: One that exists, in place of a factory.
-            **options: Those of `LangchainGeneratorOptions`.
-
-        Raises:
-            AdapterError: The factory fails, or what it makes cannot be asked.
-            OptionError: An option that a chain, or a chat model, does not have.
-        """
+        """Make the object, or take `client`, one that exists."""
         chosen = LangchainGeneratorOptions(**options)
         owner = "generator 'langchain'"
         made = resolve_client(client, chosen.factory, chosen.args, owner)
@@ -118,12 +109,7 @@ class LangchainGenerator(ChatGenerator):
         return super().totals() if self._chain is None else Totals()
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Ask the chain or the model.
-
-        Raises:
-            CallFailure: The model has no answer.
-            AdapterError: What the chain returns is none.
-        """
+        """Ask the chain or the model."""
         return self._answered(question, contexts, 0)
 
     def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
@@ -147,7 +133,6 @@ def _name_of(made: Any, factory: str | None) -> str:
 
 
 def _refuse(kind: str, chosen: LangchainGeneratorOptions, *groups: type) -> None:
-    """Refuse options that would do nothing."""
     for field in itertools.chain.from_iterable(map(fields, groups)):
         value = getattr(chosen, field.name)
         if value != field.default:
@@ -177,21 +162,12 @@ class LangchainApp:
         id_field: IdField = None,
         client: Any = None,
     ) -> None:
-        """Make or take the chain; from Python, `client` is one that exists.
-
-        Raises:
-            AdapterError: The factory fails, or what it makes cannot be asked.
-            OptionError: An option cannot be one.
-        """
+        """Make or take the chain; from Python, `client` is one that exists."""
         owner = "app 'langchain'"
         made = resolve_client(client, factory, args, owner)
         check_template(input, ("question",), "langchain", "input")
         self._chain = Chain(made, input, answer=answer, id_field=id_field, owner=owner)
 
     def answer(self, question: str) -> Prediction:
-        """Ask the chain.
-
-        Raises:
-            AdapterError: What it returns is no answer.
-        """
+        """Ask the chain."""
         return self._chain.ask(question, {})

@@ -44,16 +44,7 @@ class OpenAIGenerator(ChatGenerator):
     declares = OpenAIGeneratorOptions
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Make a generator; nothing is sent, and no key is needed, before the first question.
-
-        Args:
-            client: A client of the `openai` package in place of a server.
-            **options: Those of `OpenAIGeneratorOptions`.
-
-        Raises:
-            OptionError: There is no such prompt.
-            DataError: The file of the prompt is none.
-        """
+        """Make a generator; nothing is sent, and no key is needed, before the first question."""
         chosen = OpenAIGeneratorOptions(**options)
         self._server = Server(chosen.base_url, chosen.api_key_env, chosen.stream, client)
         super().__init__(

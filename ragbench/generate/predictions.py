@@ -25,40 +25,26 @@ class Predictions(Generator):
     is_stored = True
 
     def __init__(
-        self,
-        *,
-        path: Annotated[Path, Option("The file with the answers.", refers_to="path")],
+        self, *, path: Annotated[Path, Option("The file with the answers.", refers_to="path")]
     ) -> None:
         self._samples = read_samples(path)
         self.query_ids = frozenset(key for sample in self._samples for key in sample)
         """The queries that the file has, by id or by the text of the question."""
 
     def check_samples(self, samples: int) -> None:
-        """Refuse to leave answers out, or to give one twice.
-
-        Raises:
-            OptionError: The file has more or fewer answers to a query.
-        """
+        """Refuse to leave answers out, or to give one twice."""
         if samples != (known := len(self._samples)):
             allowed = f"{known}, the answers to a query in the file"
             raise OptionError("predictions", "samples", samples, allowed)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction:
-        """Return the stored answer to a query.
-
-        Raises:
-            MissingPrediction: The file has none.
-        """
+        """Return the stored answer to a query; `MissingPrediction` where the file has none."""
         return self.generate_sample(query, contexts, 0)
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
-        """Return one of the stored answers to a query.
-
-        Raises:
-            MissingPrediction: The file has none with this number.
-        """
+        """Return one of the stored answers to a query."""
         stored = self._samples[sample]
         found = stored.get(query.id) or stored.get(query.text)
         if found is None or found.answer is None:

@@ -26,18 +26,7 @@ _ALLOWED_FILE = "system: text, user: a template with {{ question }}"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is told, for every question alike.
-
-    Example:
-        >>> prompt = load_prompt("qa")
-        >>> messages = prompt.messages("Which moon?", [Document("io", "It erupts.", "Io")])
-        >>> [message.role for message in messages]
-        ['system', 'user']
-        >>> print(messages[1].content)
-        [1] Io: It erupts.
-        <BLANKLINE>
-        Question: Which moon?
-    """
+    """What a model is told, for every question alike."""
 
     system: str
     """What comes first; empty for none."""
@@ -68,14 +57,7 @@ class Prompt:
 def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -> Prompt:
     """Read a prompt: a built-in name, a YAML file with `system` and `user`, or a .j2 template.
 
-    Args:
-        source: The name or the file.
-        system: A system text instead of the file's.
-        owner: Whose option it is, for messages.
-
-    Raises:
-        OptionError: There is no such prompt.
-        DataError: The file is no prompt; with its line.
+    A given `system` takes the place of the file's; `owner` is whose option it is, for messages.
     """
     built_in = sorted(path.stem for path in _FOLDER.glob("*.yaml"))
     path = _FOLDER / f"{source}.yaml" if source in built_in else Path(source)
@@ -131,11 +113,9 @@ def _compiled(user: str, path: Path) -> Template:
         line = getattr(error, "lineno", None)
         unknown = next((name for name in sorted(used) if name not in _NAMES), None)
         close = None if unknown is None else nearest(unknown, _NAMES)
-        found = str(error).rstrip(".")
         raise DataError(
-            found, file=path, line=line, allowed=_ALLOWED_NAMES, nearest=close
+            str(error).rstrip("."), file=path, line=line, allowed=_ALLOWED_NAMES, nearest=close
         ) from None
     if "question" not in used:
-        found = "the template does not ask the question"
-        raise DataError(found, file=path, allowed=_ALLOWED_NAMES)
+        raise DataError("the template does not ask the question", file=path, allowed=_ALLOWED_NAMES)
     return template

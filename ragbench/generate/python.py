@@ -83,7 +83,7 @@ def declared(made: Any) -> Generator:
 
 def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
     """Make a generator of a class, an object or a function; see `ragbench.registry.adapt`."""
-    made = adapt(
+    return adapt(
         target,
         options,
         owner,
@@ -91,7 +91,6 @@ def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
         wrap=CallableGenerator,
         arguments="(question, contexts)",
     )
-    return made
 
 
 class CallableApp:
@@ -103,11 +102,7 @@ class CallableApp:
         self._function = function
 
     def answer(self, question: str) -> Prediction:
-        """Ask the function.
-
-        Raises:
-            AdapterError: It returns no answer; see `ragbench.generate.answer.read_answer`.
-        """
+        """Ask the function."""
         return read_answer(self._function(question))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ragbench.records.codec import Record, optional
+from ragbench.records.codec import ABSENT, Record, optional
 from ragbench.records.summary import Ends
 
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
@@ -26,7 +26,7 @@ class AgreementFound(Record):
     """As what the labels are taken: nominal, ordinal or interval."""
     rule: str = ""
     """How the interval was computed."""
-    reason: str = ""
+    reason: str | None = ""
     """Why it is not defined."""
 
 
@@ -36,8 +36,6 @@ class ProbeFound(Record):
 
     status: str
     """`measured`, or `not available`."""
-    reason: str | None = optional()
-    """Why it is not available."""
     statistic: str = optional("")
     """What was computed."""
     value: float | None = optional()
@@ -46,14 +44,26 @@ class ProbeFound(Record):
     """Its confidence limits."""
     n: int = optional(0)
     """Answers."""
-    finding: str = optional("")
-    """What that says."""
-    unscored: Mapping[str, int] = optional({})
+    n_own: int = optional(0)
+    """Those that the judge's own model wrote."""
+    queries: int = optional(0)
+    """Queries that they are to."""
+    unscored: Mapping[str, int] | None = optional()
     """Cause -> answers without a verdict one way or the other."""
+    level: str = optional("")
+    """Of a correlation: as what it takes its values."""
+    rule: str = optional("")
+    """Of a correlation: how the interval was computed."""
+    reason: str | None = optional()
+    """Why it is not available; of a correlation what was left out."""
+    finding: str = optional("")
+    """What the value says."""
     flip_rate: float | None = optional()
     """Share of answers with another level; None where the judge was not asked again."""
-    flip_interval: Ends | None = optional()
-    """Its confidence limits."""
+    flip_interval: Ends | None = optional(ABSENT)
+    """Its confidence limits; None where there are too few queries."""
+    mean_difference: float | None = optional()
+    """Mean absolute difference of the scores."""
     unit: str = optional("")
     """What flips: a level, or the score."""
 
@@ -96,10 +106,14 @@ class Correction(Record):
     """What the judge says."""
     labels_mean: float | None = optional()
     """What the labels alone say."""
-    width_ratio: float | None = optional()
-    """Width of the interval over that of the labels alone."""
+    width_ratio: float | None = optional(ABSENT)
+    """Width of the interval over that of the labels alone; None where that has none."""
     lambda_: float | None = optional()
     """How far the judge is relied on."""
+    n_labels: int = optional(0)
+    """Answers with a label."""
+    n_judged: int = optional(0)
+    """Answers with a verdict, the labelled ones included."""
     interval: Ends | None = optional()
     """Confidence limits of the mean."""
     labels_interval: Ends | None = optional()
@@ -122,6 +136,12 @@ class LabelsRead(Record):
     """Labels between two levels."""
     queries: int
     """Queries that the answers are to."""
+    fingerprint: str
+    """Of who said what of which answer."""
+    random: bool
+    """Whether the labelled answers are a random sample of the judged ones."""
+    why: str
+    """How that is known, or what speaks against it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,13 +155,25 @@ class Confusion(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbedRubric(Record):
-    """A judge asked again by one rubric."""
+class JudgedRubric(Record):
+    """Whose score it is."""
 
+    rubric: str
+    """What was asked."""
+    rubric_fingerprint: str
+    """Of the rubric."""
     judge: str
     """The judge's name."""
     model: str
     """What gave the verdicts."""
+    signature: str
+    """What the score depends on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedRubric(JudgedRubric):
+    """A judge asked again by one rubric."""
+
     probes: Mapping[str, ProbeFound]
     """Probe -> what came out."""
     retest: RetestFound
@@ -149,7 +181,7 @@ class ProbedRubric(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedRubric(ProbedRubric):
+class CertifiedRubric(JudgedRubric):
     """A judge against people by one rubric."""
 
     scale: tuple[float, float]
@@ -164,6 +196,10 @@ class CertifiedRubric(ProbedRubric):
     """Statistic -> people among each other; empty where there is one rater."""
     confusion: Confusion
     """Labels by level of the judge."""
+    probes: Mapping[str, ProbeFound]
+    """Probe -> what came out."""
+    retest: RetestFound
+    """Whether it says the same twice."""
     corrected: Mapping[str, Correction]
     """System -> its mean."""
     corrected_differences: Mapping[str, Correction]
@@ -178,6 +214,10 @@ class Certificate(Record):
     """The version of the file."""
     run: str
     """The experiment's name."""
+    data: Mapping[str, str]
+    """Fingerprints of the data set."""
+    systems: tuple[str, ...]
+    """The systems that were judged."""
     confidence: float
     """Level of every interval."""
     rubrics: Mapping[str, CertifiedRubric]
@@ -192,7 +232,29 @@ class ProbeReport(Record):
     """The version of the file."""
     run: str
     """The experiment's name."""
+    data: Mapping[str, str]
+    """Fingerprints of the data set."""
+    systems: tuple[str, ...]
+    """The systems that were judged."""
     confidence: float
     """Level of every interval."""
     rubrics: Mapping[str, ProbedRubric]
+    """Score -> what is known of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredRubric(Record):
+    """What a gate asks of a judge by one rubric; the rest is in `unknown`."""
+
+    model: str | None = None
+    """What gave the verdicts."""
+    agreement: Mapping[str, AgreementFound] = field(default_factory=dict)
+    """Statistic -> judge and people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredCertificate(Record):
+    """What a gate asks of a certificate, which may be of an older version."""
+
+    rubrics: Mapping[str, RequiredRubric] = field(default_factory=dict)
     """Score -> what is known of it."""

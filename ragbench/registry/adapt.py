@@ -27,18 +27,8 @@ def adapt(
     A class is made with the options; an object that has one of the methods is taken as it is; a
     plain function is wrapped, with the options bound as keywords.
 
-    Args:
-        target: What `python:` named, or the live object.
-        options: The other keys of the YAML entry.
-        owner: How messages name it: `retriever 'mine'`.
-        methods: A component has at least one of these.
-        wrap: Turns a plain function into a component.
-        arguments: What such a function takes, for the message: `(question, top_k)`.
-        of_method: What the first of the methods takes, where that is something else.
-
-    Raises:
-        AdapterError: It can be none of these, or its constructor fails.
-        OptionError: An option that it does not take.
+    `owner` (`retriever 'mine'`), the `arguments` of a function and those of the first method
+    (`of_method`, where they differ) are for messages.
     """
     made = _make(target, options, owner) if inspect.isclass(target) else target
     if any(callable(getattr(made, method, None)) for method in methods):
@@ -55,13 +45,7 @@ def adapt(
 
 
 def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
-    """Return what `module:name` names: what a function or class makes, or an object as it is.
-
-    Raises:
-        AdapterError: The function or class fails, or makes nothing that could be used.
-        OptionError: Arguments that it does not take, or arguments for an object.
-        DataError: There is no such name.
-    """
+    """Return what `module:name` names: what a function or class makes, or an object as it is."""
     found = load_object(path)
     if inspect.isclass(found) or inspect.isroutine(found) or isinstance(found, functools.partial):
         made = _make(found, args, f"{owner}: {path}", "args")
@@ -80,20 +64,16 @@ def _make(
     known = _known(factory, options, owner, key)
     try:
         return factory(**known)
-    except RagbenchError:
+    except (RagbenchError, KeyboardInterrupt):
         raise
-    except KeyboardInterrupt:
-        raise
-    except (
-        BaseException
-    ) as error:  # a constructor of the user's may raise anything, also SystemExit
+    # a constructor of the user's may raise anything, also SystemExit
+    except BaseException as error:
         raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
 
 
 def _known(
     function: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Mapping[str, Any]:
-    """The options, when the function takes every one of them."""
     parameters = inspect.signature(function).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in options:

@@ -35,16 +35,7 @@ class Family:
         return [*self.table, *(name for name in sorted(self._plugins()) if name not in self.table)]
 
     def load(self, type_name: str, search: Sequence[Path] = ()) -> Any:
-        """Import and return the component that a type names.
-
-        Args:
-            type_name: A built-in type, an entry point's name, or `python:module:Name`.
-            search: Folders in which `python:` looks before what is installed.
-
-        Raises:
-            OptionError: No such type; names the nearest one.
-            DataError: A `python:` path that cannot be imported.
-        """
+        """Import and return the component that a type names; `search`: see `load_object`."""
         if type_name.startswith(PYTHON):
             return load_object(type_name.removeprefix(PYTHON), search)
         if type_name in self.table:
@@ -79,9 +70,6 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
 
     Folders in `search` go to the front of `sys.path` and stay there, as Python does with the
     folder of a script, so that the user's module can import its neighbours later on.
-
-    Raises:
-        DataError: The path is malformed, the module cannot be imported, or has no such name.
     """
     module_name, _, name = path.partition(":")
     if not module_name or not name:

@@ -9,12 +9,7 @@ from typing import Any
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
-    """Return the allowed name that is spelt most like a wrong one, or None.
-
-    Example:
-        >>> nearest("fuson", ["fusion", "bm25"])
-        'fusion'
-    """
+    """Return the allowed name that is spelt most like a wrong one, or None."""
     by_fold = {name.casefold(): name for name in allowed}
     close = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.6)
     return by_fold[close[0]] if close else None

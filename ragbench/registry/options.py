@@ -41,18 +41,14 @@ REQUIRED = _Required()
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What an option means and allows; goes into `Annotated[type, Option(...)]`."""
+    """What an option means, and its bounds; goes into `Annotated[type, Option(...)]`."""
 
     help: str
     """One sentence for `list`, the schema and the docs."""
     ge: float | None = None
-    """Smallest allowed value."""
     gt: float | None = None
-    """Allowed values lie above this one."""
     le: float | None = None
-    """Largest allowed value."""
     lt: float | None = None
-    """Allowed values lie below this one."""
     refers_to: (
         Literal["path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object"]
         | None
@@ -108,9 +104,7 @@ class Mismatch:
     steps: tuple[int | str, ...]
     """The indices and keys that lead to it; none is the value itself."""
     annotation: Any
-    """The type that is declared there."""
     option: Option | None
-    """The bounds that are declared there."""
     out_of_range: bool
     """Whether it is a number of the right type, beyond the bounds."""
 
@@ -143,9 +137,6 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """Read the options of a class or function off its annotated keyword parameters.
 
     Parameters without an `Option` are inputs, not options, and are left out.
-
-    Raises:
-        TypeError: An annotation names something that cannot be resolved.
     """
     found = {}
     for name, annotation, default in _parameters(component):
@@ -158,11 +149,7 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
 def check_values(
     owner: str, declared: Mapping[str, DeclaredOption], values: Mapping[str, Any]
 ) -> None:
-    """Check values by name.
-
-    Raises:
-        OptionError: A name that is not declared, or a value outside what is allowed.
-    """
+    """Raise an `OptionError` for a name that is not declared, or a value that is not allowed."""
     for name, value in values.items():
         if name not in declared:
             allowed = ", ".join(declared) or "no options"
@@ -174,10 +161,6 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that checks the options that it declares before it runs.
 
     A value outside what is allowed raises an `OptionError`; other parameters are left alone.
-
-    Args:
-        owner: How messages name it.
-        function: Declares its options as `declared_options` reads them.
     """
     # read on the first call: annotations may name what its module defines further down
     declared = functools.cache(lambda: declared_options(function))
@@ -201,7 +184,6 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Name, annotation and default of what a component takes."""
     if inspect.isclass(component):
         # the class that defines the constructor says what it takes
         owner = next(c for c in component.__mro__ if vars(c).keys() & {"__init__", "declares"})
@@ -254,7 +236,6 @@ def _peeled(annotation: Any, option: Option | None) -> tuple[Any, Option | None]
 
 
 def _bare(annotation: Any) -> Any:
-    """The annotation without `Annotated`, unions kept."""
     if typing.get_origin(annotation) is typing.Annotated:
         return _bare(typing.get_args(annotation)[0])
     if _is_union(annotation):
@@ -267,16 +248,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 def describe_allowed(annotation: Any, option: Option | None = None) -> str:
-    """Say what a type and its bounds allow, as a phrase for people.
-
-    Example:
-        >>> describe_allowed(float, Option("", ge=0, le=1))
-        'a number from 0 to 1'
-        >>> describe_allowed(typing.Literal["zero", "skip"])
-        'zero, skip'
-        >>> describe_allowed(int | None, Option("", ge=1))
-        'an integer >= 1, or null'
-    """
+    """Say what a type and its bounds allow, as a phrase for people."""
     annotation, option = _peeled(annotation, option)
     if _is_union(annotation):
         parts = [part for part in typing.get_args(annotation) if part is not type(None)]

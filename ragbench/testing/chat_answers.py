@@ -22,7 +22,6 @@ class Answer:
     """One scripted answer of the server."""
 
     text: str = ""
-    """What the model says."""
     status: int = 200
     """HTTP status; any other than 200 sends an error body with `text` as its message."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -32,11 +31,8 @@ class Answer:
     cut: Cut | None = None
     """Where the connection is cut; None answers in full."""
     finish_reason: str = "stop"
-    """Why the model stopped."""
     refusal: str | None = None
-    """The refusal field of the message."""
     empty: bool = False
-    """Whether the list of choices is empty."""
     error_code: str | None = None
     """`error.code` of an error body: `insufficient_quota`."""
     param: str | None = None
@@ -76,7 +72,6 @@ class Script(Protocol):
 
     def __call__(self, request: Mapping[str, Any], times_asked: int) -> Answer | str:
         """Return the answer to a request body that was asked `times_asked` times before."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +126,10 @@ def _with_numbers(text: str, written: str) -> str:
     except ValueError:
         return written
     marker = "\x00"
-    marked = json.dumps(_marked(value, marker))
-    return marked.replace(json.dumps(marker), written)
+    return json.dumps(_marked(value, marker)).replace(json.dumps(marker), written)
 
 
 def _marked(value: Any, marker: str) -> Any:
-    """A JSON value with its numbers replaced by a marker."""
     if isinstance(value, dict):
         return {key: _marked(part, marker) for key, part in value.items()}
     if isinstance(value, list):
@@ -231,7 +224,6 @@ def _delta(delta: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _logprobs(request: Mapping[str, Any], answer: Answer) -> dict[str, Any] | None:
-    """Log-probabilities of every token, where the request wants them."""
     if not request.get("logprobs"):
         return None
     count = int(request.get("top_logprobs") or 0)

@@ -25,11 +25,9 @@ class Received:
     """One request as it arrived."""
 
     path: str
-    """The path of the URL."""
     headers: Mapping[str, str]
     """Headers by lower-case name."""
     body: Mapping[str, Any]
-    """The JSON body."""
 
 
 @dataclass(slots=True)
@@ -43,17 +41,13 @@ class Counters:
     limited: int = 0
     """Those turned away by the server's own limits."""
     in_flight: int = 0
-    """Those under way now."""
     peak_in_flight: int = 0
-    """The most that were under way at once."""
     statuses: Counter[int] = field(default_factory=Counter)
     """How often each status was sent; 0 stands for a connection that was cut."""
     asked: Counter[str] = field(default_factory=Counter)
     """How often each message list was asked, by its digest."""
     first_s: float = 0.0
-    """When the first request arrived, on the monotonic clock."""
     last_s: float = 0.0
-    """When the last answer was sent."""
 
     @property
     def most_asked(self) -> int:

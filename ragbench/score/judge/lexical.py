@@ -169,11 +169,7 @@ class Lexical:
         self._analyze = Analyzer.for_language(language)
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Apply one of the rubrics that it serves.
-
-        Raises:
-            OptionError: Any other rubric: word overlap says nothing about it.
-        """
+        """Apply one of the rubrics that it serves."""
         answer = item.answer or ""
         if rubric.name == "faithfulness":
             return self._faithfulness(answer, item.contexts or [])

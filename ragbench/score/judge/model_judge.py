@@ -112,13 +112,6 @@ class ModelJudge(Connected):
     What goes wrong with an item becomes a verdict with status `failed`, its cause and the replies
     that came. Errors that are the user's to mend (no key, a full disk, a reply that a replay lacks)
     are raised.
-
-    Args:
-        connect: Makes the chat model, on first use.
-        jury: Who judges.
-        asking: How prompts become requests.
-        limits: How many calls, how long, how often again.
-        prices: What calls cost; default: the built-in table.
     """
 
     label = "a language model: its verdicts are opinions until they are checked against people's"

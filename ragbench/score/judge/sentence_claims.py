@@ -157,12 +157,7 @@ def judge_sentences(
 ) -> Verdict:
     """Return a number of `FORMULAS`, with the reference that gives the best one.
 
-    Args:
-        item: What is judged.
-        rubric: A rubric over claims.
-        analyze: Tells a sentence that claims something from one that does not.
-        reader: Checks the claims.
-        sides: What the reader is asked; default: what the number is made of.
+    `sides` is what the reader is asked; by default what the number is made of.
     """
     asked = FORMULAS[rubric.formula or ""].sides if sides is None else sides
     verdicts = []

@@ -35,11 +35,7 @@ def judge_all(
 ) -> list[dict[str, Verdict]]:
     """Return for each item, in order, a verdict per rubric.
 
-    Args:
-        judge: A `ManyJudge` takes all items at once, any other one by one.
-        items: What is judged.
-        rubrics: As `load_rubrics` returns them.
-        advance: Told after each item.
+    A `ManyJudge` takes all items at once, any other one by one.
     """
     if isinstance(judge, ManyJudge):
         return judge.judge_all(items, rubrics, advance)
@@ -123,15 +119,7 @@ def collect_verdicts(
     *,
     type_name: str,
 ) -> Judged:
-    """Turn the verdicts on items into columns of scores.
-
-    Args:
-        judge: What judged.
-        items: One per query.
-        rubrics: As `load_rubrics` returns them.
-        found: Per item: rubric -> verdict.
-        type_name: The judge's `type`, for signatures.
-    """
+    """Turn the verdicts on items into columns of scores."""
     verdicts = [each[rubric.name] for each in found for rubric in rubrics]
     models = _models(verdicts) or (judge.model,)
     # further answers to a query ask nothing new
@@ -218,14 +206,8 @@ def judge_pairs(
 
     A judge that asks models asks them in both orders itself; any other one is given each item a
     second time with the answers in each other's place. A judge that says otherwise then has not
-    told them apart: a tie. So are equal answers, which no judge is asked about.
-
-    Args:
-        judge: What judges.
-        items: One per query; without an answer, or another one, a rubric does not apply.
-        rubrics: Of method `pairwise`.
-        type_name: The judge's `type`, for signatures.
-        advance: Told after each item.
+    told them apart: a tie. So are equal answers, which no judge is asked about. Without an answer,
+    or another one, a rubric does not apply.
 
     Returns:
         Columns of 1 for a win of `answer`, 0.5 for a tie and 0 for a loss. Where several samples

@@ -27,11 +27,8 @@ def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
     """Add up, for each row, the values of its query down to it, itself included.
 
     By doubling, log(longest query) passes: one running sum over all queries would be one pass, but
-    what earlier queries leave in it rounds away the last digits of later ones.
-
-    Args:
-        values: Row -> value.
-        starts: Shape (n + 1,): where each query's rows start.
+    what earlier queries leave in it rounds away the last digits of later ones. The rows of query i
+    start at `starts[i]` and end before `starts[i + 1]`.
 
     Example:
         >>> running_sums(np.array([1.0, 2.0, 4.0, 0.5]), np.array([0, 3, 4]))
@@ -65,15 +62,8 @@ class Gained:
     ) -> Gained:
         """Read gains off grades.
 
-        Args:
-            owner: The measure, for messages.
-            ranked: Grades of the retrieved documents in rank order.
-            gain: `linear` or `exp`; negative grades gain nothing.
-            gains: Gains of single grades, as `read_gains` reads them; only with `linear`.
-
-        Raises:
-            OptionError: `gains` cannot be read, or both are given.
-            DataError: A grade is too large for `exp`.
+        Negative grades gain nothing. `gains` are those of single grades, as `read_gains` reads
+        them.
         """
         mapping = read_gains(owner, gains, gain)
         rows = _gains(owner, ranked.grades, gain, mapping)
@@ -103,10 +93,7 @@ class Gained:
     ) -> FloatArray:
         """Add up the best rankings of some queries down to some ranks from 1 on.
 
-        Args:
-            query: Positions of queries with a document that gains.
-            rank: For each, the last rank that counts; may lie beyond the judged documents.
-            weights: Judged document -> what its gain is multiplied with.
+        Ranks may lie beyond the judged documents, whose gains `weights` multiply.
         """
         starts = self.ranked.judged_starts
         sums = running_sums(self.ideal if weights is None else self.ideal * weights, starts)

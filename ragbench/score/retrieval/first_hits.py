@@ -122,17 +122,9 @@ def expect_at_first_hit(
 ) -> FloatArray:
     """Average, over the orders of tied documents, what the rank of the first hit is worth.
 
-    The first hit stands in the first tie group that holds one; of its m documents, r are hits,
-    and each place in turn has the hits by chance r / m, r / (m - 1), ... of what is left.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-        worth: Ranks -> what a first hit there is worth.
-        k: A first hit beyond this rank is worth nothing.
-
-    Returns:
-        Array of shape (n,); 0 where there is no hit.
+    The first hit stands in the first tie group that holds one; of its m documents, r are hits, and
+    each place in turn has the hits by chance r / m, r / (m - 1), ... of what is left. A first hit
+    beyond rank k is worth nothing; a query without one has 0.
 
     References:
         McSherry and Najork (2008), Computing Information Retrieval Performance Measures Efficiently

@@ -187,12 +187,7 @@ class Metric:
         return declared(self.options) if callable(declared) else declared
 
     def check(self) -> None:
-        """See whether the metric can be computed here.
-
-        Raises:
-            MissingExtra: A package is not installed.
-            OptionError: A model or file that an option names is not there.
-        """
+        """See whether the metric can be computed here."""
         self.declaration.check(self.options)
 
 
@@ -234,11 +229,7 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
 
 
 def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]:
-    """Return references as a sequence; one text may stand for a list of one.
-
-    Raises:
-        OptionError: There is none.
-    """
+    """Return references as a sequence; one text may stand for a list of one."""
     if isinstance(references, str):
         return (references,)
     if not references:

@@ -104,12 +104,7 @@ def bleu_of(
 ) -> BleuScore:
     """Compute BLEU from statistics, in sacrebleu's order of operations.
 
-    Args:
-        counted: Of one prediction, or the sums over a corpus.
-        order: Longest n-grams that count.
-        smooth: What stands in for n-grams without a match.
-        value: The value of floor or add-k.
-        effective: Leave out the orders above the length of the prediction, instead of giving 0.
+    Orders above the length of the prediction are left out if `effective`, else they give 0.
     """
     correct, total, length, reference_length = counted
     penalty = 1.0

@@ -136,12 +136,7 @@ def meteor(
 
 
 def locate_wordnet(named: str | None) -> Path:
-    """Return the folder or archive that was named, or the one that is found.
-
-    Raises:
-        OptionError: What was named does not hold the database.
-        MissingExtra: None was named, and none is found.
-    """
+    """Return the folder or archive that was named, or the one that is found."""
     if named is None:
         return find_wordnet("metric 'meteor'")
     if not holds_wordnet(Path(named)):
