@@ -35,10 +35,6 @@ def costs_of(outcomes: Sequence[Outcome[Any]], samples: int = 1) -> dict[str, Fl
 
     Times have three decimals, as files have them. What calls no model uses no tokens. A query that
     was answered several times took the mean of their times, and the tokens and dollars of all.
-
-    Args:
-        outcomes: One per query; of several samples all of the first one come first.
-        samples: How often each query was answered.
     """
     if not outcomes:
         return {}

@@ -39,13 +39,10 @@ class _Source:
     """Where the repeats of a score come from."""
 
     score: str
-    """Its name."""
     judge: str | None = None
     """Who gives it; None for a metric, which has no noise of its own."""
     rubric: str = ""
-    """What the judge is asked."""
     judgements: int = 1
-    """How often the judge is asked of each answer."""
     noisy: bool = False
     """Whether the judge asks models, which may say something else another time."""
 
@@ -56,11 +53,6 @@ def add_variance(comparisons: Comparisons, plan: Plan, results: Results) -> Comp
     Repeats are the `samples` of generators and of judges. Each comparison of systems that have
     some gets `variance`: its components by source, those that one run cannot tell apart together,
     and the cheapest design whose interval is half as wide. A note says the same.
-
-    Args:
-        comparisons: Those of the run.
-        plan: The run.
-        results: Its scores and verdicts, and its notes, which grow.
 
     References:
         Searle, Casella and McCulloch (1992), Variance components, 3.6.
@@ -166,10 +158,7 @@ def _described(
     design = None
     if error > 0:
         design = cheapest_design(
-            split,
-            error / _NARROWER,
-            generation_cost=generation,
-            judgement_cost=judgement,
+            split, error / _NARROWER, generation_cost=generation, judgement_cost=judgement
         )
     components = []
     for part in split.components:
@@ -239,11 +228,7 @@ def _times(n: int) -> str:
 def describe_deltas(
     plan: Plan, systems: Sequence[SystemScores], method: Method
 ) -> list[OverSource]:
-    """Compare each retriever over exactly one other with that one, if both are scored.
-
-    Returns:
-        A row for each of them and measure: the difference with its interval, paired over queries.
-    """
+    """Compare each retriever over exactly one other with that one, if both are scored."""
     by_name = {system.name: system for system in systems if system.generator is None}
     rows = []
     for name in plan.systems:

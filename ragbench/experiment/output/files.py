@@ -98,11 +98,7 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
 
 
 def _components(plan: Plan) -> tuple[tuple[Noun, Iterable[str]], ...]:
-    return (
-        ("retriever", plan.retrievers),
-        ("generator", plan.generators),
-        ("app", plan.apps),
-    )
+    return (("retriever", plan.retrievers), ("generator", plan.generators), ("app", plan.apps))
 
 
 def _version(package: str) -> str | None:
@@ -113,11 +109,7 @@ def _version(package: str) -> str | None:
 
 
 def write_run(plan: Plan, results: Results, choices: Choices, started: float) -> Experiment:
-    """Write the run folder, whole or not at all, and return the experiment.
-
-    Raises:
-        DataError: The folder cannot be written.
-    """
+    """Write the run folder, whole or not at all, and return the experiment."""
     # the random part keeps runs of the same second apart
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     run_id = f"{stamp}-{secrets.token_hex(2)}"

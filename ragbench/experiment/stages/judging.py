@@ -12,15 +12,7 @@ from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Results
 from ragbench.experiment.stages.answers import Answer
-from ragbench.experiment.stages.base import (
-    PENDING,
-    Keep,
-    Node,
-    Slot,
-    Stage,
-    StoredStage,
-    Workspace,
-)
+from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
 from ragbench.experiment.stages.item_json import read_verdict, write_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
@@ -229,11 +221,7 @@ class Verdicts(StoredStage):
 class JudgeAnswers(Stage):
     """What a judge says of a system's answers.
 
-    Args:
-        workspace: What all stages share.
-        answer: The answers.
-        name: The judge's name.
-        early: Asked what it said, where it looks at all systems side by side.
+    One that looks at all systems side by side is asked by `early` what it said.
     """
 
     unit = "verdicts"

@@ -32,9 +32,7 @@ class Gold:
     queries: Sequence[Query]
     """The queries that were asked: the rows of every column."""
     qrels: Qrels | None
-    """Their judgements."""
     answers: Mapping[str, Sequence[str]]
-    """Query -> gold answers."""
     corpus: Mapping[str, Document]
     """The documents whose text a hit without one has."""
     source: str | None = None
@@ -97,10 +95,7 @@ def _merged(
 
 
 def _source(
-    fill: PlannedFill,
-    judged: Judged,
-    people: Qrels | None,
-    grades: Mapping[str, Mapping[str, int]],
+    fill: PlannedFill, judged: Judged, people: Qrels | None, grades: Mapping[str, Mapping[str, int]]
 ) -> str | None:
     if not grades:
         return None

@@ -195,10 +195,7 @@ def _joined(judgements: Sequence[Judged], judge: str) -> Judged:
 
 
 def _items(
-    queries: Sequence[Query],
-    one: Answers,
-    other: Answers,
-    references: Mapping[str, Sequence[str]],
+    queries: Sequence[Query], one: Answers, other: Answers, references: Mapping[str, Sequence[str]]
 ) -> list[Item]:
     """The two answers to each query; the passages are those of both systems."""
     return [
