@@ -294,21 +294,11 @@ def _listed(terms: Iterable[str]) -> str:
 
 
 def kind_of(question: str) -> str:
-    """Return what a question asks for; `anything` where its words do not tell.
-
-    Example:
-        >>> kind_of("How many bridges are there?"), kind_of("What is a bridge?")
-        ('number', 'anything')
-    """
+    """Return what a question asks for; `anything` where its words do not tell."""
     folded = question.strip().lower()
     return next((kind for kind, shape in _QUESTION_KINDS if shape.match(folded)), "anything")
 
 
 def gives(kind: str, answer: str) -> bool:
-    """Whether an answer has a sign of what was asked for.
-
-    Example:
-        >>> gives("number", "There are 12."), gives("person", "a bridge")
-        (True, False)
-    """
+    """Whether an answer has a sign of what was asked for."""
     return kind not in _SIGNS or any(re.search(sign, answer) for sign in _SIGNS[kind])

@@ -24,7 +24,7 @@ from ragbench.llm import (
 from ragbench.llm.options import CallOptions
 from ragbench.registry import Option
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import WHY_MISSING, Item, Rubric, missing_input, not_applicable
+from ragbench.score.judge.base import Item, Rubric, missing_verdict
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.nuggets import count_nuggets
 from ragbench.score.judge.methods.rating import compare_pair, rate
@@ -76,12 +76,7 @@ _MOST = 20  # items that are rehearsed; the others are taken to be like them
 
 
 def majority(values: Sequence[float]) -> float:
-    """Return the most frequent value; the mean of those that are equally frequent.
-
-    Example:
-        >>> majority([4, 4, 1]), majority([4, 1])
-        (4.0, 2.5)
-    """
+    """Return the most frequent value; the mean of those that are equally frequent."""
     counts = Counter(values)
     most = max(counts.values())
     return statistics.fmean(value for value, count in counts.items() if count == most)
@@ -185,7 +180,7 @@ class ModelJudge(Connected):
 
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """All verdicts on one item; what several rubrics ask is asked once."""
-        missing = {rubric.name: missing_input(item, rubric) for rubric in rubrics}
+        missing = {rubric.name: missing_verdict(item, rubric) for rubric in rubrics}
         asked = [rubric for rubric in rubrics if missing[rubric.name] is None]
         # equal answers of a generator are judged by further samples, not by the same replies
         first = item.sample * self.jury.samples if self.jury.samples > 1 else 0
@@ -199,8 +194,8 @@ class ModelJudge(Connected):
         )
         verdicts, counted = {}, set[int]()
         for rubric in rubrics:
-            if (cause := missing[rubric.name]) is not None:
-                verdicts[rubric.name] = not_applicable(cause, WHY_MISSING[cause])
+            if (lacking := missing[rubric.name]) is not None:
+                verdicts[rubric.name] = lacking
                 continue
             own, votes = votes[: len(sessions)], votes[len(sessions) :]
             replies = [reply for vote in own for reply in vote.replies]

@@ -168,9 +168,7 @@ def ideal_dcg(
 ) -> FloatArray:
     """Score each query by the `dcg` of the best possible ranking: what `ndcg` divides by.
 
-    The same for every run: it says how much there was to be gained.
-
-    Options as for `dcg`.
+    The same for every run: it says how much there was to be gained. Options as for `dcg`.
 
     Example:
         3 / log2(2) + 2 / log2(3).
@@ -200,9 +198,8 @@ def ndcg(
     """Score each query by its discounted gain over that of the best possible ranking.
 
     The best ranking is made of ALL judged documents, retrieved or not: a list cannot look perfect
-    by missing what it should have found.
-
-    A cut-off holds for the best ranking too; options as for `dcg`.
+    by missing what it should have found. A cut-off holds for the best ranking too; options as for
+    `dcg`.
 
     Example:
         (3 / log2(2) + 2 / log2(4)) / (3 / log2(2) + 2 / log2(3)).

@@ -31,10 +31,8 @@ def alpha_ndcg(
     A document gains (1 - alpha)^n for each subtopic it covers, n being the documents above that
     covered it already. The best ranking is built greedily from all relevant documents, as its
     authors do: to find the true best is NP-hard, and a ranking that beats the greedy one by its
-    luck with ties counts as 1.
-
-    A cut-off holds for the best ranking too. With alpha = 0 every mention counts in full, near
-    1 only the first.
+    luck with ties counts as 1. A cut-off holds for the best ranking too. With alpha = 0 every
+    mention counts in full, near 1 only the first.
 
     Example:
         The second document repeats subtopic a; the best ranking has b there:

@@ -79,9 +79,8 @@ def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k documents that has a judgement.
 
-    Low values say that the other measures rest on few judgements: not that a system is bad.
-
-    Where fewer than k were retrieved, it is the share of these.
+    Low values say that the other measures rest on few judgements: not that a system is bad. Where
+    fewer than k were retrieved, it is the share of these.
 
     Returns:
         Array of shape (n,), values in [0, 1]; NaN where nothing was retrieved.
@@ -113,9 +112,8 @@ def unjudged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k ranks that holds a document without judgement.
 
     Negative grades count as unjudged, and ranks beyond a short list as judged: `judged@k`, which
-    divides by what was retrieved, is not its complement there.
-
-    Without k it divides by all that was retrieved.
+    divides by what was retrieved, is not its complement there. Without k it divides by all that was
+    retrieved.
 
     Returns:
         Array of shape (n,), values in [0, 1]; 0 where nothing was retrieved.

@@ -43,10 +43,9 @@ def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
 def rndcg(ranked: RankedGrades, *, gains: Gains | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by its mean nDCG at the ranks where the best ranking changes its grade.
 
-    With five documents of grade 3, three of grade 2 and ten of grade 1 these are ranks 5, 8 and
-    18. Where the list goes on behind the rank after the last of them, its end is one more.
-
-    A query needs a document of grade `rel`, which changes nothing else.
+    With five documents of grade 3, three of grade 2 and ten of grade 1 these are ranks 5, 8 and 18.
+    Where the list goes on behind the rank after the last of them, its end is one more. A query
+    needs a document of grade `rel`, which changes nothing else.
 
     Example:
         The best ranking is 2, 1: it changes at ranks 1 and 2. nDCG@1 = 1/2, and

@@ -25,9 +25,8 @@ _measure = partial(measure, group="precision and recall", range=(0.0, 1.0))
 def precision(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its first k ranks that hold a relevant document.
 
-    Ranks that a short list leaves empty count as not relevant: the divisor is k.
-
-    Without k all that was retrieved is looked at, and divided by.
+    Ranks that a short list leaves empty count as not relevant: the divisor is k. Without k all that
+    was retrieved is looked at, and divided by.
 
     Example:
         Two of four ranks, and two of two retrieved.
@@ -197,9 +196,8 @@ def eleven_point_average(
 ) -> FloatArray:
     """Score each query by the mean of its interpolated precisions at recall 0, 0.1, ... 1.
 
-    Kept for comparison with old results; `map` uses every relevant document.
-
-    `levels` are other levels of recall, whose mean it is then: `{0.2,0.5,0.8}`.
+    Kept for comparison with old results; `map` uses every relevant document. `levels` are other
+    levels of recall, whose mean it is then: `{0.2,0.5,0.8}`.
 
     Example:
         Precision 1 at the five levels that one of two documents reaches, 1/2 at the other six.

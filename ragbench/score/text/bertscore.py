@@ -56,12 +56,7 @@ def table_name(model: str) -> str:
 
 
 def choose_layer(model: str, num_layers: int | None) -> int:
-    """Return the layer to take: the one that is given, else the table's.
-
-    Example:
-        >>> choose_layer("roberta-large", None), choose_layer("models/mine", 6)
-        (17, 6)
-    """
+    """Return the layer to take: the one that is given, else the table's."""
     if num_layers is not None:
         return num_layers
     table = layer_table()
