@@ -37,11 +37,6 @@ _REL_FORMATS = {
 """Format of judgements -> what to do instead."""
 
 
-def our_option(name: str) -> str:
-    """Return our name for a long option of trec_eval; others stay as they are."""
-    return _LONG.get(name, name)
-
-
 def rel_format(_: click.Context, __: click.Parameter, value: str | None) -> None:
     """Refuse a format of judgements that is not grades."""
     if value in (None, "qrels"):
@@ -93,7 +88,10 @@ _OF_RUNS = {
 
 @click.command(
     name="score",
-    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": our_option},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda name: _LONG.get(name, name),
+    },
 )
 @click.argument("files", nargs=-1, metavar="[QRELS RUN...]")
 @click.option("--qrels", metavar="FILE", help="The judgements, instead of the first argument.")

@@ -241,7 +241,6 @@ def _written(
 
 
 CHUNK = "chunk"
-"""The key of the block."""
 CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
@@ -256,7 +255,6 @@ class CheckedChunk:
 
 
 NOT_CHUNKED = CheckedChunk()
-"""What an entry without the block has."""
 
 
 def indexes(component: Any) -> bool:

@@ -107,10 +107,10 @@ def _metrics() -> Schema:
             "description": "One judge, or judges by name.",
             "anyOf": [{"$ref": "#/$defs/judge"}, _mapping("judge")],
         },
-    }
-    properties["verify"] = {
-        "type": "boolean",
-        "description": "Compute every score again with its reference package.",
+        "verify": {
+            "type": "boolean",
+            "description": "Compute every score again with its reference package.",
+        },
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 

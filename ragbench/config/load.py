@@ -187,8 +187,8 @@ class TreeCheck:
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = check_statistics(self._item("statistics"), self.context)
         check_clusters(metrics.metrics.judges, statistics[0].get("cluster"), self.report)
-        budget = self._block("budget", BudgetLimits)
-        executor = self._block("executor", Executor)
+        budget = check_block(self._item("budget"), BudgetLimits, self.report)
+        executor = check_block(self._item("executor"), Executor, self.report)
         gates = self._gates(metrics.metrics, generators, LOADERS)
         is_complete = top.keys() >= declared.keys()  # else it was unreadable
         if self.report or not is_complete or dataset is None or not dataset.component:
@@ -321,9 +321,6 @@ class TreeCheck:
             self._may_bring_systems(loaders),
         )
         return check_gates(item, known, self.report, self.context.base)
-
-    def _block(self, name: str, record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return check_block(self._item(name), record, self.report)
 
     def _item(self, name: str) -> Item:
         """The block as it stands in the file, or an empty one."""

@@ -78,13 +78,8 @@ class Report:
     def unknown_key(self, place: Place, path: KeyPath, key: str, allowed: Iterable[str]) -> None:
         """Note a key that does not belong there."""
         names = list(allowed)
-        self.add(
-            place,
-            path,
-            f"unknown key '{key}'",
-            ", ".join(names) or "no keys",
-            nearest_name(key, names),
-        )
+        known = ", ".join(names) or "no keys"
+        self.add(place, path, f"unknown key '{key}'", known, nearest_name(key, names))
 
     def include(self, problems: Iterable[Problem]) -> None:
         """Take over problems of another report."""

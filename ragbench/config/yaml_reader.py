@@ -254,9 +254,8 @@ def explain(
             report.add(place, path, f"'{bracket}' is not closed", f"a '{_CLOSING[bracket]}'")
             return
     if "quoted scalar" in context and "end of stream" in problem and opened is not None:
-        report.add(
-            place_at(opened.line, opened.column, 1), path, "the quote is not closed", "a quote"
-        )
+        place = place_at(opened.line, opened.column, 1)
+        report.add(place, path, "the quote is not closed", "a quote")
         return
     found, allowed = _words(problem, context, character)
     if character == "{" and lines[mark.line][: mark.column].endswith("$"):

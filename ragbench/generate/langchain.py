@@ -108,10 +108,6 @@ class LangchainGenerator(ChatGenerator):
         """Return what a chat model has cost; a chain's calls are in the usage of its answers."""
         return super().totals() if self._chain is None else Totals()
 
-    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Ask the chain or the model."""
-        return self._answered(question, contexts, 0)
-
     def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
         if self._chain is None:
             return super()._answered(question, contexts, sample)
