@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,9 +93,8 @@ def command(
         click.echo(to_json(experiment.summary), nl=False)
     else:
         click.echo(_tables(experiment, notes=not quiet))
-    report_to_github(
-        lambda: render_markdown(summary, comparisons), summary.gates, config, os.environ
-    )
+    page = partial(render_markdown, summary, comparisons)
+    report_to_github(page, summary.gates, config, os.environ)
     code = exit_code_of(summary, strict=strict)
     if checked.metrics.verify:
         from ragbench.cli.verification import verify_experiment

@@ -207,9 +207,8 @@ def _undeclared(
         for parameter in named:
             key = parameter.name
             if parameter.default is parameter.empty and key not in item.entries.keys() | declared:
-                report.add(
-                    at, item.path, f"missing key '{key}'", f"{key}: what {cls.__name__} takes"
-                )
+                allowed = f"{key}: what {cls.__name__} takes"
+                report.add(at, item.path, f"missing key '{key}'", allowed)
     names = {parameter.name for parameter in named}
     return [
         key

@@ -52,10 +52,7 @@ class JudgeCommon:
 def check_judges(
     item: Item, at: Place, context: Context
 ) -> tuple[dict[str, JudgeBlock] | None, dict[str, Any]]:
-    """Return the judges by name, and the block as plain data with its defaults.
-
-    It is one block, or named blocks where every value is a mapping.
-    """
+    """Return the judges by name, and the block as plain data: several where all are mappings."""
     are_named = all(isinstance(entry.item.value, dict) for entry in item.entries.values())
     if not isinstance(item.value, dict) or not are_named:
         block, written = _judge(None, Entry(at, item), context)
@@ -111,10 +108,7 @@ def _judge(
         cls=loaded[1],
         options={key: values[key] for key in own},
         rubrics=rubrics,
-        when=values["when"],
-        pairs=values["pairs"],
-        stop_when=values["stop_when"],
-        always_valid=values["always_valid"],
+        **{key: values[key] for key in common if key != "rubrics"},
         place=entry.key_place,
     )
     return block, written
@@ -170,9 +164,8 @@ def check_clusters(
         if judge.always_valid and cluster is not None:
             path = ("metrics", "judge", *([judge.name] if judge.name else []), "always_valid")
             found = f"bets are on single queries, and the units are clusters ({cluster})"
-            report.add(
-                judge.place, path, found, "stop_when: decided alone, whose looks are planned"
-            )
+            allowed = "stop_when: decided alone, whose looks are planned"
+            report.add(judge.place, path, found, allowed)
 
 
 def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:

@@ -210,7 +210,6 @@ class TreeCheck:
         }
         return ExperimentConfig(
             name=name,
-            seed=top["seed"],
             dataset=dataset.component,
             retrievers=_built(retrievers),
             generators=_built(generators),
@@ -219,12 +218,10 @@ class TreeCheck:
             metrics=metrics.metrics,
             statistics=Statistics(**statistics[0]),
             gates=gates[0],
-            max_failed=top["max_failed"],
             budget=BudgetLimits(**budget[0]),
             executor=Executor(**executor[0]),
-            cache=top["cache"],
             cache_also=tuple(map(Path, top["cache_also"] or ())),
-            output=top["output"],
+            **{key: top[key] for key in ("seed", "max_failed", "cache", "output")},
             path=self.path,
             resolved={key: written[key] for key in _RESOLVED if written[key] not in ({}, [], None)},
         )
@@ -263,9 +260,8 @@ class TreeCheck:
             self.report.wrong(item, found, "a mapping from names to components")
         for name, entry in item.entries.items():
             if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
-                self.report.add(
-                    entry.key_place, item.path, f"{name!r} is not a name", _NAME_ALLOWED
-                )
+                found = f"{name!r} is not a name"
+                self.report.add(entry.key_place, item.path, found, _NAME_ALLOWED)
         return expand_sweeps(item, self.report)
 
     def _components(self, block: str, family_of: Callable[[Item], Family]) -> dict[str, Checked]:

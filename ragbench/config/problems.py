@@ -96,8 +96,5 @@ class Report:
 
     def error(self, subject: str) -> ConfigError:
         """Return every problem as one error, in file order; overrides come last."""
-        return ConfigError(sorted(self, key=_position), subject)
-
-
-def _position(problem: Problem) -> tuple[bool, int, int]:
-    return problem.line is None, problem.line or 0, problem.column or 0
+        ordered = sorted(self, key=lambda p: (p.line is None, p.line or 0, p.column or 0))
+        return ConfigError(ordered, subject)

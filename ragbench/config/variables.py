@@ -145,9 +145,8 @@ def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None
     parts: list[str] = []
     position = 0
     while match := _PART.match(text, position):
-        parts.append(
-            next(part for part in match.group("double", "single", "bare") if part is not None)
-        )
+        ways = match.group("double", "single", "bare")
+        parts.append(next(part for part in ways if part is not None))
         position = match.end()
         if match["end"] == "=":
             return tuple(parts), text[position:]
@@ -177,9 +176,8 @@ def _put(
     path = override.path[: depth + 1]
     if path in blocks:
         empty = Item({}, override.place, path)
-        return node.with_entry(
-            part, _put(empty, override, depth + 1, blocks, report), override.place
-        )
+        child = _put(empty, override, depth + 1, blocks, report)
+        return node.with_entry(part, child, override.place)
     names = list(dict.fromkeys([*node.entries, *(b[-1] for b in blocks if b[:-1] == here)]))
     found = f"no '{part}' in {dotted(here) or 'the config'}"
     report.wrong(override, found, ", ".join(names) or None, nearest(part, names))

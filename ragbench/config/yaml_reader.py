@@ -35,11 +35,7 @@ class _StopReadingError(Exception):
 
 
 def read_yaml(text: str, file: str | None, report: Report) -> Item | None:
-    """Return the tree of a YAML text; None where it cannot be read at all.
-
-    Everything that is wrong with the text itself goes into the report: syntax, repeated keys,
-    keys that are not text, unknown tags and aliases, numbers with leading zeros.
-    """
+    """Return the tree of a YAML text; None where it cannot be read at all."""
     return _Reader(text, file, report).read()
 
 

@@ -40,9 +40,8 @@ def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
     if "answer" not in answer:
         return None
     queries = answer.get("queries")
-    return Prediction(
-        answer["answer"], answer.get("contexts"), queries=[] if queries is None else queries
-    )
+    queries = [] if queries is None else queries
+    return Prediction(answer["answer"], answer.get("contexts"), queries=queries)
 
 
 def _check_rest(prediction: Prediction) -> None:

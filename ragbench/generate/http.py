@@ -31,12 +31,6 @@ class AnswerPaths:
 
     Further paths lead to `texts`, `ids`, `titles`, `queries` (lists), `input_tokens`,
     `output_tokens`, `usd` (numbers).
-
-    Example:
-        >>> paths = AnswerPaths("$.answer", texts="$.sources[*].text", usd="$.cost")
-        >>> found = paths.read({"answer": "Io", "sources": [{"text": "Io erupts."}], "cost": 0.1})
-        >>> found.answer, found.contexts[0].text, found.usage.usd
-        ('Io', 'Io erupts.', 0.1)
     """
 
     def __init__(self, answer: str, **more: str | None) -> None:

@@ -133,7 +133,6 @@ class HuggingfaceGenerator(Generator):
     declares = HuggingfaceOptions
 
     def __init__(self, **options: Any) -> None:
-        """Find the model; it is loaded by `check` or the first question."""
         chosen = HuggingfaceOptions(**options)
         self._checkpoint = find_checkpoint("huggingface", chosen.model)
         self.prompt = load_prompt(chosen.prompt, chosen.system, "huggingface")

@@ -66,7 +66,6 @@ class LangchainGenerator(ChatGenerator):
     is_opaque = True
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Make the object, or take `client`, one that exists."""
         chosen = LangchainGeneratorOptions(**options)
         owner = "generator 'langchain'"
         made = resolve_client(client, chosen.factory, chosen.args, owner)
@@ -158,7 +157,6 @@ class LangchainApp:
         id_field: IdField = None,
         client: Any = None,
     ) -> None:
-        """Make or take the chain; from Python, `client` is one that exists."""
         owner = "app 'langchain'"
         made = resolve_client(client, factory, args, owner)
         check_template(input, ("question",), "langchain", "input")
