@@ -40,16 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder"}
-"""The fixtures that load torch, which takes seconds."""
+SLOW = {"lent_data", "minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder"}
+"""The fixtures that load torch or whole collections, which takes seconds."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what loads a model; begin with what is slow, so that no worker ends with it."""
+    """Mark what loads models or collections; begin with the slow: no worker shall end with it."""
     for item in items:
         _keep_to_profile(item)
-        if MODELS.intersection(getattr(item, "fixturenames", ())):
+        if SLOW.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 

@@ -21,18 +21,7 @@ FactoryArgs = Annotated[dict[str, Any] | None, Option("Arguments of the factory.
 def resolve_client(
     client: Any, factory: str | None, args: Mapping[str, Any] | None, owner: str
 ) -> Any:
-    """Return the object that exists, or that a factory makes.
-
-    Args:
-        client: The object; None where there is a factory.
-        factory: `module:name` of an object, or of a function or class that makes one.
-        args: Keyword arguments of the factory.
-        owner: For messages: `retriever 'langchain'`.
-
-    Raises:
-        OptionError: There are both, or neither, or arguments that the factory does not take.
-        AdapterError: The factory fails.
-    """
+    """Return the object that exists, or that a factory (`module:name`) makes."""
     if (factory is None) == (client is None):
         allowed = "module:name of an object or of what makes it; from Python, a client"
         raise OptionError(owner, "factory", factory, allowed)
@@ -43,19 +32,8 @@ class SyncOrAsync:
     """Calls `name` where an object has it, else awaits its other form, always in one event loop.
 
     Clients of databases belong to the loop in which they connected, so that one loop serves all
-    calls; it is started by the first one that must be awaited.
-
-    Args:
-        target: The object.
-        name: The method that is called.
-        awaited: The one that is awaited; default: `a` before the name.
-
-    Example:
-        >>> class Search:
-        ...     async def ainvoke(self, question):
-        ...         return [question]
-        >>> SyncOrAsync(Search(), "invoke")("moons")
-        ['moons']
+    calls; it is started by the first one that must be awaited. The other form has an `a` before the
+    name, unless `awaited` names it.
     """
 
     def __init__(self, target: Any, name: str, awaited: str = "") -> None:

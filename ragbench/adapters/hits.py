@@ -26,9 +26,6 @@ class HitReader:
     The id is `metadata[id_field]`, else the id that the library gives, else `_id` or `id` of the
     metadata, else a hash of the text, which no judgement knows: `notes` says so.
 
-    Args:
-        id_field: The key of the metadata that holds ids; None where the library's own ids count.
-
     Example:
         >>> reader = HitReader("doc")
         >>> reader.read(own_id="7f3a", text="Io", metadata={"doc": "io"}, score=None).id
@@ -47,11 +44,7 @@ class HitReader:
     def read(
         self, *, own_id: Any, text: str | None, metadata: Mapping[str, Any] | None, score: Any
     ) -> ScoredDocument:
-        """Return a hit.
-
-        Raises:
-            AdapterError: It has neither an id nor a text.
-        """
+        """Return a hit; it needs an id or a text."""
         known = metadata if isinstance(metadata, Mapping) else {}
         identifier = self._identifier(own_id, text, known)
         title = known.get("title")
@@ -94,13 +87,6 @@ class HitReader:
 
 def checked_id(value: Any, owner: str) -> str:
     """Return an id as run files hold it: text, with white space written as in a URL.
-
-    Args:
-        value: A text, a whole number or a UUID.
-        owner: Whose id it is, for the message: `hit 3`.
-
-    Raises:
-        AdapterError: It is something else, or a text that no file of ids can hold.
 
     Example:
         >>> checked_id("my doc", "hit 1"), checked_id(7, "hit 1")

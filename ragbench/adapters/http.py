@@ -47,30 +47,17 @@ class EndpointOptions(RequestOptions):
     ] = None
 
     def endpoint(self, url: str) -> Endpoint:
-        """Return the URL as what JSON is posted to.
-
-        Raises:
-            OptionError: The URL cannot be one.
-        """
+        """Return the URL as what JSON is posted to."""
         return Endpoint("http", url, self.headers, timeout=self.timeout, retries=self.retries)
 
 
 class Endpoint:
     """One URL that takes JSON and answers JSON.
 
-    Connections stay open between questions. 408, 425, 429 and 5xx are asked again, as long after
-    as the server says, and so are connections that break; redirects are not followed, since they
-    would carry the headers elsewhere. No message holds a header's value or the URL's query.
-
-    Args:
-        owner: Whose option the URL is, for messages: `http`.
-        url: `http://` or `https://`, without a user name.
-        headers: Further headers.
-        timeout: Seconds for one reply, all tries and the waiting between them.
-        retries: Further tries.
-
-    Raises:
-        OptionError: The URL cannot be one.
+    Connections stay open between questions. 408, 425, 429 and 5xx are asked again, as long after as
+    the server says, and so are connections that break; redirects are not followed, since they would
+    carry the headers elsewhere. No message holds a header's value or the URL's query. `timeout` is
+    in seconds, for all tries and the waiting between them.
     """
 
     def __init__(
@@ -100,11 +87,7 @@ class Endpoint:
         weakref.finalize(self, _close, self._idle)
 
     def post(self, body: Any) -> Any:
-        """Return the reply to a body.
-
-        Raises:
-            CallFailure: There is none: `timeout`, `server_error`, or `malformed` if it is no JSON.
-        """
+        """Return the reply to a body; one that is no JSON is a failure, `malformed`."""
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         deadline = time.monotonic() + self._timeout
         for tried in range(1, self._retries + 2):

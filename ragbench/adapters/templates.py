@@ -56,11 +56,7 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 def check_template(
     template: Any, places: Sequence[str], owner: str, option: str, *, needs: str = "question"
 ) -> None:
-    """See that a template asks the question, and that a text which is one place names a known one.
-
-    Raises:
-        OptionError: It does not; with the nearest name.
-    """
+    """See that a template asks the question, and that a text which is a place is a known one."""
     texts = list(_texts(template))
     allowed = f"a template with {{{needs}}}; places: {', '.join(f'{{{p}}}' for p in places)}"
     for text in texts:
@@ -109,14 +105,6 @@ class JsonPath:
     What it finds is told apart by what each `[*]` stands for, so that `$.hits[*].id` and
     `$.hits[*].score` stay together also where a hit has no score.
 
-    Args:
-        text: The path; the leading `$` may be left out.
-        owner: Who has it as an option, for messages: `http`.
-        option: What the option is called.
-
-    Raises:
-        OptionError: It is no such path.
-
     Example:
         >>> reply = {"hits": [{"id": "a", "score": 2.0}, {"id": "b"}]}
         >>> JsonPath("$.hits[*].id").find(reply)
@@ -137,15 +125,7 @@ class JsonPath:
         return None in self._steps
 
     def find(self, reply: Any, *, required: bool = True) -> dict[Place, Any]:
-        """Return what is there, by what each `[*]` stands for.
-
-        Args:
-            reply: Parsed JSON, or the mappings and lists that a pipeline returns.
-            required: Whether a part that is missing is an error; else it is left out.
-
-        Raises:
-            AdapterError: A part is missing; says which, and what is there instead.
-        """
+        """Return what is there, by what each `[*]` stands for; some of it unless `required`."""
         found: dict[Place, Any] = {(): reply}
         for position, step in enumerate(self._steps):
             below: dict[Place, Any] = {}
@@ -158,11 +138,7 @@ class JsonPath:
         return found
 
     def one(self, reply: Any) -> Any:
-        """Return the value of a path without `[*]`.
-
-        Raises:
-            AdapterError: It is not there.
-        """
+        """Return the value of a path without `[*]`."""
         return next(iter(self.find(reply).values()), None)
 
     def _missing(self, place: Place, value: Any, position: int) -> str:

@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ragbench.calibration.labels import Ratings
 from ragbench.calibration.scale import Scale
+from ragbench.records.certificate import Confusion
 from ragbench.stats.agreement import Agreement, Level, mean_agreement, raw_share
 from ragbench.stats.jackknife import Statistic
 from ragbench.stats.kappa import confusion_table, kappa
@@ -95,17 +96,17 @@ def people_against_people(ratings: Ratings, *, confidence: float) -> dict[str, A
     return found
 
 
-def confusion(ratings: Ratings) -> dict[str, Any]:
+def confusion(ratings: Ratings) -> Confusion:
     """Count the labels of all raters (rows) by the judge's level (columns)."""
     levels = ratings.scale.levels
     if not levels:
-        return {"levels": [], "counts": []}
+        return Confusion(levels=(), counts=())
     judge = ratings.scale.nearest_levels(ratings.judge)
     counts = sum(
         confusion_table(ratings.scale.nearest_levels(column), judge, levels)
         for column in ratings.people.T
     )
-    return {"levels": list(levels), "counts": np.asarray(counts).tolist()}
+    return Confusion(levels=levels, counts=tuple(map(tuple, np.asarray(counts).tolist())))
 
 
 def good_from(scale: Scale, good: float | None) -> str:

@@ -19,8 +19,18 @@ from ragbench.calibration.probes import probe
 from ragbench.calibration.retest import retest_runs, retest_samples
 from ragbench.calibration.scale import Scale
 from ragbench.errors import DataError, OptionError
-from ragbench.records.certificate import CERTIFICATE_SCHEMA, PROBES_SCHEMA
+from ragbench.records.certificate import (
+    AgreementFound,
+    Certificate,
+    CertifiedRubric,
+    LabelsRead,
+    ProbedRubric,
+    ProbeFound,
+    ProbeReport,
+)
+from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
+from ragbench.stats.agreement import Agreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,7 @@ class Calibration:
     """Whether the user vouches that the labelled answers were drawn at random."""
     again: JudgedRun | None = None
     """A second run of the same judge."""
-    asked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    asked: Mapping[str, Mapping[str, ProbeFound]] = field(default_factory=dict)
     """Score -> probe -> what came out when the judge was asked again."""
 
 
@@ -46,8 +56,8 @@ def certify(
     scores: Mapping[str, JudgedScore],
     labels: Mapping[str, Labels],
     calibration: Calibration,
-) -> dict[str, Any]:
-    """Return the certificate, JSON-ready: the same labels and verdicts give the same bytes.
+) -> Certificate:
+    """Return the certificate: the same labels and verdicts give the same bytes.
 
     Args:
         run: The run.
@@ -59,29 +69,28 @@ def certify(
         DataError: No labelled answer has a verdict, or the second run is not of the same judge.
         OptionError: The label that is good from is not on the scale.
     """
-    return {
-        "schema": CERTIFICATE_SCHEMA,
-        "run": run.name,
-        "data": dict(run.data),
-        "systems": list(run.systems),
-        "confidence": calibration.confidence,
-        "rubrics": {
+    return Certificate(
+        run=run.name,
+        data=run.data,
+        systems=run.systems,
+        confidence=calibration.confidence,
+        rubrics={
             name: _certify_score(run, score, labels[score.rubric.name], calibration)
             for name, score in scores.items()
             if score.rubric.name in labels
         },
-    }
+    )
 
 
 def probe_report(
     run: JudgedRun,
     scores: Sequence[JudgedScore],
-    asked: Mapping[str, Mapping[str, Any]],
+    asked: Mapping[str, Mapping[str, ProbeFound]],
     *,
     scale: Scale | None = None,
     confidence: float = 0.95,
-) -> dict[str, Any]:
-    """Return what is known of judges without labels, JSON-ready: probes and test-retest.
+) -> ProbeReport:
+    """Return what is known of judges without labels: probes and test-retest.
 
     Args:
         run: The run.
@@ -90,27 +99,26 @@ def probe_report(
         scale: The scale whose levels flip; None: that of each rubric.
         confidence: Coverage of the intervals.
     """
-    return {
-        "schema": PROBES_SCHEMA,
-        "run": run.name,
-        "data": dict(run.data),
-        "systems": list(run.systems),
-        "confidence": confidence,
-        "rubrics": {
-            score.name: {
+    return ProbeReport(
+        run=run.name,
+        data=run.data,
+        systems=run.systems,
+        confidence=confidence,
+        rubrics={
+            score.name: ProbedRubric(
                 **_facts(score),
-                "probes": dict(asked[score.name]),
-                "retest": retest_samples(
+                probes=asked[score.name],
+                retest=retest_samples(
                     score, scale or Scale.of_rubric(score.rubric), confidence=confidence
                 ),
-            }
+            )
             for score in scores
         },
-    }
+    )
 
 
 def _facts(score: JudgedScore) -> dict[str, Any]:
-    """Whose score it is."""
+    """Whose score it is: the fields of a `JudgedRubric`."""
     return {
         "rubric": score.rubric.name,
         "rubric_fingerprint": score.rubric.fingerprint,
@@ -122,7 +130,7 @@ def _facts(score: JudgedScore) -> dict[str, Any]:
 
 def _certify_score(
     run: JudgedRun, score: JudgedScore, labels: Labels, calibration: Calibration
-) -> dict[str, Any]:
+) -> CertifiedRubric:
     scale = calibration.scale or Scale.of_rubric(score.rubric)
     ratings = Ratings.of(score, labels, scale)
     if not ratings.keys:
@@ -137,36 +145,40 @@ def _certify_score(
     against = judge_against_people(ratings, good=good, confidence=confidence)
     among = people_against_people(ratings, confidence=confidence)
     again = calibration.again
-    return {
+    return CertifiedRubric(
         **_facts(score),
-        "scale": [scale.low, scale.high],
-        "good": good_from(scale, calibration.good),
-        "labels": {
-            "n": len(ratings.keys),
-            "raters": list(ratings.raters),
-            "without_label": len(labels.rows.keys() - labels.labelled),
-            "without_verdict": len(labels.labelled) - len(ratings.keys),
-            "between_levels": ratings.between,
-            "queries": len(set(ratings.queries.tolist())),
-            "fingerprint": _fingerprint(labels),
-            "random": drawn.random,
-            "why": drawn.why,
-        },
-        "agreement": {name: found.to_dict() for name, found in against.items()},
-        "ceiling": {name: found.to_dict() for name, found in among.items()},
-        "confusion": confusion(ratings),
-        "probes": {
+        scale=(scale.low, scale.high),
+        good=good_from(scale, calibration.good),
+        labels=LabelsRead(
+            n=len(ratings.keys),
+            raters=tuple(ratings.raters),
+            without_label=len(labels.rows.keys() - labels.labelled),
+            without_verdict=len(labels.labelled) - len(ratings.keys),
+            between_levels=ratings.between,
+            queries=len(set(ratings.queries.tolist())),
+            fingerprint=_fingerprint(labels),
+            random=drawn.random,
+            why=drawn.why,
+        ),
+        agreement=_recorded(against),
+        ceiling=_recorded(among),
+        confusion=confusion(ratings),
+        probes={
             **probe(run, score, ratings, confidence=confidence),
             **calibration.asked.get(score.name, {}),
         },
-        "retest": retest_samples(score, scale, confidence=confidence)
+        retest=retest_samples(score, scale, confidence=confidence)
         if again is None
         else retest_runs((run, score), again, scale, confidence=confidence),
-        "corrected": corrected_means(run, score, ratings, drawn, confidence=confidence),
-        "corrected_differences": corrected_differences(
+        corrected=corrected_means(run, score, ratings, drawn, confidence=confidence),
+        corrected_differences=corrected_differences(
             run, score, ratings, drawn, confidence=confidence
         ),
-    }
+    )
+
+
+def _recorded(found: Mapping[str, Agreement]) -> dict[str, AgreementFound]:
+    return {name: from_json(AgreementFound, each.to_dict()) for name, each in found.items()}
 
 
 def _fingerprint(labels: Labels) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ import numpy as np
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.sheet import draw_again
-from ragbench.stats.ppi import FEWEST_LABELS, ppi_difference, ppi_mean
+from ragbench.records.certificate import Correction
+from ragbench.records.codec import from_json
+from ragbench.stats.ppi import FEWEST_LABELS, CorrectedMean, ppi_difference, ppi_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def sampling(run: JudgedRun, score: JudgedScore, labels: Labels, *, vouched: boo
 
 def corrected_means(
     run: JudgedRun, score: JudgedScore, ratings: Ratings, drawn: Sampling, *, confidence: float
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Correction]:
     """Return system -> its mean, corrected, or why it cannot be.
 
     Means are of scores from 0 to 1, which is where both ends of the labels' scale lie.
@@ -67,26 +69,23 @@ def corrected_means(
         with_label = [key for key in keys if key in by_key]
         without = [key for key in keys if key not in by_key]
         reason = _refusal(drawn, len(with_label), len(without), "answers")
-        found[system] = (
-            _absent(reason)
-            if reason
-            else _present(
-                ppi_mean(
-                    [by_key[key] for key in with_label],
-                    [score.scores[key] for key in with_label],
-                    [score.scores[key] for key in without],
-                    random=True,
-                    range=(0.0, 1.0),
-                    confidence=confidence,
-                ).to_dict()
+        found[system] = _absent(reason)
+        if not reason:
+            mean = ppi_mean(
+                [by_key[key] for key in with_label],
+                [score.scores[key] for key in with_label],
+                [score.scores[key] for key in without],
+                random=True,
+                range=(0.0, 1.0),
+                confidence=confidence,
             )
-        )
+            found[system] = _present(mean)
     return found
 
 
 def corrected_differences(
     run: JudgedRun, score: JudgedScore, ratings: Ratings, drawn: Sampling, *, confidence: float
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Correction]:
     """Return system -> its mean paired difference from its baseline, corrected, or why not."""
     by_key = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
     found = {}
@@ -103,7 +102,7 @@ def corrected_differences(
         if not reason and len(with_label) + len(without) < len(pairs):
             reason = "some queries have a label for one system only: draw with --unit query"
         if reason:
-            found[system] = {"against": against, **_absent(reason)}
+            found[system] = _absent(reason, against)
             continue
         corrected = ppi_difference(
             _sides(with_label, by_key),
@@ -113,7 +112,7 @@ def corrected_differences(
             range=(0.0, 1.0),
             confidence=confidence,
         )
-        found[system] = {"against": against, **_present(corrected.to_dict())}
+        found[system] = _present(corrected, against)
     return found
 
 
@@ -130,9 +129,10 @@ def _refusal(drawn: Sampling, labelled: int, others: int, noun: str) -> str:
     return "all are labelled: the labels are the mean" if others < 2 else ""
 
 
-def _present(values: dict[str, Any]) -> dict[str, Any]:
-    return {"status": "corrected", **values}
+def _present(mean: CorrectedMean, against: str | None = None) -> Correction:
+    found = from_json(Correction, {"status": "corrected", **mean.to_dict()})
+    return replace(found, against=against)
 
 
-def _absent(reason: str) -> dict[str, Any]:
-    return {"status": "not available", "reason": reason}
+def _absent(reason: str, against: str | None = None) -> Correction:
+    return Correction(against=against, status="not available", reason=reason)

@@ -14,6 +14,7 @@ from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Ratings
 from ragbench.calibration.retest import flips
 from ragbench.calibration.scale import Scale
+from ragbench.records.certificate import ProbeFound
 from ragbench.score.judge.base import Item, Judge, Rubric
 from ragbench.score.judge.citations import cited_sentences
 from ragbench.score.judge.verdicts import judge_all
@@ -61,7 +62,7 @@ def ask_again(
     *,
     scale: Scale | None = None,
     confidence: float = 0.95,
-) -> dict[str, dict[str, dict[str, Any]]]:
+) -> dict[str, dict[str, ProbeFound]]:
     """Judge items as they are and changed, and compare.
 
     Both are judged now, so that nothing but the change differs; replies that are kept are not paid
@@ -79,7 +80,7 @@ def ask_again(
         Rubric -> probe -> the mean shift of the score with its interval, and how many got another
         level; or why the probe says nothing about this rubric.
     """
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, ProbeFound]] = {}
     for group in _alike(rubrics):
         changed = {
             probe: {
@@ -164,10 +165,10 @@ def _compared(
     after: _Verdicts | None,
     scale: Scale | None,
     confidence: float,
-) -> dict[str, Any]:
+) -> ProbeFound:
     """One entry of the certificate."""
     if after is None:
-        return {"status": "not available", "reason": why_not(rubric, probe)}
+        return _absent(why_not(rubric, probe))
     pairs = {key: (before[key][rubric.name], after[key][rubric.name]) for key in after}
     unscored = Counter(
         next(verdict.cause for verdict in pair if verdict.score is None)
@@ -177,24 +178,27 @@ def _compared(
     both = {k: (a.score, b.score) for k, (a, b) in pairs.items() if None not in (a.score, b.score)}
     if not both:
         causes = ", ".join(f"{count} {cause}" for cause, count in sorted(unscored.items()))
-        reason = f"no answer has a verdict both ways ({causes or 'nothing to change'})"
-        return {"status": "not available", "reason": reason}
+        return _absent(f"no answer has a verdict both ways ({causes or 'nothing to change'})")
     first, second = np.array(list(both.values()), dtype=np.float64).T
     queries = [query for _, query in both]
     shift = mean_interval(
         _by_query(second - first, queries), range=(-1.0, 1.0), confidence=confidence
     )
-    return {
-        "status": "measured",
-        "statistic": f"mean shift of the score with {_CHANGES[probe]}",
-        "value": shift.mean,
-        "interval": [shift.lower, shift.upper],
-        "n": len(both),
-        "queries": shift.n,
-        "unscored": dict(sorted(unscored.items())),
-        "finding": _finding(shift.lower, shift.upper),
-        **flips(first, second, queries, scale or Scale.of_rubric(rubric), confidence=confidence),
-    }
+    flipped = flips(first, second, queries, scale or Scale.of_rubric(rubric), confidence=confidence)
+    return ProbeFound(
+        status="measured",
+        statistic=f"mean shift of the score with {_CHANGES[probe]}",
+        value=shift.mean,
+        interval=(shift.lower, shift.upper),
+        n=len(both),
+        queries=shift.n,
+        unscored=dict(sorted(unscored.items())),
+        finding=_finding(shift.lower, shift.upper),
+        flip_rate=flipped.rate,
+        flip_interval=flipped.interval,
+        mean_difference=flipped.mean_difference,
+        unit=flipped.unit,
+    )
 
 
 def _by_query(values: FloatArray, queries: Sequence[str]) -> FloatArray:
@@ -215,7 +219,7 @@ _ASKED_AGAIN: tuple[Probe, ...] = ("position", "authority", "injection")
 
 def probe(
     run: JudgedRun, score: JudgedScore, ratings: Ratings, *, confidence: float
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, ProbeFound]:
     """Look for biases: each has a value with its interval, or the reason why it has none.
 
     - `verbosity`: rank correlation of the judge's error, score minus mean label, with the number
@@ -231,8 +235,8 @@ def probe(
     }
 
 
-def _absent(reason: str) -> dict[str, Any]:
-    return {"status": "not available", "reason": reason}
+def _absent(reason: str | None) -> ProbeFound:
+    return ProbeFound(status="not available", reason=reason)
 
 
 def _asks_again(score: JudgedScore, name: Probe) -> str:
@@ -242,7 +246,7 @@ def _asks_again(score: JudgedScore, name: Probe) -> str:
 
 def _verbosity(
     run: JudgedRun, ratings: Ratings, errors: FloatArray, confidence: float
-) -> dict[str, Any]:
+) -> ProbeFound:
     answers = [run.answers[key].answer for key in ratings.keys]
     if None in answers:
         return _absent("there are no answers, whose words could be counted")
@@ -251,17 +255,22 @@ def _verbosity(
     if found.rule == "undefined":
         return _absent(found.reason)
     finding = _reading(found.lower, found.upper, "favours long answers", "favours short answers")
-    return {
-        "status": "measured",
-        "statistic": "spearman(words, error)",
-        **found.to_dict(),
-        "finding": finding,
-    }
+    return ProbeFound(
+        status="measured",
+        statistic="spearman(words, error)",
+        value=found.value,
+        interval=(found.lower, found.upper),
+        n=found.n,
+        level=found.level,
+        rule=found.rule,
+        reason=found.reason,
+        finding=finding,
+    )
 
 
 def _self_preference(
     run: JudgedRun, score: JudgedScore, ratings: Ratings, errors: FloatArray, confidence: float
-) -> dict[str, Any]:
+) -> ProbeFound:
     own = np.array([run.models.get(system) == score.model for system, _ in ratings.keys])
     if not own.any():
         return _absent(f"no labelled answer was written by the judge's own model, {score.model}")
@@ -272,15 +281,15 @@ def _self_preference(
         return _absent("too few labelled answers on one side")
     value, low, high = found
     finding = _reading(low, high, "favours its own model", "is harder on its own model")
-    return {
-        "status": "measured",
-        "statistic": "mean error on own answers - on others",
-        "value": value,
-        "interval": [low, high],
-        "n": len(errors),
-        "n_own": int(own.sum()),
-        "finding": finding,
-    }
+    return ProbeFound(
+        status="measured",
+        statistic="mean error on own answers - on others",
+        value=value,
+        interval=(low, high),
+        n=len(errors),
+        n_own=int(own.sum()),
+        finding=finding,
+    )
 
 
 def _reading(low: float, high: float, above: str, below: str) -> str:

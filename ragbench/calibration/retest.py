@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.scale import Scale
 from ragbench.errors import DataError
+from ragbench.records.certificate import RetestFound
+from ragbench.records.summary import Ends
 from ragbench.signature import Signature
 from ragbench.stats.agreement import FEWEST, raw_agreement
 from ragbench.stats.mean import mean_interval
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """How two askings about the same answers differ."""
+
+    rate: float
+    """Share of answers with another level."""
+    interval: Ends | None
+    """Its confidence limits; None where there are too few queries."""
+    mean_difference: float
+    """Mean absolute difference of the scores."""
+    unit: str
+    """What flips: a level, or the score."""
 
 
 def flips(
@@ -26,7 +43,7 @@ def flips(
     scale: Scale,
     *,
     confidence: float,
-) -> dict[str, Any]:
+) -> Flips:
     """Compare the scores of two askings about the same n answers; n is at least 1.
 
     Args:
@@ -35,33 +52,29 @@ def flips(
         queries: The query of each: answers to one query vary together.
         scale: Its levels are compared; the scores themselves where it has none.
         confidence: Coverage of the interval.
-
-    Returns:
-        `flip_rate`, the share that differs, with `flip_interval`, null where there are too few
-        queries for one; `mean_difference`, the mean absolute difference of the scores; `unit`.
     """
     levels = [scale.nearest_levels(side) if scale.levels else side for side in (first, second)]
     flipped = levels[0] != levels[1]
-    return {
-        "flip_rate": float(np.mean(flipped)),
-        "flip_interval": _interval(levels, queries, confidence),
-        "mean_difference": float(np.abs(first - second).mean()),
-        "unit": "level" if scale.levels else "score",
-    }
+    return Flips(
+        rate=float(np.mean(flipped)),
+        interval=_interval(levels, queries, confidence),
+        mean_difference=float(np.abs(first - second).mean()),
+        unit="level" if scale.levels else "score",
+    )
 
 
 def _interval(
     levels: Sequence[FloatArray], queries: Sequence[str], confidence: float
-) -> list[float] | None:
+) -> Ends | None:
     """The limits of the flip rate over the queries; None where there are too few."""
     same = raw_agreement(*levels, groups=list(queries), confidence=confidence)
     if same.rule != "undefined":
-        return [1 - same.upper, 1 - same.lower]
+        return 1 - same.upper, 1 - same.lower
     if same.value > 0 or same.n < FEWEST:
         return None
     # all differ: nothing varies that could be left out, but a share of hits still has its limits
     hits = mean_interval(np.ones(len(set(queries))), confidence=confidence)
-    return [hits.lower, hits.upper]
+    return hits.lower, hits.upper
 
 
 _SAME = ("judge", "model", "rubric", "prompt")
@@ -73,7 +86,7 @@ def retest_runs(
     scale: Scale,
     *,
     confidence: float,
-) -> dict[str, Any]:
+) -> RetestFound:
     """Compare two runs of the same judge over the answers that both judged.
 
     Returns:
@@ -95,11 +108,11 @@ def retest_runs(
         if run.answers[key].judged == second.answers[key].judged
     ]
     if not pairs:
-        return {"status": "not available", "reason": "no answer was judged in both runs"}
+        return _absent("no answer was judged in both runs")
     return _compared(pairs, "two runs", scale, confidence)
 
 
-def retest_samples(score: JudgedScore, scale: Scale, *, confidence: float) -> dict[str, Any]:
+def retest_samples(score: JudgedScore, scale: Scale, *, confidence: float) -> RetestFound:
     """Compare the samples of each answer, each two of one model, where a run has several.
 
     Returns:
@@ -113,27 +126,31 @@ def retest_samples(score: JudgedScore, scale: Scale, *, confidence: float) -> di
     ]
     if not pairs:
         reason = "one verdict per answer: take samples: 2, or name a second run with --retest"
-        return {"status": "not available", "reason": reason}
+        return _absent(reason)
     return _compared(pairs, "two samples", scale, confidence)
 
 
 def _compared(
     pairs: Sequence[tuple[Key, float, float]], between: str, scale: Scale, confidence: float
-) -> dict[str, Any]:
-    """The entry of the certificate."""
+) -> RetestFound:
     keys = [key for key, _, _ in pairs]
     a, b = (np.array([pair[side] for pair in pairs], dtype=np.float64) for side in (1, 2))
     found = flips(a, b, [query for _, query in keys], scale, confidence=confidence)
-    interval = found.pop("flip_interval")
-    if interval is None:
-        return {"status": "not available", "reason": "too few answers were judged twice"}
-    return {
-        "status": "measured",
-        **found,
-        "interval": interval,
-        "n": len(set(keys)),
-        "between": between,
-    }
+    if found.interval is None:
+        return _absent("too few answers were judged twice")
+    return RetestFound(
+        status="measured",
+        flip_rate=found.rate,
+        mean_difference=found.mean_difference,
+        unit=found.unit,
+        interval=found.interval,
+        n=len(set(keys)),
+        between=between,
+    )
+
+
+def _absent(reason: str) -> RetestFound:
+    return RetestFound(status="not available", reason=reason)
 
 
 def _refuse_another_judge(score: JudgedScore, other: JudgedScore, second: JudgedRun) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,12 +23,12 @@ from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.stages.judging import totals_of
 from ragbench.files import cache_folder, write_atomically
-from ragbench.records.certificate import Certificate, ProbeReport
-from ragbench.records.codec import from_json
+from ragbench.records import codec
+from ragbench.records.certificate import Certificate, ProbeFound, ProbeReport
 from ragbench.report.calibration import render_certificate, render_probes
 from ragbench.score.judge.base import Item
 
-R = TypeVar("R", Certificate, ProbeReport)
+Found = TypeVar("Found", Certificate, ProbeReport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +49,14 @@ class Request:
     as_json: bool = False
 
     def write(
-        self,
-        what: str,
-        found: Mapping[str, Any],
-        record: type[R],
-        render: Callable[[R], str],
-        notes: Sequence[str],
+        self, what: str, record: Found, render: Callable[[Found], str], notes: Sequence[str]
     ) -> None:
-        """Write what was found to the file, and print it with the notes."""
-        text = to_json(found)
+        """Write a record to the file, and print it with the notes."""
+        text = to_json(codec.to_json(record))
         if self.output is not None:
             _write_file(self.output, text)
             notes = [*notes, f"{what}: {self.output}"]
-        write_result(text if self.as_json else render(from_json(record, json.loads(text))))
+        write_result(text if self.as_json else render(record))
         write_notes(notes)
 
 
@@ -112,7 +106,7 @@ def certify_judge(
         asked, notes = _ask_judges(request, labelled)
         calibration = replace(calibration, asked=asked)
     certificate = certify(run, chosen, found, calibration)
-    request.write("certificate", certificate, Certificate, render_certificate, notes)
+    request.write("certificate", certificate, render_certificate, notes)
 
 
 def probe_judge(request: Request) -> None:
@@ -121,7 +115,7 @@ def probe_judge(request: Request) -> None:
     asked, notes = _ask_judges(request, chosen)
     scale, confidence = request.scale, request.confidence
     report = probe_report(request.run, chosen, asked, scale=scale, confidence=confidence)
-    request.write("probes", report, ProbeReport, render_probes, notes)
+    request.write("probes", report, render_probes, notes)
 
 
 def _by_rubric(pairs: Sequence[str]) -> dict[str, list[str]]:
@@ -136,12 +130,12 @@ def _by_rubric(pairs: Sequence[str]) -> dict[str, list[str]]:
 
 def _ask_judges(
     request: Request, scores: Sequence[JudgedScore]
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
+) -> tuple[dict[str, dict[str, ProbeFound]], list[str]]:
     """Ask each judge, as the run's config has it; score -> probe -> what came out, and notes."""
     run, seed = request.run, request.seed
     questions = _read_questions(run)
     judges = load_config(run.folder / "config.yaml").metrics.judges or {}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, ProbeFound]] = {}
     notes = []
     for name in dict.fromkeys(score.judge for score in scores):
         own = [score for score in scores if score.judge == name]

@@ -21,7 +21,7 @@ _COUNTED_AT_ONCE = 8192  # the same where nothing is encoded: some seconds
 
 
 class CachedEmbedder:
-    """An embedder that reads what it has encoded before.
+    """An embedder that reads what it has encoded before; without a `path` it encodes everything.
 
     A vector is kept as the model gives it, before its length becomes 1, so that everything that
     uses the model shares it. A text that is encoded beside others than before may differ in the
@@ -31,13 +31,6 @@ class CachedEmbedder:
     def __init__(
         self, embedder: Embedder, path: Path | None, prompts: Mapping[str, str] | None = None
     ) -> None:
-        """Put a file of vectors before an embedder.
-
-        Args:
-            embedder: What encodes.
-            path: The file; None encodes everything.
-            prompts: What is put in front of a text, by its role; None is what the model wants.
-        """
         self._embedder, self._path = embedder, path
         self.identity, self.revision = embedder.identity, embedder.revision
         self.prompts = embedder.prompts if prompts is None else prompts
@@ -54,11 +47,7 @@ class CachedEmbedder:
         normalize: bool = True,
         advance: Advance = tell_nobody,
     ) -> Vectors:
-        """Return a row for each text, in their order, of length 1 if so wanted.
-
-        Raises:
-            DataError: The model gives a vector that is no number, or the file cannot be used.
-        """
+        """Return a row for each text, in their order, of length 1 if so wanted."""
         import numpy as np
 
         keys = self._keys(texts, prompt)
@@ -80,11 +69,7 @@ class CachedEmbedder:
         return self._embedder.limit
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
-        """Return how many tokens each text has; nothing is encoded, what was counted is read.
-
-        Raises:
-            DataError: The file cannot be used.
-        """
+        """Return how many tokens each text has; nothing is encoded, what was counted is read."""
         if self._path is None:
             return list(self._embedder.count_tokens(texts, prompt=prompt))
         keys = self._keys(texts, prompt)
@@ -133,10 +118,8 @@ class CachedEmbedder:
         broken = ~np.isfinite(vectors).all(axis=1)
         if broken.any():
             text = texts[int(broken.argmax())]
-            raise DataError(
-                f"model {self.identity}: the vector of {text[:60]!r} is not finite",
-                allowed="a model whose weights are whole",
-            )
+            found = f"model {self.identity}: the vector of {text[:60]!r} is not finite"
+            raise DataError(found, allowed="a model whose weights are whole")
         return vectors
 
 
@@ -155,11 +138,6 @@ def open_embedder(
 
     The options are those of `embed.base`; `owner` is how messages name who has them. Vectors are
     kept in `folder`; None is `.ragbench` here, or where `RAGBENCH_CACHE` says.
-
-    Raises:
-        MissingExtra: sentence-transformers is not installed.
-        OptionError: There is no such model or device.
-        DataError: The hub cannot be reached.
     """
     # imported here: the cache itself must not need the extra
     from ragbench.embed.sentence_transformers import shared_embedder

@@ -46,14 +46,8 @@ class Checkpoint:
     def load(self, load: Callable[[str, dict[str, bool]], _Loaded]) -> _Loaded:
         """Load from the folder or the cache, else from the hub.
 
-        What the cache holds is not asked for again, so that a run needs no network then.
-
-        Args:
-            load: Gets a path or name, and keywords for `from_pretrained`.
-
-        Raises:
-            OptionError: The folder holds something else, or the hub has no such model.
-            DataError: It is not in the cache and the hub cannot be reached.
+        What the cache holds is not asked for again, so that a run needs no network then. `load`
+        gets a path or name, and keywords for `from_pretrained`.
         """
         local = {"local_files_only": True}
         try:
@@ -80,9 +74,8 @@ class Checkpoint:
     def load_model(self, kind: str) -> tuple[Any, Any, list[str]]:
         """Return the tokeniser, the model, and which weights of it the checkpoint lacks.
 
-        Args:
-            kind: The class of transformers: `AutoModel`. What is inside, the configuration says,
-                since a folder's name may contain anything.
+        `kind` is the class of transformers, such as `AutoModel`: what is inside, the configuration
+        says, since a folder's name may contain anything.
         """
         import transformers
 
@@ -115,15 +108,7 @@ class Checkpoint:
 
 
 def find_checkpoint(owner: str, model: str) -> Checkpoint:
-    """Tell a folder from a hub name; nothing is loaded.
-
-    Raises:
-        OptionError: A path without a model.
-
-    Example:
-        >>> find_checkpoint("bertscore", "roberta-large").identity
-        'roberta-large'
-    """
+    """Tell a folder from a hub name; nothing is loaded."""
     folder = Path(model).expanduser()
     if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
         return Checkpoint(owner, model, folder)
@@ -134,11 +119,7 @@ def find_checkpoint(owner: str, model: str) -> Checkpoint:
 
 
 def choose_device(owner: str, device: Device) -> Literal["cpu", "cuda"]:
-    """Return where to compute: `cpu` or `cuda`.
-
-    Raises:
-        OptionError: There is no GPU that torch can use.
-    """
+    """Return where to compute."""
     import torch
 
     if device == "auto":
@@ -149,16 +130,7 @@ def choose_device(owner: str, device: Device) -> Literal["cpu", "cuda"]:
 
 
 def need_packages(owner: str, extra: str, packages: dict[str, str]) -> None:
-    """See whether packages are installed, without importing them.
-
-    Args:
-        owner: What needs them: `metric 'bertscore'`.
-        extra: The extra that brings them.
-        packages: Module -> name of its package.
-
-    Raises:
-        MissingExtra: Names the first that is absent.
-    """
+    """See whether packages (module -> name) are installed, without importing them."""
     from importlib.util import find_spec
 
     for module, package in packages.items():

@@ -41,12 +41,6 @@ class PairScorer:
     def __init__(
         self, checkpoint: Checkpoint, device: str, batch_tokens: int | None = None
     ) -> None:
-        """Load a model; a batch has `batch_tokens` tokens, or as many as suit the device.
-
-        Raises:
-            OptionError: There is no such model, or it is no cross-encoder.
-            DataError: The hub cannot be reached.
-        """
         self._tokenizer, model, absent = checkpoint.load_model("AutoModelForSequenceClassification")
         if absent:
             found = f"{checkpoint.name} (without the weights {', '.join(absent[:3])})"
@@ -116,13 +110,7 @@ class PairScorer:
 def shared_pair_scorer(
     owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
 ) -> PairScorer:
-    """Return a cross-encoder that stays loaded: the next call gets the same one.
-
-    Raises:
-        MissingExtra: sentence-transformers is not installed.
-        OptionError: There is no such model or device, or it is no cross-encoder.
-        DataError: The hub cannot be reached.
-    """
+    """Return a cross-encoder that stays loaded: the next call gets the same one."""
     need_packages(owner, EXTRA, PACKAGES)
     checkpoint = find_checkpoint(owner, model)
     _check_labels(checkpoint)

@@ -60,14 +60,10 @@ def _first_position(encoder: Any) -> int:
 
 
 def bucketed(lengths: Sequence[int], budget: int, most: int | None = None) -> Iterator[list[int]]:
-    """Group positions by length, longest first.
+    """Group positions by length into batches of `budget` tokens, padding included, longest first.
 
-    The longest come first, so that a batch which does not fit into memory fails at the start.
-
-    Args:
-        lengths: Tokens of each text.
-        budget: Tokens of a batch, padding included; a longer text is a batch of its own.
-        most: Texts of a batch; None leaves that to the budget.
+    So a batch which does not fit into memory fails at the start. A text longer than the budget is a
+    batch of its own; `most` limits the texts of a batch.
 
     Example:
         >>> list(bucketed([2, 9, 3, 3], budget=8))

@@ -39,13 +39,6 @@ class EntailmentModel:
     def __init__(
         self, checkpoint: Checkpoint, *, device: Device = "auto", batch_tokens: int | None = None
     ) -> None:
-        """Load a model; a batch has `batch_tokens` tokens, or as many as suit the device.
-
-        Raises:
-            OptionError: There is no such model or device, or it does not tell the three labels
-                apart.
-            DataError: The hub cannot be reached.
-        """
         self.device = choose_device(checkpoint.owner, device)
         self._tokenizer, model, _ = checkpoint.load_model("AutoModelForSequenceClassification")
         self._columns = label_columns(checkpoint, model.config.id2label)
@@ -137,12 +130,7 @@ class EntailmentModel:
 
 
 def tells_entailment(checkpoint: Checkpoint) -> bool:
-    """Say whether a model classifies pairs of texts, before its weights are read.
-
-    Raises:
-        OptionError: There is no such model, or it classifies something else.
-        DataError: The hub cannot be reached.
-    """
+    """Say whether a model classifies pairs of texts, before its weights are read."""
     config = checkpoint.config()
     if not any(name.endswith(_HEAD) for name in config.architectures or ()):
         return False
@@ -151,11 +139,7 @@ def tells_entailment(checkpoint: Checkpoint) -> bool:
 
 
 def has_classifier(folder: Path) -> bool:
-    """Whether the model in a folder classifies, as its configuration says; loads nothing.
-
-    Raises:
-        DataError: The configuration is not JSON.
-    """
+    """Whether the model in a folder classifies, as its configuration says; loads nothing."""
     path = folder / "config.json"
     if not path.is_file():
         return False
@@ -169,9 +153,6 @@ def has_classifier(folder: Path) -> bool:
 
 def label_columns(checkpoint: Checkpoint, labels: Mapping[int, str]) -> list[int]:
     """Return where a model has entailment, neutral and contradiction, whatever their order.
-
-    Raises:
-        OptionError: It has other labels.
 
     Example:
         >>> model = Checkpoint("nli", "roberta-large-mnli", None)

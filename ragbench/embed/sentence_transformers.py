@@ -25,13 +25,6 @@ def dot_products(vectors: Vectors, vector: Vectors) -> FloatArray:
     Products of floats are exact in doubles, and a row's sum is taken in one order whatever the
     other rows are: equal rows have equal values, which a matrix product does not promise.
 
-    Args:
-        vectors: Shape (n, d).
-        vector: Shape (d,).
-
-    Returns:
-        Shape (n,).
-
     Example:
         >>> import numpy as np
         >>> dot_products(np.eye(2, dtype=np.float32), np.array([3, 4], dtype=np.float32))
@@ -84,13 +77,6 @@ class SentenceTransformerEmbedder:
         device: Device = "auto",
         batch_tokens: int | None = None,
     ) -> None:
-        """Load a model; a batch has `batch_tokens` tokens, or as many as suit the device.
-
-        Raises:
-            MissingExtra: sentence-transformers is not installed.
-            OptionError: There is no such model or device.
-            DataError: The hub cannot be reached.
-        """
         need_packages(owner, EXTRA, PACKAGES)
         checkpoint = find_checkpoint(owner, model)
         chosen = choose_device(owner, device)
@@ -154,13 +140,7 @@ class SentenceTransformerEmbedder:
 def shared_embedder(
     owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
 ) -> SentenceTransformerEmbedder:
-    """Return a model that stays loaded: the next call gets the same one.
-
-    Raises:
-        MissingExtra: sentence-transformers is not installed.
-        OptionError: There is no such model or device.
-        DataError: The hub cannot be reached.
-    """
+    """Return a model that stays loaded: the next call gets the same one."""
     need_packages(owner, EXTRA, PACKAGES)
     identity = check_model(owner, model).identity
     return _embedder(model, identity, choose_device(owner, device), batch_tokens)
@@ -177,12 +157,7 @@ def _embedder(
 
 
 def check_model(owner: str, model: str) -> Checkpoint:
-    """See whether a model can be had, before its weights are read.
-
-    Raises:
-        OptionError: There is no such model.
-        DataError: The hub cannot be reached.
-    """
+    """See whether a model can be had, before its weights are read."""
     checkpoint = find_checkpoint(owner, model)
     if checkpoint.folder is None:
         checkpoint.config()

@@ -38,8 +38,9 @@ class Tokens:
 class TokenEncoder:
     """Turns texts into vectors of their tokens; loaded once, used often, from any thread.
 
-    Weights are computed with as 32-bit floats, also those that are stored as halves: a half has
-    three digits, and they would depend on the batch.
+    The output of layer `num_layers` counts; those above it are dropped. Weights are computed with
+    as 32-bit floats, also those that are stored as halves: a half has three digits, and they would
+    depend on the batch.
     """
 
     def __init__(
@@ -51,19 +52,6 @@ class TokenEncoder:
         batch_tokens: int | None = None,
         batch_size: int | None = None,
     ) -> None:
-        """Load a model.
-
-        Args:
-            checkpoint: The model.
-            num_layers: The layer whose output counts; those above it are dropped.
-            device: Where to compute.
-            batch_tokens: Tokens of a batch, padding included; None leaves it to the device.
-            batch_size: Texts of a batch; None leaves it to `batch_tokens`.
-
-        Raises:
-            OptionError: There is no such model, layer or device.
-            DataError: The hub cannot be reached.
-        """
         self.device = choose_device(checkpoint.owner, device)
         check_layer(checkpoint, num_layers)
         self._tokenizer, model, _ = checkpoint.load_model("AutoModel")
@@ -148,12 +136,7 @@ class TokenEncoder:
 
 
 def check_layer(checkpoint: Checkpoint, num_layers: int) -> None:
-    """See whether a model is there and has a layer, before its weights are read.
-
-    Raises:
-        OptionError: There is no such model or layer.
-        DataError: The hub cannot be reached.
-    """
+    """See whether a model is there and has a layer, before its weights are read."""
     layers = count_layers(checkpoint.config())
     if not 0 <= num_layers <= layers:
         allowed = f"an integer from 0 to {layers}, the layers of {checkpoint.name}"

@@ -26,14 +26,11 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Value]):
-    """What came of one call."""
+    """What came of one call: a value, or why there is none."""
 
     value: Value | None
-    """The answer; None where there is none."""
     cause: Cause = Cause.SCORED
-    """Why there is none."""
     detail: str = ""
-    """What went wrong, in words."""
     latency_ms: float | None = None
     """Wall time of the call, in milliseconds; None where it was not made."""
 
@@ -64,11 +61,7 @@ def call_each(
 ) -> list[Outcome[Value]]:
     """Call a function with every item and return the outcomes in the order of the items.
 
-    Args:
-        function: Called once per item, at most `calls.concurrency` at a time.
-        items: Its arguments.
-        calls: Timeout and concurrency.
-        on_outcome: Given each item's position and outcome as soon as it is there.
+    `on_outcome` gets each item's position and outcome as soon as it is there.
     """
     outcomes: list[Outcome[Value] | None] = [None] * len(items)
     for position, outcome in _outcomes(function, items, calls):
@@ -140,19 +133,15 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
 
 def naming(query_id: str, outcome: Outcome[Value]) -> Outcome[Value]:
     """Return an outcome whose detail, where it has one, names the query that it came of."""
-    if not outcome.detail:
-        return outcome
-    return replace(outcome, detail=f"{outcome.detail} (query {query_id!r})")
+    detail = f"{outcome.detail} (query {query_id!r})" if outcome.detail else ""
+    return replace(outcome, detail=detail)
 
 
 def within(timeout: float | None, function: Callable[[Item], Value], item: Item) -> Value:
     """Call a function and wait for it no longer than `timeout` seconds.
 
     A call that hangs cannot be ended from outside: its thread is left behind as a daemon, which
-    does not keep the program alive.
-
-    Raises:
-        TimedOut: It took longer.
+    does not keep the program alive. It raises `TimedOut`.
     """
     if timeout is None:
         return function(item)

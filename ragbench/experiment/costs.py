@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,10 +35,6 @@ def costs_of(outcomes: Sequence[Outcome[Any]], samples: int = 1) -> dict[str, Fl
 
     Times have three decimals, as files have them. What calls no model uses no tokens. A query that
     was answered several times took the mean of their times, and the tokens and dollars of all.
-
-    Args:
-        outcomes: One per query; of several samples all of the first one come first.
-        samples: How often each query was answered.
     """
     if not outcomes:
         return {}
@@ -102,16 +98,16 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None
             costs.append(scale_usage(done, left))
     for system, rows in results.judgements.items():
         for judge in plan.judges:
-            own = [row for row in rows if row["judge"] == judge and row["cause"] != _STOPPED]
-            left = len({_answer(row) for row in own if row["cause"] == _OVER})
+            own = [row for row in rows if row.judge == judge and row.cause != _STOPPED]
+            left = len({row.answer for row in own if row.cause == _OVER})
             if left:
                 missing[f"judge {system} ({judge})"] = left
-                done = [Usage(**row["usage"]) for row in own if row["cause"] != _OVER]
-                finished = len({_answer(row) for row in own if row["cause"] != _OVER})
+                done = [row.usage.usage for row in own if row.cause != _OVER]
+                finished = len({row.answer for row in own if row.cause != _OVER})
                 costs.append(scale_usage(done, left, finished))
-    if results.filled is not None and (left := results.filled.counts["failed"].get(_OVER, 0)):
+    if results.filled is not None and (left := results.filled.counts.failed.get(_OVER, 0)):
         missing["judge passages"] = left
-        graded = results.filled.counts["model"]
+        graded = results.filled.counts.model
         costs.append(scale_usage([results.filled.use.usage], left, graded))
     for preferences in results.preferences:
         pairs = [pair for entry in preferences.entries for pair in entry.comparisons]
@@ -130,11 +126,6 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None
         missing=missing,
         to_finish=total_cost(costs) if missing else Cost(usd=0.0, tokens=0),
     )
-
-
-def _answer(row: Mapping[str, Any]) -> tuple[str, int]:
-    """What a verdict is on: an answer to a query, one of several."""
-    return row["query_id"], row.get("sample", 0)
 
 
 def budget_warning(spending: Spending) -> str:

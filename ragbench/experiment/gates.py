@@ -29,7 +29,7 @@ from ragbench.gates.fail_if import FailIf
 from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Kind, Summary
-from ragbench.report.digits import counted
+from ragbench.report.text import counted
 from ragbench.score.base import ScoreColumn
 
 GateLike = Mapping[str, Any] | str
@@ -37,13 +37,7 @@ GateLike = Mapping[str, Any] | str
 
 
 def gated(plan: Plan, systems: Sequence[SystemScores], summary: Summary | None) -> GatedRun:
-    """Return what the gates of a run are held against.
-
-    Args:
-        plan: The run.
-        systems: Its systems with their scores.
-        summary: Without gates; None where scores alone are asked.
-    """
+    """Return what the gates of a run are held against; without a summary, scores alone."""
     fingerprints, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
     scored = ScoredSystems(
         "this run",
@@ -118,7 +112,10 @@ def check_gates(
         >>> [gate["verdict"] for gate in found]
         ['pass', 'fail']
     """
-    held = _without_controls(read_scored(run))
+    held = read_scored(run)
+    # no gate is held against what a generator answers from something else than a ranking
+    kept = {name: each for name, each in held.systems.items() if each.role != "control"}
+    held = replace(held, systems=kept)
     checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, held)
     base = None if baseline is None else _meeting(read_scored(baseline), held)
     if base is not None:
@@ -136,12 +133,6 @@ def check_gates(
     return [to_json(verdict) for verdict in decide_gates(checked, found)]
 
 
-def _without_controls(run: ScoredSystems) -> ScoredSystems:
-    """No gate is held against what a generator answers from something else than a ranking."""
-    kept = {name: each for name, each in run.systems.items() if each.role != "control"}
-    return replace(run, systems=kept)
-
-
 def _meeting(base: ScoredSystems, run: ScoredSystems) -> ScoredSystems:
     """The base, its only system under the name of the run's only one."""
     if len(base.systems) == len(run.systems) == 1:
@@ -155,8 +146,7 @@ def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
     if not isinstance(gates, Sequence):
         raise OptionError("check_gates", "gates", gates, "a gate, or a list of gates")
     read = [_read(gate, ("gates", str(place)), report) for place, gate in enumerate(gates)]
-    items = tuple(item for item in read if item is not None)
-    listed = Item(items, Place(), ("gates",))
+    listed = Item(tuple(item for item in read if item is not None), Place(), ("gates",))
     found, _ = check_gate_list(listed, _known(run), report, Path())
     if report:
         raise report.error("the gates")

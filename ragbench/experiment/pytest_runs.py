@@ -23,23 +23,14 @@ from ragbench.signature import fingerprint_json
 
 
 class SharedRuns:
-    """Runs each experiment once, however many workers ask for it."""
+    """Runs each experiment once, however many workers ask for it; they meet in `folder`."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Begin a session.
-
-        Args:
-            folder: Where the workers tell each other what has been run; None for one process.
-        """
         self._folder = folder
         self._done: dict[str, Experiment] = {}
 
     def run(self, config: str | Path, overrides: Mapping[str, Any] | None = None) -> Experiment:
-        """Return the experiment of a YAML file, run now unless the session has run it.
-
-        Raises:
-            RagbenchError: What `run_experiment` raises.
-        """
+        """Return the experiment of a YAML file, run now unless the session has run it."""
         path = Path(config).resolve()
         key = fingerprint_json([str(path), dict(overrides or {})])
         if key not in self._done:
@@ -73,15 +64,9 @@ class Collected:
 
 
 def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collected:
-    """Read and check a file.
+    """Read and check a file; `baseline` takes the place of every baseline file that a gate names.
 
-    Args:
-        path: The YAML file.
-        baseline: Takes the place of every baseline file that a gate names; None changes nothing.
-        update: Leave out the gates against baseline files; these will be written.
-
-    Raises:
-        ConfigError: Everything that is wrong with it.
+    With `update`, gates against baseline files are left out: these will be written.
     """
     gates = _gates(path)
     # place of a gate -> the baseline file that it names
@@ -137,11 +122,7 @@ def outcome_of(
 
 
 def keep_baseline(now: Source, path: str, *, costs: bool = False) -> None:
-    """Write a run as the baseline file that later runs are compared with, if asked with costs.
-
-    Raises:
-        DataError: Nothing was scored, or the file cannot be written.
-    """
+    """Write a run as the baseline file that later runs are compared with, if asked with costs."""
     folder = now.path if isinstance(now, HasRunFolder) else now
     if not isinstance(folder, (str, Path)):
         found = f"a baseline of {type(now).__name__}"

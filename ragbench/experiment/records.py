@@ -12,7 +12,7 @@ from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
-from ragbench.records.manifest import JudgePayment
+from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.summary import (
     EarlyStopping,
     JudgedBy,
@@ -25,14 +25,7 @@ from ragbench.records.summary import (
 )
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.score.judge.verdicts import Judged
-from ragbench.types import (
-    Prediction,
-    Qrels,
-    Query,
-    Retrieved,
-    Run,
-    Usage,
-)
+from ragbench.types import Prediction, Qrels, Query, Retrieved, Run, Usage
 
 
 @dataclass(slots=True)
@@ -52,9 +45,7 @@ class Ranked:
     """What one retriever returned for all queries."""
 
     name: str
-    """The retriever's name."""
     queries: Sequence[Query]
-    """The queries that it was asked."""
     outcomes: list[Outcome[Retrieved]]
     """One per query, in their order."""
     run: Run
@@ -72,12 +63,10 @@ class Answers:
     """What one system answered to all queries."""
 
     name: str
-    """The system's name."""
     outcomes: list[Outcome[Prediction]]
     """One per query, in their order; a prediction's contexts are the passages it is judged by. Of
     several samples all of the first one come first, then all of the second one, ..."""
     samples: int = 1
-    """How often each query was answered."""
 
     def each(self) -> list[Answers]:
         """Return the samples one by one, each with one outcome per query."""
@@ -123,30 +112,38 @@ class JudgeUse:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolCounts:
+    """How many pairs of query and passage a judge was to grade, and what became of them."""
+
+    pairs: int
+    people: int
+    model: int
+    failed: Mapping[str, int]
+    """Cause -> those whose verdict failed."""
+    without_text: int
+
+
+@dataclass(frozen=True, slots=True)
 class Filled:
     """The judgements of people with those of a model, and who made how many."""
 
     qrels: Qrels
-    """All of them."""
     source: str | None
     """What signatures say of them; None where the model has no part in them."""
-    counts: Mapping[str, Any]
-    """Pairs in the pool: `pairs`, of which `people` and `model` judged so many; `failed` by cause;
-    `without_text`."""
-    rows: list[dict[str, Any]]
-    """The verdicts, a row each."""
+    counts: PoolCounts
+    rows: list[VerdictRow]
     models: tuple[str, ...]
     """The models as their servers name them."""
     use: JudgeUse
-    """What the judge took."""
     warnings: list[str]
-    """What makes the grades doubtful."""
 
     @property
     def by(self) -> JudgedBy:
         """How many pairs people judged, the model judged, and failed: beside every mean."""
-        failed = sum(self.counts["failed"].values())
-        return JudgedBy(people=self.counts["people"], model=self.counts["model"], failed=failed)
+        counts = self.counts
+        return JudgedBy(
+            people=counts.people, model=counts.model, failed=sum(counts.failed.values())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +151,10 @@ class Preferences:
     """What one judge said of pairs of systems."""
 
     judge: str
-    """The judge's name."""
     entries: list[Preference]
     """An entry of `preferences` in comparisons.json for each rubric."""
-    rows: list[dict[str, Any]]
-    """The verdicts, a row each."""
+    rows: list[VerdictRow]
     use: JudgeUse
-    """What it took."""
 
     def summaries(self) -> list[PreferenceSummary]:
         """Return the entries as summary.json has them, with what the judge took."""
@@ -219,12 +213,8 @@ class EarlyJudge:
         at = f"look {look.number} of {len(look.sizes)}"
         if not look.stopped:
             return f"judge {name} judged all {look.queries} queries, in {len(look.sizes)} looks"
-        amounts = (
-            (self.saved.calls, "calls"),
-            (self.saved.tokens, "tokens"),
-            (self.saved.usd, "USD"),
-        )
-        saved = [f"{amount:,.6g} {word}" for amount, word in amounts if amount]
+        amounts = {"calls": self.saved.calls, "tokens": self.saved.tokens, "USD": self.saved.usd}
+        saved = [f"{amount:,.6g} {word}" for word, amount in amounts.items() if amount]
         return (
             f"judge {name} stopped early, {look.judged} of {look.queries} queries judged ({at}): "
             f"all that its scores are asked is decided"
@@ -242,7 +232,7 @@ class Results:
     """System -> its answers."""
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
     """System -> score -> a column for each sample; systems that answer each query several times."""
-    judgements: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    judgements: dict[str, list[VerdictRow]] = field(default_factory=dict)
     """System -> the verdicts, a row each."""
     judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)
     """System -> judge -> what it took."""
@@ -253,7 +243,6 @@ class Results:
     warnings: list[str] = field(default_factory=list)
     """What makes numbers doubtful, a sentence each."""
     preferences: list[Preferences] = field(default_factory=list)
-    """What judges said of pairs of systems."""
     early: dict[str, EarlyJudge] = field(default_factory=dict)
     """Judge -> how far it went; those that could stop early."""
     filled: Filled | None = None

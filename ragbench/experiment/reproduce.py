@@ -32,9 +32,7 @@ class Reproduction:
     """A run, the same once more, and what differs."""
 
     original: Path
-    """Folder of the run."""
     again: Experiment
-    """The new run."""
     surroundings: list[str] = field(default_factory=list)
     """What differs around it: versions, machine, data; a phrase each."""
     numbers: list[str] = field(default_factory=list)
@@ -44,11 +42,8 @@ class Reproduction:
 def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
     """Run again what a run folder holds, without anything that stages have stored.
 
-    Replies of models are read from the store, so that nothing is paid twice.
-
-    Raises:
-        DataError: It is no run folder, or the run had live objects, which no file holds.
-        ConfigError: What its config names is no longer there.
+    Replies of models are read from the store, so that nothing is paid twice. A run with live
+    objects is refused: no file holds them.
     """
     # resolved now: `latest` will point at the new run
     folder = resolve_run_folder(run).resolve()
@@ -67,12 +62,8 @@ def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
             config, choices=choices, progress=progress, stage_folder=Path(stages)
         )
     new = read_manifest(again.path)
-    return Reproduction(
-        folder,
-        again,
-        [*_surroundings(manifest, new)],
-        [*_numbers(folder, again.path, manifest, new)],
-    )
+    numbers = _numbers(folder, again.path, manifest, new)
+    return Reproduction(folder, again, [*_surroundings(manifest, new)], [*numbers])
 
 
 def _load_config(folder: Path) -> ExperimentConfig:
@@ -123,8 +114,7 @@ def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
             yield f"{system} is only in the {'old' if system in old else 'new'} run"
             continue
         before, after = old[system], new[system]
-        names = dict.fromkeys(name for row in before.values() for name in row)
-        for name in names:
+        for name in dict.fromkeys(name for row in before.values() for name in row):
             pairs = [(row[name], after.get(query, {}).get(name)) for query, row in before.items()]
             changed = [(a, b) for a, b in pairs if a != b]
             if not changed:

@@ -32,7 +32,6 @@ class Experiment:
     """A run folder, read."""
 
     path: Path
-    """The run folder."""
     record: Summary
     """The summary as a record."""
     compared: Comparisons = field(repr=False)
@@ -76,11 +75,10 @@ class Experiment:
 def exit_code_of(summary: Summary, *, strict: bool = False) -> int:
     """Return the exit code of a run, the most urgent where several apply: 2, 1, 4, 3.
 
-    Args:
-        summary: Of the run.
-        strict: Whether a gate that is undecided counts, as 4.
+    With `strict`, a gate that is undecided counts, as 4.
 
     Example:
+        >>> from ragbench.records.gate import GateVerdict
         >>> gates = [
         ...     GateVerdict(gate="map >= 0.2", system="bm25", verdict=verdict, why="")
         ...     for verdict in ("pass", "undecided")

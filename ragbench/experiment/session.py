@@ -31,17 +31,11 @@ class Session:
 
 @contextmanager
 def run_in(folder: Path) -> Iterator[Session]:
-    """Hold the folder of an experiment for a run.
+    """Hold the folder of an experiment, `<output>/<name>`, for a run.
 
     The token of a run that was killed is given again to the next one, so that what components
     did whose code we cannot see is kept for resuming, and for nothing else. The lock is the
     operating system's: it ends with the process that holds it, however that ends.
-
-    Args:
-        folder: `<output>/<name>`.
-
-    Raises:
-        DataError: Another run is at work there, or the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

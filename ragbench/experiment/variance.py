@@ -27,7 +27,7 @@ from ragbench.records.comparison import (
 from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import AskingJudge
 from ragbench.stats import VarianceSplit, cheapest_design, split_variance
-from ragbench.types import FloatArray, Usage
+from ragbench.types import FloatArray
 
 _WORDS = {"query": "queries", "generator": "generator runs", "judge": "judge runs"}
 _NARROWER = 2
@@ -39,13 +39,10 @@ class _Source:
     """Where the repeats of a score come from."""
 
     score: str
-    """Its name."""
     judge: str | None = None
     """Who gives it; None for a metric, which has no noise of its own."""
     rubric: str = ""
-    """What the judge is asked."""
     judgements: int = 1
-    """How often the judge is asked of each answer."""
     noisy: bool = False
     """Whether the judge asks models, which may say something else another time."""
 
@@ -56,11 +53,6 @@ def add_variance(comparisons: Comparisons, plan: Plan, results: Results) -> Comp
     Repeats are the `samples` of generators and of judges. Each comparison of systems that have
     some gets `variance`: its components by source, those that one run cannot tell apart together,
     and the cheapest design whose interval is half as wide. A note says the same.
-
-    Args:
-        comparisons: Those of the run.
-        plan: The run.
-        results: Its scores and verdicts, and its notes, which grow.
 
     References:
         Searle, Casella and McCulloch (1992), Variance components, 3.6.
@@ -124,9 +116,9 @@ def _runs_of(system: str, source: _Source, plan: Plan, results: Results) -> Floa
         columns = found or [_column(system, source.score, results)]
         return np.stack([column.values for column in columns], axis=1)[:, :, np.newaxis]
     rows = {
-        (row["query_id"], row.get("sample", 0)): _runs(row["samples"], source.judgements)
+        row.answer: _runs(row.samples, source.judgements)
         for row in results.judgements[system]
-        if row["judge"] == source.judge and row["rubric"] == source.rubric
+        if row.judge == source.judge and row.rubric == source.rubric
     }
     samples = range(results.answers[system].samples)
     return np.array([[rows[query.id, sample] for sample in samples] for query in plan.queries])
@@ -151,11 +143,11 @@ def _prices(comparison: Difference, source: _Source, results: Results) -> tuple[
     if source.judge is None:
         return (2 * generating / len(answers), 0.0, "usd") if generating else (1.0, 0.0, "calls")
     verdicts = [verdict for name in pair for verdict in results.judgements[name]]
-    judged = [r for r in verdicts if r["judge"] == source.judge and r["score"] is not None]
-    judging = total_cost(Usage(**r["usage"]) for r in judged).usd
+    judged = [r for r in verdicts if r.judge == source.judge and r.score is not None]
+    judging = total_cost(row.usage.usage for row in judged).usd
     if judging is None or generating is None or not judging:
         return 1.0, 1.0, "calls"
-    n_runs = source.judgements * len(judged) / len({r["rubric"] for r in judged})
+    n_runs = source.judgements * len(judged) / len({row.rubric for row in judged})
     return 2 * generating / len(answers), 2 * judging / n_runs, "usd"
 
 
@@ -166,10 +158,7 @@ def _described(
     design = None
     if error > 0:
         design = cheapest_design(
-            split,
-            error / _NARROWER,
-            generation_cost=generation,
-            judgement_cost=judgement,
+            split, error / _NARROWER, generation_cost=generation, judgement_cost=judgement
         )
     components = []
     for part in split.components:
@@ -239,11 +228,7 @@ def _times(n: int) -> str:
 def describe_deltas(
     plan: Plan, systems: Sequence[SystemScores], method: Method
 ) -> list[OverSource]:
-    """Compare each retriever over exactly one other with that one, if both are scored.
-
-    Returns:
-        A row for each of them and measure: the difference with its interval, paired over queries.
-    """
+    """Compare each retriever over exactly one other with that one, if both are scored."""
     by_name = {system.name: system for system in systems if system.generator is None}
     rows = []
     for name in plan.systems:

@@ -16,6 +16,7 @@ from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score
+from ragbench.records.certificate import RequiredCertificate
 from ragbench.records.gate import Verdict
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
@@ -58,7 +59,7 @@ class GateFiles:
 
     references: dict[Path, ScoredSystems] = field(default_factory=dict)
     """Baseline file or run folder -> its scores."""
-    certificates: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
+    certificates: dict[Path, RequiredCertificate] = field(default_factory=dict)
     """Certificate -> its content."""
 
 
@@ -67,7 +68,6 @@ class KnownNames:
     """What a gate may refer to, as far as it is known when the gate is checked."""
 
     scores: KnownScores
-    """The scores."""
     retrievers: Sequence[str] = ()
     """The names of what has scores of rankings."""
     pairs: Sequence[str] = ()
@@ -120,7 +120,6 @@ class GatedRun:
     """What a run gives for gates to be held against it."""
 
     scored: ScoredSystems
-    """The systems of the run with their columns."""
     method: Method
     """How intervals are made."""
     files: GateFiles
@@ -153,7 +152,6 @@ class Candidate:
     """One system that a gate is held against."""
 
     system: SystemScores
-    """The system."""
     score: str
     """The name under which it has what the gate is about."""
     having: Mapping[str, SystemScores]
@@ -227,12 +225,9 @@ class Gate(ABC):
 
     @abstractmethod
     def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
-        """Note what is wrong with it.
+        """Note in `entry` what is wrong with it.
 
-        Args:
-            entry: Takes the problems.
-            known: The scores and systems that it may name.
-            complete: False where a key is missing, which was said: names alone are looked at.
+        Where a key is missing, which was said, it is not `complete`: names alone are looked at.
         """
 
     def read(self, files: GateFiles) -> None:  # noqa: B027  most kinds name no file

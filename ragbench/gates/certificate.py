@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from ragbench.data.runs.run_folder import read_json
 from ragbench.errors import DataError
@@ -18,7 +18,12 @@ from ragbench.gates.base import (
     KnownNames,
     within,
 )
-from ragbench.records.certificate import CERTIFICATE_SCHEMA
+from ragbench.records.certificate import (
+    CERTIFICATE_SCHEMA,
+    AgreementFound,
+    RequiredCertificate,
+)
+from ragbench.records.codec import from_json
 from ragbench.registry import Option, nearest
 
 
@@ -65,7 +70,8 @@ class Certificate(Gate):
         if self.file is None:
             return
         content = read_json(self.file, CERTIFICATE_SCHEMA)
-        rubrics = content.get("rubrics") or {}
+        certificate = from_json(RequiredCertificate, content, file=self.certificate)
+        rubrics = certificate.rubrics
         if self.rubric not in rubrics:
             raise DataError(
                 f"no rubric '{self.rubric}'",
@@ -73,10 +79,9 @@ class Certificate(Gate):
                 allowed=", ".join(rubrics),
                 nearest=nearest(self.rubric, rubrics),
             )
-        kappa = rubrics[self.rubric].get("agreement", {}).get("kappa")
-        if not isinstance(kappa, Mapping) or not {"value", "interval", "n"} <= kappa.keys():
+        if "kappa" not in rubrics[self.rubric].agreement:
             raise DataError(f"'{self.rubric}' has no kappa", file=self.certificate)
-        files.certificates[self.file] = content
+        files.certificates[self.file] = certificate
 
     def verdicts(self, run: GatedRun) -> Iterator[tuple[str | None, Decision]]:
         """Decide it once: a judge is the same for all systems."""
@@ -85,8 +90,8 @@ class Certificate(Gate):
     def _decision(self, run: GatedRun) -> Decision:
         if self.file is None:
             raise DataError(f"no certificate {self.certificate}")
-        content = run.files.certificates[self.file]
-        certified = content["rubrics"][self.rubric].get("model")
+        certificate = run.files.certificates[self.file]
+        certified = certificate.rubrics[self.rubric].model
         scores = [
             each.scores[self.rubric]
             for each in (() if run.summary is None else run.summary.systems)
@@ -100,20 +105,19 @@ class Certificate(Gate):
             judges = ", ".join(others)
             why = f"the certificate is of {certified}, and this run was judged by {judges}"
             return Decision("undecided", why)
-        return self.decide_kappa(content)
+        return self.decide_kappa(certificate.rubrics[self.rubric].agreement["kappa"])
 
-    def decide_kappa(self, certificate: Mapping[str, Any]) -> Decision:
-        """Decide by the kappa, or the lower end of its interval, of a `ragbench.certificate/1`.
+    def decide_kappa(self, kappa: AgreementFound) -> Decision:
+        """Decide by the kappa of a certificate, or the lower end of its interval.
 
         Undecided where kappa is not defined: labels that are all the same say nothing of the judge.
         """
-        kappa = certificate["rubrics"][self.rubric]["agreement"]["kappa"]
-        value, (low, high) = kappa["value"], kappa["interval"]
+        value, (low, high) = kappa.value, kappa.interval
         compared = low if self.decide == "interval" else value
-        facts = {"kappa": value, "interval": [low, high], "n": kappa["n"]}
+        facts = {"kappa": value, "interval": [low, high], "n": kappa.n}
         if value is None or compared is None:
-            reason = f": {kappa['reason']}" if kappa.get("reason") else ""
+            reason = f": {kappa.reason}" if kappa.reason else ""
             return Decision("undecided", f"kappa is not defined{reason}", facts)
         shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
-        why = f"kappa {value:.4g}{shown} over {kappa['n']} labelled answers"
+        why = f"kappa {value:.4g}{shown} over {kappa.n} labelled answers"
         return Decision(within(compared, self.min_kappa, None), why, facts)

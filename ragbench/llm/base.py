@@ -17,9 +17,7 @@ class Message:
     """One turn of a conversation."""
 
     role: Role
-    """Who speaks."""
     content: str
-    """What is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,6 @@ class ChatRequest:
     model: str
     """The model, as the server calls it."""
     messages: tuple[Message, ...]
-    """The conversation so far."""
     temperature: float | None = None
     """None leaves it to the server."""
     max_tokens: int | None = None
@@ -63,9 +60,7 @@ class Usage:
     """Tokens of one or several calls; None where the server does not say."""
 
     input_tokens: int | None = None
-    """Tokens that were sent."""
     output_tokens: int | None = None
-    """Tokens that were generated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,6 @@ class TokenLogprob:
     token: str
     """The token; not always valid text on its own."""
     logprob: float
-    """Its natural log-probability."""
     top: tuple[tuple[str, float], ...] = ()
     """The likeliest tokens here with their log-probabilities."""
 
@@ -85,9 +79,7 @@ class Attempt:
     """One try that failed, kept with the reply or the failure that ended the item."""
 
     cause: str
-    """The cause as a word."""
     detail: str
-    """What went wrong, in words."""
     latency_ms: float
     """How long the try was under way."""
 
@@ -97,17 +89,14 @@ class ChatReply:
     """What a model answered."""
 
     text: str
-    """The text; empty where the model refused."""
     finish_reason: str = ""
     """Why it stopped, in the server's words: `stop`, `length`, `content_filter`."""
     refusal: str | None = None
     """Its refusal, where it refused."""
     usage: Usage = Usage()
-    """Tokens as the server counts them."""
     logprobs: tuple[TokenLogprob, ...] | None = None
     """Log-probabilities per token; None where the server returns none."""
     model: str = ""
-    """The model as the server names it."""
     system_fingerprint: str | None = None
     """The server's word for its configuration."""
     latency_ms: float = 0.0
@@ -147,7 +136,6 @@ class CallFailure(ModelError):
     """One call that brought no usable reply; its cause goes into the counts."""
 
     cause: Cause
-    """Why there is none."""
     detail: str
     """What went wrong, in words, without secrets."""
     _: KW_ONLY
@@ -160,7 +148,6 @@ class CallFailure(ModelError):
     fatal: bool = False
     """Whether every other call must fail as well: a wrong key, an empty account."""
     status: int | None = None
-    """The HTTP status, where there was one."""
     unconnected: bool = False
     """Whether there was no connection, or one that was cut."""
     param: str | None = None

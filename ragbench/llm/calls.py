@@ -42,9 +42,6 @@ class Sender:
         A call counts as under way until its reply is kept: no more than the limit can be lost.
         Where no connection has ever held, one item after its last try speaks for the others: they
         are tried once, until one succeeds.
-
-        Raises:
-            CallFailure: No try succeeded; with its cause and all tries.
         """
         attempts: list[Attempt] = []
         spent_s = 0.0
@@ -84,11 +81,7 @@ class Sender:
             return CallFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")
 
     def _wait(self, failure: CallFailure, attempts: list[Attempt], spent_s: float) -> float:
-        """Seconds until the next try.
-
-        Raises:
-            CallFailure: There is none.
-        """
+        """Seconds until the next try; where there is none, the failure is raised."""
         why = ""
         asked_s = failure.retry_after_s or 0.0
         unheard = not self._answered and failure.unconnected
@@ -116,13 +109,10 @@ def _times(attempts: Sequence[Attempt]) -> str:
 async def as_completed(
     function: Callable[[Item], Awaitable[Value]], items: Iterable[Item], *, size: int
 ) -> AsyncGenerator[tuple[int, Value], None]:
-    """Yield (position, value) for every item, as they are done.
+    """Yield (position, value) for every item, as they are done; an exception cancels the others.
 
     At most `size` items have been taken and not yet been yielded: memory does not grow with their
     number, and a slow consumer slows the intake.
-
-    Raises:
-        Exception: What the function raises; the others are cancelled.
     """
     todo = enumerate(items)
     done: asyncio.Queue[tuple[int, asyncio.Task[Value]]] = asyncio.Queue()

@@ -29,14 +29,7 @@ _UNKNOWN = re.compile(
 def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
     """Return the reply in the body of a completion.
 
-    Raises:
-        CallFailure: The body is no JSON (retryable: a proxy answered, or it was cut), is an error
-            with status 200, or holds no choice.
-
-    Example:
-        >>> choice = {"message": {"content": "4"}, "finish_reason": "stop"}
-        >>> read_completion({"model": "m", "choices": [choice]}).text
-        '4'
+    A body that is no JSON is a failure that may be retried: a proxy answered, or it was cut.
     """
     completion = _parsed(body) if isinstance(body, str) else body
     if isinstance(completion.get("error"), Mapping):
@@ -61,11 +54,7 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
 
 
 def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
-    """Return the body of the completion that a stream of chunks amounts to, as JSON.
-
-    Raises:
-        CallFailure: The stream ended before the model did (retryable).
-    """
+    """Return the body of the completion that a stream of chunks amounts to, as JSON."""
     whole: dict[str, Any] = {"choices": []}
     texts, refusals = [], []
     logprobs: list[Any] = []
@@ -143,9 +132,7 @@ class Wording:
     """A request as it is sent."""
 
     body: dict[str, Any]
-    """The JSON body."""
     model: str
-    """The model that is asked."""
     format: str | None
     """The response format in it; None where any text will do."""
 

@@ -19,13 +19,7 @@ _OWN_SERVER = "https://api.openai.com/v1"
 
 
 class Connected:
-    """The base of judges and generators that ask one chat model.
-
-    Args:
-        connect: Makes the chat model, on first use.
-        limits: How many calls, how long, how often again.
-        prices: What calls cost; default: the built-in table.
-    """
+    """The base of judges and generators that ask one chat model, which `connect` makes."""
 
     def __init__(
         self,
@@ -41,12 +35,7 @@ class Connected:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Connect, so that what is missing is said before anything is asked.
-
-        Raises:
-            MissingExtra: A package is not installed.
-            OptionError: There is no key, or an option that the chat model refuses.
-        """
+        """Connect, so that what is missing is said before anything is asked."""
         self.engine  # noqa: B018 - made on first use
 
     def keep_replies(self, replies: Replies | None) -> None:
@@ -93,9 +82,7 @@ class Server:
     base_url: str | None = None
     """The server; None or empty: what `OPENAI_BASE_URL` says, else OpenAI's own."""
     api_key_env: str = "OPENAI_API_KEY"
-    """The variable."""
     stream: bool = False
-    """Whether replies are taken in pieces."""
     client: Any = None
     """A ready client in place of all that."""
 
@@ -108,12 +95,7 @@ class Server:
         return self.api_key_env
 
     def connect(self, replies: Replies | None) -> ChatModel:
-        """Return the chat model behind it.
-
-        Raises:
-            MissingExtra: The `openai` package is not installed.
-            OptionError: There is no key for OpenAI's own server, or the URL holds secrets.
-        """
+        """Return the chat model behind it."""
         if self.client is not None:
             return OpenAIChat(client=self.client)
         address = self.base_url

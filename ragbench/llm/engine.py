@@ -33,16 +33,6 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
     """Return the key of a request to a server: equal if and only if both are.
 
     The order of keys in mappings does not count, and 1.0 is 1; true is not.
-
-    Raises:
-        OptionError: The request holds what JSON has no form for.
-
-    Example:
-        >>> from ragbench.llm.base import Message
-        >>> ask = lambda **more: ChatRequest("m", (Message("user", "hi"),), **more)
-        >>> server = {"type": "openai", "base_url": "http://127.0.0.1:8000/v1"}
-        >>> request_key(server, ask()) == request_key(server, ask(sample=1))
-        False
     """
     content = {"server": dict(identity), "request": request.to_dict()}
     try:
@@ -53,15 +43,7 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
 
 
 class Replies(ReplyStore[ChatReply]):
-    """A store of chat replies in one file; see `ReplyStore` for how it is opened.
-
-    Example:
-        >>> import tempfile
-        >>> with Replies(f"{tempfile.mkdtemp()}/replies.sqlite") as replies:
-        ...     first = replies.store("k", ChatReply("yes")).result()
-        ...     replies.get("k").text, replies.get("other"), len(replies)
-        ('yes', None, 1)
-    """
+    """A store of chat replies in one file; see `ReplyStore` for how it is opened."""
 
     def __init__(
         self, path: str | Path, *, also: Sequence[str | Path] = (), replay: bool = False
@@ -99,26 +81,9 @@ _AHEAD = 1_024  # values that may be done before the oldest is, where they are w
 class ChatEngine:
     """Asks one chat model, from any thread and inside any event loop.
 
-    A request is looked up in the store, else reserved in the budget, sent within the limits, put
-    on disk, and only then returned. Equal requests that are under way at once are sent once.
-
-    Args:
-        model: Who is asked.
-        limits: How many calls, how long, how often again.
-        replies: Where replies are kept; None keeps none. The caller closes it.
-        prices: What calls cost; default: the built-in table.
-        budget: What they may cost; may be shared with other engines.
-
-    Example:
-        >>> from ragbench.llm.base import Message
-        >>> from ragbench.llm.openai import OpenAIChat
-        >>> from ragbench.testing import ChatServer
-        >>> with ChatServer("four") as server:
-        ...     with ChatEngine(OpenAIChat(base_url=server.url)) as engine:
-        ...         request = ChatRequest("m", (Message("user", "2 + 2?"),))
-        ...         reply = engine.ask(request)
-        >>> reply.text, engine.totals.calls
-        ('four', 1)
+    A request is looked up in the store, else reserved in the budget, sent within the limits, put on
+    disk, and only then returned. Equal requests that are under way at once are sent once. The
+    caller closes `replies`; engines may share a `budget`.
     """
 
     def __init__(
@@ -140,12 +105,7 @@ class ChatEngine:
         self._closed = False
 
     def ask(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request.
-
-        Raises:
-            CallFailure: There is none; with its cause.
-            DataError: The store cannot be used, or a replay lacks the reply.
-        """
+        """Return the reply to a request; a `CallFailure` where there is none."""
         return self._loop.run(self._ask(request))
 
     async def aask(self, request: ChatRequest) -> ChatReply:

@@ -52,16 +52,13 @@ class Broken(Unreadable):
 
 
 def read_json(text: str, schema: Mapping[str, Any]) -> Any:
-    r"""Return the value in a reply that fits a schema.
+    r"""Return the value in a reply that fits a schema; where none does, or two differ, say why.
 
     The whole text is tried as strict JSON. Else every object or list in it counts as a candidate;
     those that fit must agree. A number or a text on its own is never searched for in prose.
 
     An object that breaks off in the middle, or holds NaN or a word for a number, spoils the reply:
     what stands inside or after it is not taken instead.
-
-    Raises:
-        Unreadable: There is none, or two that differ; the message says what was wrong.
 
     Example:
         >>> schema = {"type": "object", "required": ["level"]}
@@ -79,12 +76,7 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _strict(text: str) -> Any:
-    """The value of a whole text.
-
-    Raises:
-        JSONDecodeError: It is no JSON.
-        Unreadable: It is, but holds what no reply may hold.
-    """
+    """The value of a whole text; a JSONDecodeError where it is no JSON."""
     constants: list[str] = []  # only a whole text of JSON is refused for them: prose may begin so
     decoder = json.JSONDecoder(
         object_pairs_hook=unique_keys,
@@ -118,11 +110,7 @@ def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _candidates(text: str) -> Iterator[Any]:
-    """Objects and lists in a text, outermost ones.
-
-    Raises:
-        Broken: What began as an object is none.
-    """
+    """Objects and lists in a text, outermost ones; `Broken` for an object that breaks off."""
     at = 0
     while (match := _OPENING.search(text, at)) is not None:
         try:
@@ -178,11 +166,7 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
 
 
 def number(written: str) -> int | float:
-    """Return the number that a JSON number stands for.
-
-    Raises:
-        Unreadable: It is beyond what a float can hold, or absurdly long.
-    """
+    """Return the number that a JSON number stands for, unless it is too large or absurdly long."""
     if len(written) > 300:
         raise Unreadable(f"a number of {len(written)} digits")
     if not set(".eE") & set(written):
@@ -194,11 +178,7 @@ def number(written: str) -> int | float:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the mapping of some pairs.
-
-    Raises:
-        Unreadable: A key is there twice: which value counts?
-    """
+    """Return the mapping of some pairs; refuse a key that is there twice: which value counts?"""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -351,9 +331,6 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
 
     Three things are mended, since they leave no doubt: 4.0 and "4" where an integer is wanted, and
     keys that a schema without `additionalProperties` does not know, which are left out.
-
-    Raises:
-        Unreadable: It does not fit; the message names the place, what is there and what is wanted.
 
     Example:
         >>> level = {"type": "integer", "minimum": 1, "maximum": 5}

@@ -15,18 +15,12 @@ from ragbench.types import Cause
 
 
 class LangchainChat:
-    """Asks a chat model of the user's own.
+    """Asks a chat model of the user's own, by its `ainvoke(messages)` or `invoke(messages)`.
 
     Its parameters (temperature, longest reply, ...) are those that it was made with: vendors name
     them differently. Of a request, only the messages and `stop` reach it; a schema is put into
-    words. Set the model's own retries to 0, or calls are repeated without being counted.
-
-    Args:
-        model: Anything with `ainvoke(messages)` or `invoke(messages)`.
-        version: Joins the key of stored replies: change it when the model's parameters change.
-
-    Raises:
-        OptionError: It has neither method.
+    words. Set the model's own retries to 0, or calls are repeated without being counted. `version`
+    joins the key of stored replies: change it when the model's parameters change.
     """
 
     def __init__(self, model: Any, *, version: str = "") -> None:

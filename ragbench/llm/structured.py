@@ -20,7 +20,6 @@ class StructuredReply:
     """A value that was read, and every reply that it took."""
 
     value: Any
-    """What the reply says, in the form of the schema."""
     replies: tuple[ChatReply, ...]
     """All replies; the last one holds the value, those before could not be read."""
 
@@ -33,17 +32,8 @@ class StructuredReply:
 async def ask_structured(ask: Ask, request: ChatRequest, *, reasks: int = 1) -> StructuredReply:
     """Return the value that a model answers to a request with a schema.
 
-    A reply that cannot be read is shown to the model once more, with what was wrong with it.
-
-    Args:
-        ask: Sends requests.
-        request: Its `schema` says what the value looks like.
-        reasks: How often an unreadable reply is asked again.
-
-    Raises:
-        CallFailure: `refused`, `unreadable` after the last try, or what `ask` raises; with all
-            the replies that came.
-        OptionError: The request has no schema, or one with keywords that are not checked.
+    A reply that cannot be read is shown to the model again, `reasks` times, with what was wrong
+    with it. A `CallFailure` has all the replies that came.
     """
     if request.schema is None:
         raise OptionError("ask_structured", "schema", None, "a JSON schema")

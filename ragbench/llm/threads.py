@@ -20,14 +20,6 @@ class LoopThread:
     All asynchronous work of its owner runs there, whoever asks: a plain function, a notebook's
     cell (where a loop runs already), several threads. So connections belong to one loop, and
     nothing needs a lock.
-
-    Example:
-        >>> async def answer():
-        ...     return 42
-        >>> loop = LoopThread("example")
-        >>> loop.run(answer())
-        42
-        >>> loop.close()
     """
 
     def __init__(self, name: str) -> None:
@@ -37,13 +29,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine to its end and return its value.
-
-        Ctrl-C cancels it.
-
-        Raises:
-            RuntimeError: Called from the loop itself, which would wait for itself.
-        """
+        """Run a coroutine to its end and return its value; Ctrl-C cancels it."""
         started = _Cancellable(coroutine)
         try:
             return _awaited(self._submit(started.run()))

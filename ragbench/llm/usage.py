@@ -28,9 +28,7 @@ class Price:
     """What a model costs, in US dollars per million tokens."""
 
     input: float
-    """Per million tokens sent."""
     output: float
-    """Per million tokens generated."""
 
     def cost_usd(self, usage: Usage) -> float | None:
         """Return the cost of some tokens; None where their number is not known."""
@@ -58,11 +56,7 @@ class Prices:
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> Prices:
-        """Read the prices that ship with the package, and over them those of a file.
-
-        Raises:
-            DataError: The file is no such table; with its file and model.
-        """
+        """Read the prices that ship with the package, and over them those of a file."""
         built_in = _read(_BUILT_IN)
         return cls(built_in if path is None else {**built_in, **_read(Path(path))})
 
@@ -93,9 +87,7 @@ class Totals:
     failed: int = 0
     """Calls that brought no reply."""
     input_tokens: int = 0
-    """Tokens sent, as far as servers say."""
     output_tokens: int = 0
-    """Tokens generated, as far as servers say."""
     cost_usd: float = 0.0
     """Cost, as far as it is known."""
     unknown_usage: int = 0
@@ -140,12 +132,8 @@ def _price(entry: Any, path: Path, name: str) -> Price:
     keys = {"input", "output"}
     if isinstance(entry, Mapping) and set(entry) == keys and all(map(_is_price, entry.values())):
         return Price(float(entry["input"]), float(entry["output"]))
-    raise DataError(
-        f"{entry!r} is no price",
-        file=path,
-        record=f"models.{name}",
-        allowed="{input: number, output: number}, US dollars per million tokens",
-    )
+    allowed = "{input: number, output: number}, US dollars per million tokens"
+    raise DataError(f"{entry!r} is no price", file=path, record=f"models.{name}", allowed=allowed)
 
 
 def _is_price(value: Any) -> bool:
@@ -158,7 +146,6 @@ class Estimate:
     """A range of what calls will take."""
 
     calls: tuple[float, float] = (0.0, 0.0)
-    """Calls, from a low to a high estimate."""
     tokens: tuple[float, float] = (0.0, 0.0)
     """Tokens, sent and received."""
     usd: tuple[float, float] | None = (0.0, 0.0)
@@ -186,14 +173,10 @@ class Estimate:
 
 
 def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
-    """Estimate what asking a model takes: it is asked twice, sparingly and at length.
+    """Estimate what asking a model takes: `rehearse` asks it twice, sparingly and at length.
 
-    In the low estimate a token has five bytes, a list of a reply one part and a reply 40 tokens;
-    in the high one it is three bytes, two parts and 200 tokens.
-
-    Args:
-        rehearse: Asks the model that it is given all that the real one will be asked.
-        prices: What calls cost.
+    In the low estimate a token has five bytes, a list of a reply one part and a reply 40 tokens; in
+    the high one it is three bytes, two parts and 200 tokens.
     """
     low = Counting(prices, items=1, reply=40, bytes_a_token=5)
     high = Counting(prices, items=2, reply=200, bytes_a_token=3)
@@ -206,11 +189,7 @@ def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
 class Counting:
     """A chat model that sends nothing: it answers with the shape of what is asked, and counts.
 
-    Args:
-        prices: What calls cost.
-        items: How many parts a list of a reply has.
-        reply: Tokens of a reply, where its shape does not need more.
-        bytes_a_token: Bytes of a token of what is sent.
+    A list of a reply has so many `items`; a reply has `reply` tokens, or what its shape needs.
     """
 
     identity: Mapping[str, str] = {"type": "counting"}
@@ -273,28 +252,11 @@ class Budget:
     fit waits while others are under way, since they mostly use less than they reserved; where none
     is, it fails as `over_budget`, and so does every later one: were smaller ones let in, what is
     done by then would be no fair sample. What is spent exceeds the budget only where a call uses
-    more than its bound.
-
-    Args:
-        usd: US dollars; None: no limit.
-        tokens: Tokens, sent and generated; None: no limit.
-        minutes: Wall time from now on; None: no limit. Calls under way are waited for.
-
-    Example:
-        >>> import asyncio
-        >>> budget = Budget(tokens=100)
-        >>> held = asyncio.run(budget.reserve(Reservation(tokens=80, usd=0.0)))
-        >>> budget.settle(held, Usage(20, 10), 0.0)
-        >>> budget.spent_tokens
-        30
+    more than its bound. `minutes` are wall time from now on; calls under way are waited for.
     """
 
     def __init__(
-        self,
-        *,
-        usd: float | None = None,
-        tokens: int | None = None,
-        minutes: float | None = None,
+        self, *, usd: float | None = None, tokens: int | None = None, minutes: float | None = None
     ) -> None:
         for name, value in (("usd", usd), ("tokens", tokens), ("minutes", minutes)):
             if value is not None and not value >= 0:
@@ -310,22 +272,16 @@ class Budget:
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
 
     async def reserve(self, wanted: Reservation) -> Reservation:
-        """Hold what a call may use, waiting for others if need be.
-
-        Raises:
-            CallFailure: `over_budget`: it does not fit, and nothing more will be given back.
-        """
+        """Hold what a call may use, waiting for others if need be; else fail as `over_budget`."""
         while True:
             with self._lock:
-                if self.refused or self.time_is_up:
-                    self.refused += 1
-                    raise CallFailure(Cause.OVER_BUDGET, self._full(wanted))
-                if self._fits(wanted):
+                over = self.refused or self.time_is_up
+                if not over and self._fits(wanted):
                     self._held_usd += wanted.usd
                     self._held_tokens += wanted.tokens
                     self._under_way += 1
                     return wanted
-                if not self._under_way:
+                if over or not self._under_way:
                     self.refused += 1
                     raise CallFailure(Cause.OVER_BUDGET, self._full(wanted))
                 loop = asyncio.get_running_loop()
@@ -339,10 +295,7 @@ class Budget:
         return self._until is not None and time.monotonic() >= self._until
 
     def settle(self, held: Reservation, usage: Usage, cost_usd: float | None) -> None:
-        """Give back what was held, and count what was used.
-
-        What a server does not say is counted as it was reserved.
-        """
+        """Give back what was held, and count what was used; what is not known, as reserved."""
         known = usage.input_tokens is not None and usage.output_tokens is not None
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
         self._give_back(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ragbench.records.codec import Record, optional
+from ragbench.records.codec import ABSENT, Record, optional
 from ragbench.records.summary import Ends
 
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
@@ -14,114 +14,111 @@ PROBES_SCHEMA = "ragbench.probes/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementFound(Record):
-    """One statistic of agreement; None where it is not defined."""
+    """One statistic of agreement with its limits; None where it is not defined, and why."""
 
     value: float | None
-    """The statistic."""
     interval: Ends
-    """Its confidence limits."""
     n: int
     """Answers that it is of."""
     level: str = ""
     """As what the labels are taken: nominal, ordinal or interval."""
     rule: str = ""
     """How the interval was computed."""
-    reason: str = ""
-    """Why it is not defined."""
+    reason: str | None = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFound(Record):
-    """What sways a judge, or why that is not known."""
+    """What sways a judge, with its limits: `measured`, or `not available` and why."""
 
     status: str
-    """`measured`, or `not available`."""
-    reason: str | None = optional()
-    """Why it is not available."""
     statistic: str = optional("")
-    """What was computed."""
     value: float | None = optional()
-    """It."""
     interval: Ends | None = optional()
-    """Its confidence limits."""
     n: int = optional(0)
-    """Answers."""
-    finding: str = optional("")
-    """What that says."""
-    unscored: Mapping[str, int] = optional({})
+    n_own: int = optional(0)
+    """Those that the judge's own model wrote."""
+    queries: int = optional(0)
+    """Queries that they are to."""
+    unscored: Mapping[str, int] | None = optional()
     """Cause -> answers without a verdict one way or the other."""
+    level: str = optional("")
+    """Of a correlation: as what it takes its values."""
+    rule: str = optional("")
+    """Of a correlation: how the interval was computed."""
+    reason: str | None = optional()
+    """Of a correlation what was left out."""
+    finding: str = optional("")
     flip_rate: float | None = optional()
     """Share of answers with another level; None where the judge was not asked again."""
-    flip_interval: Ends | None = optional()
-    """Its confidence limits."""
+    flip_interval: Ends | None = optional(ABSENT)
+    """None where there are too few queries."""
+    mean_difference: float | None = optional()
+    """Mean absolute difference of the scores."""
     unit: str = optional("")
     """What flips: a level, or the score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetestFound(Record):
-    """How often a judge that is asked twice gives another level, or why that is not known."""
+    """How often a judge asked twice gives another level: `measured` or `not available`."""
 
     status: str
-    """`measured`, or `not available`."""
     reason: str | None = optional()
-    """Why it is not available."""
     flip_rate: float | None = optional()
     """Share of answers with another level."""
     mean_difference: float | None = optional()
     """Mean absolute difference of the scores."""
     unit: str = optional("")
-    """What flips: a level, or the score."""
     interval: Ends | None = optional()
-    """Confidence limits of the share."""
     n: int = optional(0)
-    """Answers."""
     between: str = optional("")
     """Between what: two samples, or two runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction(Record):
-    """A mean, or a difference of means, that labels corrected; or why they could not."""
+    """A mean, or a difference of means: `corrected` by labels, or `not available` and why."""
 
     against: str | None = optional()
     """Of a difference: the system that is compared with."""
     status: str
-    """`corrected`, or `not available`."""
     reason: str = optional("")
-    """Why it is not available."""
     mean: float | None = optional()
     """What people would say of all answers."""
     judge_mean: float | None = optional()
     """What the judge says."""
     labels_mean: float | None = optional()
     """What the labels alone say."""
-    width_ratio: float | None = optional()
-    """Width of the interval over that of the labels alone."""
+    width_ratio: float | None = optional(ABSENT)
+    """Width of the interval over that of the labels alone; None where that has none."""
     lambda_: float | None = optional()
     """How far the judge is relied on."""
+    n_labels: int = optional(0)
+    """Answers with a label."""
+    n_judged: int = optional(0)
+    """Answers with a verdict, the labelled ones included."""
     interval: Ends | None = optional()
-    """Confidence limits of the mean."""
     labels_interval: Ends | None = optional()
-    """Confidence limits by the labels alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsRead(Record):
-    """The labels that a certificate rests on."""
+    """The labels that a certificate rests on, and those that it leaves out."""
 
     n: int
     """Answers with a label and a verdict."""
     raters: tuple[str, ...]
-    """Who labelled."""
     without_label: int
-    """Rows without a label."""
     without_verdict: int
-    """Labels without a verdict."""
     between_levels: int
-    """Labels between two levels."""
     queries: int
-    """Queries that the answers are to."""
+    fingerprint: str
+    """Of who said what of which answer."""
+    random: bool
+    """Whether the labelled answers are a random sample of the judged ones."""
+    why: str
+    """How that is known, or what speaks against it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,27 +126,35 @@ class Confusion(Record):
     """Labels of people by level of the judge; empty where the scale has no levels."""
 
     levels: tuple[float, ...]
-    """The levels."""
     counts: tuple[tuple[int, ...], ...]
     """A row for each level of people, a column for each of the judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbedRubric(Record):
+class JudgedRubric(Record):
+    """Whose score it is."""
+
+    rubric: str
+    """What was asked."""
+    rubric_fingerprint: str
+    """Of the rubric."""
+    judge: str
+    model: str
+    signature: str
+    """What the score depends on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedRubric(JudgedRubric):
     """A judge asked again by one rubric."""
 
-    judge: str
-    """The judge's name."""
-    model: str
-    """What gave the verdicts."""
     probes: Mapping[str, ProbeFound]
-    """Probe -> what came out."""
     retest: RetestFound
     """Whether it says the same twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedRubric(ProbedRubric):
+class CertifiedRubric(JudgedRubric):
     """A judge against people by one rubric."""
 
     scale: tuple[float, float]
@@ -157,13 +162,15 @@ class CertifiedRubric(ProbedRubric):
     good: str
     """Which labels count as good, in words."""
     labels: LabelsRead
-    """What it rests on."""
     agreement: Mapping[str, AgreementFound]
     """Statistic -> judge and people."""
     ceiling: Mapping[str, AgreementFound]
     """Statistic -> people among each other; empty where there is one rater."""
     confusion: Confusion
-    """Labels by level of the judge."""
+    probes: Mapping[str, ProbeFound]
+    """Probe -> what came out."""
+    retest: RetestFound
+    """Whether it says the same twice."""
     corrected: Mapping[str, Correction]
     """System -> its mean."""
     corrected_differences: Mapping[str, Correction]
@@ -175,13 +182,13 @@ class Certificate(Record):
     """What labels of people say of a judge."""
 
     schema: str = CERTIFICATE_SCHEMA
-    """The version of the file."""
     run: str
-    """The experiment's name."""
+    data: Mapping[str, str]
+    """Fingerprints of the data set."""
+    systems: tuple[str, ...]
+    """The systems that were judged."""
     confidence: float
-    """Level of every interval."""
     rubrics: Mapping[str, CertifiedRubric]
-    """Score -> what is known of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,10 +196,28 @@ class ProbeReport(Record):
     """What is known of a judge without labels."""
 
     schema: str = PROBES_SCHEMA
-    """The version of the file."""
     run: str
-    """The experiment's name."""
+    data: Mapping[str, str]
+    """Fingerprints of the data set."""
+    systems: tuple[str, ...]
+    """The systems that were judged."""
     confidence: float
-    """Level of every interval."""
     rubrics: Mapping[str, ProbedRubric]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredRubric(Record):
+    """What a gate asks of a judge by one rubric; the rest is in `unknown`."""
+
+    model: str | None = None
+    """What gave the verdicts."""
+    agreement: Mapping[str, AgreementFound] = field(default_factory=dict)
+    """Statistic -> judge and people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredCertificate(Record):
+    """What a gate asks of a certificate, which may be of an older version."""
+
+    rubrics: Mapping[str, RequiredRubric] = field(default_factory=dict)
     """Score -> what is known of it."""

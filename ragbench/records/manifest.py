@@ -1,4 +1,4 @@
-"""`manifest.json`, and the rows of `unscored.jsonl` and `predictions/*.jsonl`."""
+"""`manifest.json`, and the rows of `unscored.jsonl`, `predictions/*.jsonl` and `judgements/`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.records.codec import Prose, Record, optional
+from ragbench.records.codec import ABSENT, Prose, Record, optional
 from ragbench.records.summary import Tokens
+from ragbench.types.records import Usage
+from ragbench.types.scores import Verdict
 
 MANIFEST_SCHEMA = "ragbench.manifest/1"
 
@@ -19,25 +21,20 @@ class JudgePayment(Record):
     models: tuple[str, ...]
     """The models as their servers name them."""
     calls: int
-    """Calls that were sent."""
     stored: int
     """Replies that were stored already."""
     failed: int
-    """Calls that failed."""
     tokens: Tokens
-    """Tokens of what was sent."""
     usd: float | None
     """Dollars; None where a price is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageWork(Record):
-    """What a stage had to do."""
+    """How many items a stage had, and how many of them were stored already."""
 
     items: int
-    """Items in all."""
     stored: int
-    """Those that were stored already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +42,13 @@ class Manifest(Record):
     """Versions, data fingerprints, signatures, seeds and timings; never a secret."""
 
     schema: str = MANIFEST_SCHEMA
-    """The version of the file."""
     ragbench: str = ""
-    """Version of ragbench."""
     python: str = ""
-    """Version of Python."""
     platform: str = ""
     """Operating system and processor."""
     packages: Mapping[str, str | None] = field(default_factory=dict)
     """Package whose version may move a number -> its version; None where it is not installed."""
     seed: int | None = None
-    """Of all that is random."""
     choices: Mapping[str, Any] = field(default_factory=dict)
     """What the command line chose."""
     live: tuple[str, ...] = ()
@@ -77,11 +70,9 @@ class Manifest(Record):
     started: str = ""
     """When, in UTC."""
     seconds: float = 0.0
-    """How long the run took."""
     stages: Mapping[str, float] = field(default_factory=dict)
     """Stage -> seconds."""
     work: Mapping[str, StageWork] = field(default_factory=dict)
-    """Stage -> what it had to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +80,8 @@ class UnscoredRow(Record):
     """Why a query has no score."""
 
     system: str
-    """Whose score."""
     query_id: str
-    """Which query."""
     measure: str
-    """The score's name."""
     status: str = ""
     """Whether it failed or does not apply."""
     cause: str
@@ -109,9 +97,7 @@ class Passage(Record):
     """A passage that a generator got."""
 
     id: str
-    """Its document."""
     title: str | None = None
-    """Its title."""
     text: str | None = None
     """Its text; None where a service gave ids alone."""
 
@@ -121,11 +107,20 @@ class UsageRow(Record):
     """What an answer took; None where it is not known."""
 
     input_tokens: int | None = None
-    """Tokens sent."""
     output_tokens: int | None = None
-    """Tokens received."""
     usd: float | None = None
-    """Dollars."""
+
+    @classmethod
+    def of(cls, usage: Usage) -> UsageRow:
+        """Return the record of what calls took."""
+        return cls(
+            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, usd=usage.usd
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """What calls took, to be added up."""
+        return Usage(self.input_tokens, self.output_tokens, self.usd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +128,6 @@ class PredictionRow(Record):
     """What a system said to a query."""
 
     query_id: str
-    """Which query."""
     sample: int | None = optional()
     """Which of several answers."""
     answer: str | None
@@ -145,7 +139,6 @@ class PredictionRow(Record):
     usage: UsageRow | None = optional()
     """What it took; None where it failed."""
     latency_ms: float | None = None
-    """How long it took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +146,73 @@ class FailedPrediction(Record):
     """Why a system has no answer to a query."""
 
     query_id: str
-    """Which query."""
     sample: int | None = optional()
-    """Which of several answers."""
     answer: None = None
-    """There is none."""
     contexts: None = None
-    """Nor what it would have been made from."""
     cause: str
     """The word of the cause."""
     detail: Prose
-    """The text of the error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictRow(Record):
+    """What a judge said of an answer, of a pair of answers, or of a passage."""
+
+    system: str | None = optional()
+    """Of a pair: whose answer is preferred, or not."""
+    other: str | None = optional()
+    """Of a pair: to whose answer."""
+    query_id: str
+    document_id: str | None = optional()
+    """Of a passage: its document."""
+    grade: int | None = optional(ABSENT)
+    """Of a passage: its relevance; None where the verdict failed."""
+    by: str | None = optional()
+    """Of a passage: that a model graded it."""
+    sample: int | None = optional()
+    """Which of several answers; None where each query has one."""
+    rubric: str
+    score: float | None = None
+    """From 0 to 1; None where the verdict failed or does not apply."""
+    level: float | None = None
+    """The level on the rubric's own scale, where it has one."""
+    reasoning: Prose = ""
+    """Why, in the judge's words; or the text of an error."""
+    status: str = "scored"
+    """Whether there is a score."""
+    cause: str = "scored"
+    """The word of the cause."""
+    raw: Prose = ""
+    """The replies as they came."""
+    model: str
+    """What gave the verdict, as its server names it."""
+    weighted: bool = False
+    """Whether levels were weighted by their probabilities."""
+    samples: tuple[float | None, ...] = ()
+    """The scores one by one where several were asked for; None where one failed."""
+    spread: float | None = None
+    """Standard deviation of these scores."""
+    usage: UsageRow = UsageRow()
+    judge: str
+
+    @classmethod
+    def of(cls, verdict: Verdict, **asked: Any) -> VerdictRow:
+        """Return the row of a verdict; `asked` has the fields that a verdict lacks."""
+        return cls(
+            score=verdict.score,
+            level=verdict.level,
+            reasoning=verdict.reasoning,
+            status=verdict.status,
+            cause=verdict.cause,
+            raw=verdict.raw,
+            weighted=verdict.weighted,
+            samples=tuple(verdict.samples),
+            spread=verdict.spread,
+            usage=UsageRow.of(verdict.usage),
+            **asked,
+        )
+
+    @property
+    def answer(self) -> tuple[str, int]:
+        """The answer that it is on: its query, and which of several it is."""
+        return self.query_id, self.sample or 0

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ragbench.records.certificate import (
     AgreementFound,
     Certificate,
     CertifiedRubric,
     Correction,
-    ProbedRubric,
     ProbeFound,
     ProbeReport,
     RetestFound,
 )
 from ragbench.records.summary import Ends
-from ragbench.report.digits import MISSING, counted, difference, interval, printable, significant
-from ragbench.report.text_table import draw
+from ragbench.report.text import (
+    MISSING,
+    counted,
+    difference,
+    draw,
+    interval,
+    printable,
+    significant,
+)
 
 _NAMES = {
     "raw": "same level",
@@ -43,7 +49,7 @@ def render_probes(document: ProbeReport) -> str:
     blocks = []
     for name, rubric in document.rubrics.items():
         head = f"{document.run}: {name} by judge {rubric.judge} ({rubric.model})"
-        blocks.append([f"{printable(head)}, asked again", *_probes(rubric)])
+        blocks.append([f"{printable(head)}, asked again", *_probes(rubric.probes)])
         blocks[-1] += _retest(rubric.retest)
     note = f"[low, high]: {document.confidence * 100:g} % interval; the queries are sampled"
     return "\n\n".join(["\n".join(block) for block in blocks] + [note]) + "\n"
@@ -63,7 +69,7 @@ def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list
         "",
         *_confusion(rubric),
         "",
-        *_probes(rubric),
+        *_probes(rubric.probes),
         *_retest(rubric.retest),
         "",
         *_corrected(rubric),
@@ -99,8 +105,8 @@ def _confusion(rubric: CertifiedRubric) -> list[str]:
     return draw(columns)
 
 
-def _probes(rubric: ProbedRubric) -> Iterator[str]:
-    for name, found in rubric.probes.items():
+def _probes(probes: Mapping[str, ProbeFound]) -> Iterator[str]:
+    for name, found in probes.items():
         what = f"bias, {name.replace('_', ' ')}"
         if found.status != "measured":
             yield f"{what}: not available: {printable(found.reason)}"
@@ -114,7 +120,7 @@ def _flips(found: ProbeFound) -> str:
     if found.flip_rate is None:
         return ""
     rate = f"{significant(found.flip_rate)} {interval(found.flip_interval)}".rstrip()
-    lost = ", ".join(f"{count} {cause}" for cause, count in found.unscored.items())
+    lost = ", ".join(f"{count} {cause}" for cause, count in (found.unscored or {}).items())
     left_out = f"; left out: {lost}" if lost else ""
     return f"; {rate} of {counted(found.n, 'answers')} got another {found.unit}{left_out}"
 

@@ -55,23 +55,13 @@ class CrossEncoder(Reranker):
         )
 
     def load(self) -> None:
-        """Load the model.
-
-        Raises:
-            MissingExtra: sentence-transformers is not installed.
-            OptionError: There is no such model or device, or it is no cross-encoder.
-            DataError: The hub cannot be reached.
-        """
+        """Load the model."""
         self._scorer = self._open()
 
     def rerank(
         self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
     ) -> list[list[ScoredDocument]]:
-        """Return for each query, in order, at most `top_k` of its hits, best first.
-
-        Raises:
-            AdapterError: A hit has no text.
-        """
+        """Return for each query, in order, at most `top_k` of its hits, best first."""
         asked = list(zip(queries, hits, strict=True))
         pairs = [
             (query.text, text)

@@ -44,14 +44,6 @@ class HttpReranker(Reranker):
     declares = HttpRerankerOptions
 
     def __init__(self, **options: Any) -> None:
-        """Check the options; nothing is sent before the first question.
-
-        Args:
-            **options: Those of `HttpRerankerOptions`.
-
-        Raises:
-            OptionError: The URL cannot be one, or the variable of the key is not set.
-        """
         chosen = HttpRerankerOptions(**options)
         key = chosen.api_key_env
         headers = {} if key is None else {"Authorization": f"Bearer {_key(key)}"}
@@ -63,13 +55,7 @@ class HttpReranker(Reranker):
     def rerank(
         self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
     ) -> list[list[ScoredDocument]]:
-        """Post each question with its hits.
-
-        Raises:
-            CallFailure: The server does not answer, or not with JSON.
-            AdapterError: The JSON is not a score for each of the best passages, or a hit has no
-                text to be scored by.
-        """
+        """Post each question with its hits."""
         return [
             self._order(query, found, top_k) if found else []
             for query, found in zip(queries, hits, strict=True)

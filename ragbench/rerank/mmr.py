@@ -97,23 +97,13 @@ class MMR(Reranker):
         return 0 if self._embedder is None else self._embedder.encoded
 
     def load(self) -> None:
-        """Load the model.
-
-        Raises:
-            MissingExtra: sentence-transformers is not installed.
-            OptionError: There is no such model or device.
-            DataError: The hub cannot be reached.
-        """
+        """Load the model."""
         self._embedder = self._open()
 
     def rerank(
         self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
     ) -> list[list[ScoredDocument]]:
-        """Return for each query, in order, at most `top_k` of its hits, best first.
-
-        Raises:
-            AdapterError: A hit has no text; or no score, where that is the relevance.
-        """
+        """Return for each query, in order, at most `top_k` of its hits, best first."""
         asked = list(zip(queries, hits, strict=True))
         texts = [text for query, found in asked for text in hit_texts(query, found, "mmr")]
         scores = [_scaled_scores(*each) if self._by_scores else None for each in asked]
@@ -141,25 +131,13 @@ def _likeness(vectors: Vectors) -> Callable[[int], FloatArray]:
 
 
 def marginal_relevance(
-    relevance: FloatArray,
-    similarity: Callable[[int], FloatArray],
-    lambda_mult: float,
-    top_k: int,
+    relevance: FloatArray, similarity: Callable[[int], FloatArray], lambda_mult: float, top_k: int
 ) -> list[tuple[int, float]]:
-    """Take items one by one by maximal marginal relevance.
+    """Take items one by one by maximal marginal relevance, each with its value when it was taken.
 
     The next one has the largest lambda * relevance - (1 - lambda) * (its largest similarity to
     an item taken before); before the first, that similarity is 0. The first of equals is taken.
-    It costs one call of `similarity` for each item taken.
-
-    Args:
-        relevance: How relevant each of n items is.
-        similarity: Gets an item, returns how similar all n are to it.
-        lambda_mult: Weight of relevance, from 0 to 1.
-        top_k: How many are wanted.
-
-    Returns:
-        The items in the order they were taken, each with its value then.
+    `similarity` gets an item and returns how similar all are to it: one call for each item taken.
 
     Example:
         The second item is as good as a copy of the first: 0.5 * 0.9 - 0.5 * 1.0.
@@ -187,11 +165,7 @@ def marginal_relevance(
 
 
 def _scaled_scores(query: Query, hits: Sequence[ScoredDocument]) -> FloatArray:
-    """The hits' scores from 0 for the lowest to 1 for the highest, as similarities lie; 1 if equal.
-
-    Raises:
-        AdapterError: A hit has no finite score.
-    """
+    """The hits' scores, the lowest as 0 and the highest as 1, as similarities lie; 1 if equal."""
     for hit in hits:
         if hit.score is None or not np.isfinite(hit.score):
             raise AdapterError(

@@ -71,11 +71,7 @@ class BM25(Retriever):
         self._index: bm25s.BM25 | None = None
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Build the index.
-
-        Raises:
-            DataError: No document has a word that is left after stop words.
-        """
+        """Build the index."""
         import bm25s
 
         # term ids made here spare the library its own pass over the vocabulary
@@ -98,11 +94,7 @@ class BM25(Retriever):
         self._id_ranks = id_ranks(self._ids)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
-        """Rank the indexed documents for each query.
-
-        Raises:
-            DataError: `index` was not called.
-        """
+        """Rank the indexed documents for each query."""
         index = self._built()
         return [self._rank(index, query.text, top_k) for query in queries]
 
@@ -115,9 +107,6 @@ class BM25(Retriever):
 
         Counted anew from its text: few documents are asked for, and an index that kept the counts
         of all of them would be twice as large.
-
-        Raises:
-            DataError: No such document was indexed.
         """
         if not self._rows:
             self._rows = {identifier: row for row, identifier in enumerate(self._ids)}
@@ -129,13 +118,6 @@ class BM25(Retriever):
         """Rank the indexed documents for a query of weighted terms.
 
         A term of weight w adds w times what it adds to a plain query; unknown terms add nothing.
-
-        Args:
-            weights: Index term, as `terms` returns them -> its weight, above 0.
-            top_k: How many hits are wanted.
-
-        Raises:
-            DataError: `index` was not called.
         """
         index = self._built()
         absent, floor = index.nonoccurrence_array, 0.0

@@ -14,13 +14,7 @@ from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
 
 def with_chunks(retriever: Any, chunking: Chunking) -> Chunked:
-    """Return the retriever over chunks; it is indexed by the one that is returned.
-
-    Raises:
-        OptionError: It has no `index`, so that nothing could be cut for it.
-        MissingExtra: A tokenizer without transformers.
-        AdapterError: The factory returns something else than a text splitter.
-    """
+    """Return the retriever over chunks; it is indexed by the one that is returned."""
     known = declared(retriever)
     if not known.indexes:
         found = type(retriever).__name__
@@ -33,9 +27,6 @@ class Chunked(Retriever):
 
     `top_k` counts documents, so that small chunks are looked at as deep as large ones: the hits
     are the best chunks, down to the one that brings the last document.
-
-    Attributes:
-        retriever: What ranks the chunks.
     """
 
     indexes = True
@@ -60,11 +51,7 @@ class Chunked(Retriever):
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Cut the documents, and let the retriever index the chunks."""
-        chunks = [
-            (chunk, document.id)
-            for document in corpus
-            for chunk in self._chunker.chunks_of(document)
-        ]
+        chunks = [(chunk, each.id) for each in corpus for chunk in self._chunker.chunks_of(each)]
         self._chunks = {chunk.id: (chunk, document) for chunk, document in chunks}
         self._lost_text = self._lost(corpus)
         self.retriever.index([chunk for chunk, _ in chunks])

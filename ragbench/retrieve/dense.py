@@ -146,13 +146,7 @@ class Dense(Retriever):
         ]
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Encode the documents, as far as the cache lacks them.
-
-        Raises:
-            MissingExtra: sentence-transformers or faiss is not installed.
-            OptionError: There is no such model or device.
-            DataError: There is no document, the hub cannot be reached, or the cache not be used.
-        """
+        """Encode the documents, as far as the cache lacks them."""
         if not corpus:
             raise DataError("dense: there is no document", allowed="a corpus with text")
         if self._kind == "faiss":
@@ -170,11 +164,7 @@ class Dense(Retriever):
         )
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
-        """Rank the indexed documents for each query.
-
-        Raises:
-            DataError: `index` was not called.
-        """
+        """Rank the indexed documents for each query."""
         if self._index is None or self._embedder is None:
             raise DataError("dense: there is no corpus to search", allowed="call index first")
         if not queries:

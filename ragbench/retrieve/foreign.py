@@ -16,11 +16,9 @@ from ragbench.types import Query, ScoredDocument
 class ForeignRetriever(Retriever, ABC):
     """Asks each question of an object of another library and reads the list that comes back.
 
-    The order of the list is the ranking. An adapter says how the object is asked, and what one of
-    its hits holds.
-
-    Args:
-        id_field: The key of the metadata that holds ids; None where the library's own ids count.
+    The order of the list is the ranking. The object is made by the factory; from Python, `client`
+    is one that exists. An adapter says how the object is asked, and what one of
+    its hits holds. Without an `id_field` in the metadata, the library's own ids count.
     """
 
     is_opaque = True
@@ -37,11 +35,7 @@ class ForeignRetriever(Retriever, ABC):
         return self._hits.notes
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
-        """Ask each question.
-
-        Raises:
-            AdapterError: The answer is no list of hits of that library.
-        """
+        """Ask each question."""
         return [self._read(self._ask(query.text, top_k)) for query in queries]
 
     @abstractmethod

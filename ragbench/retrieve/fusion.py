@@ -102,11 +102,7 @@ class Fusion(Retriever):
         rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
         top_k: int,
     ) -> list[list[ScoredDocument]]:
-        """Return for each query the best of all hits.
-
-        Raises:
-            AdapterError: A method that adds scores, and a retriever that gives none.
-        """
+        """Return for each query the best of all hits."""
         return [
             self._fuse([ranking[position] for ranking in rankings], top_k)
             for position in range(len(queries))
@@ -169,16 +165,10 @@ def normalized(
 ) -> dict[str, float]:
     """Return the scores of one query's ranking on a common scale.
 
-    Args:
-        scores: Document -> finite score; empty gives empty.
-        how: `min_max`: lowest found is 0, highest is 1. `z_score`: mean 0, variance 1 (of the
-            hits as a population). `theoretical`: as min_max, from the lowest score that there
-            can be. `none`: as they are. Where all hits have one score, which says nothing about
-            them, min_max and z_score give 0, and so does theoretical at the lowest score.
-        lowest: `theoretical`: the lowest score that the retriever can give.
-
-    Raises:
-        OptionError: A score lies below the lowest one.
+    `min_max`: the lowest found is 0, the highest is 1. `z_score`: mean 0, variance 1 (of the hits
+    as a population). `theoretical`: as min_max, from the lowest score that there can be. Where all
+    hits have one score, which says nothing about them, min_max and z_score give 0, and so does
+    theoretical at the lowest score.
 
     Example:
         >>> normalized({"a": 3.0, "b": 2.0, "c": 1.0}, "min_max")

@@ -38,12 +38,6 @@ class HaystackRetriever(ForeignRetriever):
         id_field: IdField = None,
         client: Any = None,
     ) -> None:
-        """Make or take the object; from Python, `client` is one that exists.
-
-        Raises:
-            AdapterError: The factory fails, or what it makes cannot be run.
-            OptionError: Not exactly one of factory and client, or inputs without the question.
-        """
         super().__init__(id_field)
         owner = "retriever 'haystack'"
         if inputs is not None:

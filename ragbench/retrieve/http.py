@@ -46,14 +46,6 @@ class HttpRetriever(Retriever):
     asks_one_by_one = True
 
     def __init__(self, **options: Any) -> None:
-        """Check the options; nothing is sent before the first question.
-
-        Args:
-            **options: Those of `HttpRetrieverOptions`.
-
-        Raises:
-            OptionError: The URL, the body or a path cannot be one.
-        """
         chosen = HttpRetrieverOptions(**options)
         self._endpoint = chosen.endpoint(chosen.url)
         self._body: Mapping[str, Any] = chosen.body or {"query": "{question}", "top_k": "{top_k}"}
@@ -67,12 +59,7 @@ class HttpRetriever(Retriever):
         self._queries = None if queries is None else JsonPath(queries, "http", "queries")
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
-        """Post each question.
-
-        Raises:
-            CallFailure: The server does not answer, or not with JSON.
-            AdapterError: The JSON has no hits where the paths say.
-        """
+        """Post each question."""
         return [self._ask(query, top_k) for query in queries]
 
     def _ask(self, query: Query, top_k: int) -> Retrieved:

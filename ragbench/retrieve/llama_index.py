@@ -33,12 +33,6 @@ class LlamaIndexRetriever(ForeignRetriever):
         id_field: IdField = None,
         client: Any = None,
     ) -> None:
-        """Make or take the object; from Python, `client` is one that exists.
-
-        Raises:
-            AdapterError: The factory fails, or what it makes has no way to search.
-            OptionError: Not exactly one of factory and client.
-        """
         super().__init__(id_field)
         made = resolve_client(client, factory, args, "retriever 'llama_index'")
         self._id = id

@@ -32,11 +32,7 @@ def id_ranks(ids: Sequence[str]) -> IntArray:
 def best_rows(rows: IntArray, scores: FloatArray, ranks: IntArray, top_k: int) -> IntArray:
     """Return the positions in `rows` of the best ones, best first.
 
-    Args:
-        rows: Rows of documents.
-        scores: The score of each.
-        ranks: For every row of the corpus, the place of its id; the larger id wins a tie.
-        top_k: How many are wanted.
+    `ranks` has for every row of the corpus the place of its id; the larger one wins a tie.
 
     Example:
         >>> best_rows(np.array([4, 7, 9]), np.array([1.0, 2.0, 1.0]), np.arange(10), top_k=2)
@@ -52,7 +48,7 @@ _FLOAT = np.finfo(np.float32)
 
 
 class Index(Protocol):
-    """Something that finds candidates for the nearest vectors."""
+    """Something that finds candidates for the nearest of vectors of shape (n, d), n > 0."""
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
         """Yield for each query the rows among which its nearest are."""
@@ -72,7 +68,6 @@ class Exact:
     """
 
     def __init__(self, vectors: Vectors) -> None:
-        """Take vectors, shape (n, d), n > 0; they are not copied."""
         self._vectors = vectors
         self._longest = max(
             float(_lengths(vectors[start : start + _BLOCK]).max())
@@ -159,16 +154,6 @@ class InvertedFile:
     """
 
     def __init__(self, vectors: Vectors, probes: int, owner: str) -> None:
-        """Learn the centres and sort the vectors.
-
-        Args:
-            vectors: Shape (n, d), n > 0.
-            probes: How many lists are searched.
-            owner: How messages name what needs faiss.
-
-        Raises:
-            MissingExtra: faiss is not installed.
-        """
         check_faiss(owner)
         import faiss
 
@@ -192,9 +177,5 @@ class InvertedFile:
 
 
 def check_faiss(owner: str) -> None:
-    """See whether faiss is there, before anything is encoded.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
+    """See whether faiss is there, before anything is encoded."""
     need_packages(owner, "faiss", {"faiss": "faiss-cpu"})

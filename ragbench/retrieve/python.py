@@ -148,9 +148,6 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     documents of LangChain, mappings with `id` and, where known, `score`, `text`, `title`,
     `metadata`, and pairs of one of these and a score; also `Retrieved` and a mapping {id: score},
     which is sorted by score.
-
-    Raises:
-        AdapterError: It is something else; says which hit, what it is, and what is allowed.
     """
     queries: list[str] = []
     if isinstance(answer, Retrieved):

@@ -42,8 +42,7 @@ class RM3(Retriever):
         self,
         *,
         retriever: Annotated[
-            str,
-            Option("The bm25 retriever whose index is searched again.", refers_to="retriever"),
+            str, Option("The bm25 retriever whose index is searched again.", refers_to="retriever")
         ],
         terms: Annotated[int, Option("Number of terms that expand the query.", ge=1)] = 10,
         documents: Annotated[
@@ -59,11 +58,7 @@ class RM3(Retriever):
         self._bm25: BM25 | None = None
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
-        """Take the BM25 that `retriever` names, indexed.
-
-        Raises:
-            OptionError: It is something else, whose index has no terms to search with.
-        """
+        """Take the BM25 that `retriever` names, indexed."""
         [bm25] = retrievers
         if not isinstance(bm25, BM25):
             found = f"{self.sources[0]} ({type(bm25).__name__})"
@@ -76,11 +71,7 @@ class RM3(Retriever):
         rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
         top_k: int,
     ) -> list[Retrieved]:
-        """Return for each query what the expanded query finds, and that query.
-
-        Raises:
-            DataError: `borrow` was not called.
-        """
+        """Return for each query what the expanded query finds, and that query."""
         if self._bm25 is None:
             raise DataError("rm3: there is no index to search", allowed="call borrow first")
         [first_hits] = rankings
@@ -106,12 +97,8 @@ def relevance_model(
 ) -> dict[str, float]:
     """Estimate how likely relevant documents are to use each term: RM1, cut and rescaled.
 
-    Args:
-        feedback: For each document that counts as relevant, its term counts and its weight.
-        terms: How many terms are kept, of each document and in the end.
-
-    Returns:
-        Term -> share, most likely first; the shares add up to 1. Empty without documents.
+    `feedback` has the term counts and the weight of each document; `terms` terms are kept of each
+    and in the end. Shares add up to 1, most likely first; empty without documents.
 
     Example:
         `fox`: 2 * 2/3 + 1 * 1/2, `red`: 2 * 1/3, `hen`: 1 * 1/2; then divided by their sum, 3.

@@ -22,20 +22,11 @@ class RunFile(Retriever):
     ranks_by_score = True
     asks_one_by_one = True
 
-    def __init__(
-        self,
-        *,
-        path: Annotated[Path, Option("The run file.", refers_to="path")],
-    ) -> None:
+    def __init__(self, *, path: Annotated[Path, Option("The run file.", refers_to="path")]) -> None:
         self._run: Run = read_run(path)
         self.query_ids = self._known = frozenset(self._run.query_ids)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the stored rankings, cut at `top_k`; an empty one for a query it lacks."""
-        return [
-            [ScoredDocument(document, score) for document, score in self._ranking(query.id)[:top_k]]
-            for query in queries
-        ]
-
-    def _ranking(self, query_id: str) -> list[tuple[str, float]]:
-        return self._run.ranking(query_id) if query_id in self._known else []
+        known = {q.id: self._run.ranking(q.id)[:top_k] for q in queries if q.id in self._known}
+        return [[ScoredDocument(*hit) for hit in known.get(query.id, ())] for query in queries]

@@ -40,19 +40,9 @@ def read_options(
 ) -> dict[str, Any]:
     """Read options in the form `name=value`.
 
-    Args:
-        owner: The score, for messages.
-        parts: What `split_options` found.
-        declared: The options that the score has.
-        respell: Turns other spellings of an option into ours.
-        implied: Values of options that the name does not say.
-
-    Returns:
-        The values that differ from the default, in the order of the declaration, so that two
-        spellings of the same options give the same mapping.
-
-    Raises:
-        OptionError: No such option, a value outside what is allowed, or an option given twice.
+    Returns the values that differ from the default, in the order of the declaration, so that two
+    spellings of the same options give the same mapping. `respell` turns other spellings of an
+    option into ours; `implied` has values that the name does not say.
 
     Example:
         >>> from ragbench.registry import declared_options
@@ -92,11 +82,7 @@ def write_options(options: Mapping[str, Any]) -> str:
 
 
 def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
-    """Read an integer, a number or a word, as the option wants it; quotes make it a text.
-
-    Raises:
-        OptionError: The value is outside what is allowed.
-    """
+    """Read an integer, a number or a word, as the option wants it; quotes make it a text."""
     if quoted := _QUOTED.fullmatch(text):
         return option.check(owner, quoted[2] if _takes_text(option) else _number(quoted[2]))
     if text in _WORDS and _takes(option, _WORDS[text]):

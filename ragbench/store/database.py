@@ -30,9 +30,7 @@ class FileKind:
     noun: str
     """How messages name it: `store of replies`."""
     table: str
-    """The name of its table."""
     columns: str
-    """The columns of it, as SQL."""
     application_id: int
     """Tells its files from those of others."""
     version: int
@@ -42,7 +40,6 @@ class FileKind:
     content: str = ""
     """The column that a row's checksum is of; empty where rows have none."""
     checksum_bytes: int = 16
-    """Length of a checksum."""
     page_bytes: int = 4096
     """Size of a page: rows that nearly fill one leave the rest of it empty."""
     survives_power_cut: bool = True
@@ -109,11 +106,7 @@ class DatabaseFile:
 
 
 def open_database(path: Path, kind: FileKind) -> DatabaseFile:
-    """Open a file for reading and writing; make it where there is none.
-
-    Raises:
-        DataError: It cannot be opened, or is no file of this kind and version.
-    """
+    """Open a file for reading and writing; make it where there is none."""
     return DatabaseFile(path, kind, connect(path, kind))
 
 
@@ -134,11 +127,7 @@ def connect(path: Path, kind: FileKind) -> sqlite3.Connection:
 
 
 def open_shared(path: Path, kind: FileKind) -> DatabaseFile:
-    """Open a file for reading alone, also in a folder that may not be written.
-
-    Raises:
-        DataError: There is none, or it is no file of this kind and version.
-    """
+    """Open a file for reading alone, also in a folder that may not be written."""
     if not path.is_file():
         raise DataError(f"there is no such {kind.noun}", file=path)
     try:
@@ -227,11 +216,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _check_version(connection: sqlite3.Connection, path: Path, kind: FileKind) -> int:
-    """The version of the file, 0 where it is empty.
-
-    Raises:
-        DataError: It is another program's, or newer than this one reads.
-    """
+    """The version of the file, 0 where it is empty; other programs' and newer files are refused."""
     # another process may make the table between two reads: then owner and tables would not fit
     with _snapshot(connection):
         owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
@@ -240,9 +225,6 @@ def _check_version(connection: sqlite3.Connection, path: Path, kind: FileKind) -
     if tables and owner != kind.application_id:
         raise DataError(f"is a database, but no {kind.noun}", file=path)
     if version > kind.version:
-        raise DataError(
-            f"was written by a newer ragbench (schema {version})",
-            file=path,
-            allowed=f"schema {kind.version}",
-        )
+        found = f"was written by a newer ragbench (schema {version})"
+        raise DataError(found, file=path, allowed=f"schema {kind.version}")
     return version

@@ -39,24 +39,12 @@ class DamagedItems(UserWarning):
 
 
 class StageFile:
-    """The items of one stage under one key.
+    """The items of one stage under one key; the file is made when the first item is put.
 
-    Example:
-        >>> import tempfile
-        >>> with StageFile(Path(tempfile.mkdtemp()) / "k.jsonl", {"stage": "retrieve"}) as file:
-        ...     file.put("q1", ["d1", "d2"])
-        ...     file.get("q1"), "q2" in file, len(file)
-        (['d1', 'd2'], False, 1)
+    `about` goes into the first line; the files `also` are only read, where `path` lacks an item.
     """
 
     def __init__(self, path: Path, about: dict[str, Any], also: Sequence[Path] = ()) -> None:
-        """Read what is there.
-
-        Args:
-            path: The file; it is made when the first item is put.
-            about: What the file is for; goes into its first line.
-            also: Files that are only read, where `path` lacks an item.
-        """
         self.path, self._about = path, about
         self._lock = threading.Lock()
         self._stream: IO[bytes] | None = None
@@ -80,11 +68,7 @@ class StageFile:
         return self._items.get(item)
 
     def put(self, item: str, value: Any) -> None:
-        """Keep an item: in the file before this returns, on disk within a second.
-
-        Raises:
-            DataError: The file cannot be written; what was put before stays.
-        """
+        """Keep an item: in the file before this returns, on disk within a second."""
         line = _line(item, value)
         with self._lock:
             self._items[item] = value
@@ -135,12 +119,7 @@ class StageFile:
 
 
 class StageStore:
-    """The files of all stages in a cache folder.
-
-    Args:
-        folder: The cache folder.
-        also: Cache folders of others, which are only read.
-    """
+    """The files of all stages in a cache folder; those of others, `also`, are only read."""
 
     def __init__(self, folder: Path, also: Sequence[Path] = ()) -> None:
         self.folder, self._also = folder, also

@@ -29,7 +29,6 @@ class Stored:
     """One file of the cache."""
 
     path: Path
-    """The file."""
     kind: str
     """The stage, `embed` or `replies`."""
     of: str
@@ -41,11 +40,7 @@ class Stored:
 
 
 def stored_in(folder: Path) -> list[Stored]:
-    """Return the files of a cache folder, stage by stage, the newest first.
-
-    Raises:
-        DataError: The folder cannot be read.
-    """
+    """Return the files of a cache folder, stage by stage, the newest first."""
     try:
         found = [*_stage_files(folder), *_databases(folder)]
     except OSError as error:
@@ -54,11 +49,7 @@ def stored_in(folder: Path) -> list[Stored]:
 
 
 def verify(stored: Stored) -> int:
-    """Return how many items of a file are damaged; they would be made again.
-
-    Raises:
-        DataError: The file is no store at all.
-    """
+    """Return how many items of a file are damaged; they would be made again."""
     database = _DATABASES.get(stored.path.name)
     if database is None:
         return sum(item is None for item in read_lines(stored.path))
@@ -72,11 +63,6 @@ def to_prune(
     """Return what goes: what was of no use for so long, then the longest unused above a size.
 
     Replies were paid for: they go neither by age nor by size, only by `clear`.
-
-    Args:
-        found: All files.
-        older_than_days: What was last of use longer ago goes.
-        keep_bytes: The stages may have so many bytes.
     """
     stages = [each for each in found if each.kind != "replies"]
     gone: list[Stored] = []
@@ -95,11 +81,7 @@ def to_prune(
 
 
 def remove(stored: list[Stored]) -> int:
-    """Remove files and return the bytes that are free.
-
-    Raises:
-        DataError: One cannot be removed.
-    """
+    """Remove files and return the bytes that are free."""
     freed = 0
     for each in stored:
         try:

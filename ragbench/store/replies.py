@@ -75,17 +75,10 @@ class Reply(Protocol):
 
 
 class ReplyStore(Generic[Stored]):
-    """A store of replies in one file.
+    """A store of replies in one file, which `read` makes of what their `to_dict` wrote.
 
-    Args:
-        path: The file; made where there is none.
-        read: Reads what `to_dict` of a reply wrote.
-        also: Further files that are only read, after this one: a store shared by a team.
-        replay: Read only: what is missing is an error, nothing may be sent.
-
-    Raises:
-        DataError: The file is no store, is damaged, or was written by a newer version; or there
-            is none to replay from.
+    The files `also`, such as a team's, are only read, after this one. With `replay` nothing is
+    written: what is missing is an error, nothing may be sent.
     """
 
     def __init__(
@@ -134,9 +127,6 @@ class ReplyStore(Generic[Stored]):
         """Put a reply on disk; the future holds the reply that is there when it is.
 
         That is this one, unless another process has stored its own under the same key before.
-
-        Raises:
-            DataError: This store may not be written.
         """
         if self._writer is None:
             raise DataError("a store that is replayed is not written", file=self.path)

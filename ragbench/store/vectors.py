@@ -45,12 +45,7 @@ class DamagedVectors(UserWarning):
 
 
 def vector_key(identity: str, prompt: str, text: str) -> bytes:
-    """Return the key of a text's vector: what the vector depends on, hashed.
-
-    Example:
-        >>> vector_key("m", "query: ", "x") == vector_key("m", "", "query: x")
-        False
-    """
+    """Return the key of a text's vector: what the vector depends on, hashed."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (identity, prompt, text):
         written = part.encode("utf-8", "surrogatepass")
@@ -60,23 +55,7 @@ def vector_key(identity: str, prompt: str, text: str) -> bytes:
 
 
 class EmbeddingCache(DatabaseFile):
-    """A file of vectors; several processes and threads may share it.
-
-    Args:
-        path: The file; made where there is none.
-
-    Raises:
-        DataError: The file is no cache, is damaged, or was written by a newer version.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> key = vector_key("m", "", "a text")
-        >>> with EmbeddingCache(Path(tempfile.mkdtemp()) / VECTORS_FILE) as cache:
-        ...     cache.store({key: np.array([0.5, 2.0], dtype=np.float32)})
-        ...     [vector.tolist() for _, vector in cache.find([key, b"another"])], len(cache)
-        ([[0.5, 2.0]], 1)
-    """
+    """A file of vectors; several processes and threads may share it."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(Path(path), VECTORS, connect(Path(path), VECTORS))
@@ -95,11 +74,7 @@ class EmbeddingCache(DatabaseFile):
             self._drop(damaged)
 
     def store(self, vectors: Mapping[bytes, Vectors]) -> None:
-        """Put vectors on disk, all or none; one that is there already stays.
-
-        Raises:
-            DataError: The file cannot be written.
-        """
+        """Put vectors on disk, all or none; one that is there already stays."""
         contents = [(key, vector.astype("<f4").tobytes()) for key, vector in vectors.items()]
         rows = [(key, content, VECTORS.checksum(key, content)) for key, content in contents]
         self._write("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
@@ -109,11 +84,7 @@ class EmbeddingCache(DatabaseFile):
         return dict(self._rows("key, tokens FROM lengths", keys))
 
     def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
-        """Put numbers of tokens on disk, all or none; one that is there already stays.
-
-        Raises:
-            DataError: The file cannot be written.
-        """
+        """Put numbers of tokens on disk, all or none; one that is there already stays."""
         self._write("INSERT OR IGNORE INTO lengths VALUES (?, ?)", list(lengths.items()))
 
     def _rows(self, columns: str, keys: Sequence[bytes]) -> Iterator[Any]:

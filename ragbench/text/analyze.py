@@ -15,21 +15,11 @@ from ragbench.text.tokenize import words
 
 
 class Analyzer:
-    """Turn texts into terms that can be matched.
-
-    Example:
-        >>> Analyzer(stemmer="porter", stopwords="english")("The retrievers retrieved it.")
-        ['retriev', 'retriev']
-    """
+    """Turn texts into terms that can be matched."""
 
     def __init__(
         self, *, stemmer: str = "porter", stopwords: str = "english", language: str = "en"
     ) -> None:
-        """Load what the names stand for.
-
-        Raises:
-            OptionError: No such stemmer or list of stop words.
-        """
         self._language = language
         self._stopwords = load(stopwords)
         # stems are equal for equal words, so stop words can go before the costlier step
@@ -59,12 +49,7 @@ class Analyzer:
 def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
     """Return a function that reduces a word to its stem.
 
-    Args:
-        name: `porter` (English; the one that rouge-score uses), `snowball` (by language), `none`.
-        language: ISO 639-1 code or English name; read by `snowball` alone.
-
-    Raises:
-        OptionError: No such stemmer, or no snowball stemmer for this language.
+    `porter` (English; the one that rouge-score uses), `snowball` (by language), or `none`.
 
     Example:
         >>> stem = load_stemmer("porter")

@@ -24,12 +24,7 @@ _TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
-    """How documents are cut into chunks.
-
-    Raises:
-        OptionError: The overlap is not smaller than the size, or an option that `by` does not
-            read, or that it needs.
-    """
+    """How documents are cut into chunks."""
 
     by: Annotated[
         Literal["words", "sentences", "tokens", "langchain"],
@@ -88,11 +83,6 @@ class Chunker:
 
     No character but white space between chunks is lost. A chunk is a slice of its text; one that
     a LangChain splitter returns is looked for in the text, and has no place where it is not there.
-
-    Raises:
-        MissingExtra: A tokenizer without transformers.
-        OptionError: The tokenizer cannot be loaded.
-        AdapterError: The factory returns something else than a text splitter.
 
     Example:
         >>> chunker = Chunker(Chunking(by="words", size=3, overlap=1))
@@ -225,12 +215,7 @@ def sentence_spans(text: str) -> list[Span]:
 
 
 def tokenizer_spans(name: str) -> Callable[[str], list[Span]]:
-    """Return what finds the tokens of a model, special ones left out.
-
-    Raises:
-        MissingExtra: transformers is not installed.
-        OptionError: There is no such model, or its tokenizer cannot tell places.
-    """
+    """Return what finds the tokens of a model, special ones left out."""
     tokenizer = _tokenizer(name)
 
     def spans(text: str) -> list[Span]:

@@ -14,22 +14,12 @@ ROOM = 200_000
 class Memory(dict[str, Value]):
     """Word -> value, computed when first asked for; emptied when full.
 
-    Example:
-        >>> length = Memory(len).__getitem__
-        >>> length("word"), length("word")
-        (4, 4)
+    Words of more than `longest` characters are not worth remembering.
     """
 
     def __init__(
         self, compute: Callable[[str], Value], room: int = ROOM, longest: int | None = None
     ) -> None:
-        """Remember values.
-
-        Args:
-            compute: Gives the value of a word.
-            room: How many words are remembered.
-            longest: Words of more characters are not worth remembering.
-        """
         super().__init__()
         self._compute, self._room, self._longest = compute, room, longest
 

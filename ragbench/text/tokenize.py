@@ -57,10 +57,6 @@ def words(text: str, language: str = "en") -> list[str]:
     written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) become overlapping pairs
     of characters, in every language, so that they can be found by their parts.
 
-    Args:
-        text: Any text; empty gives no words.
-        language: ISO 639-1 code of the text.
-
     Example:
         >>> words("The U.S. spends 3.14 % of NASA's budget, doesn't it?")
         ['the', 'u.s', 'spends', '3.14', 'of', 'nasa', 'budget', "doesn't", 'it']

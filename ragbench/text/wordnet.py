@@ -46,18 +46,11 @@ _ADVICE = (
 class WordNet:
     """The synonyms of a word, over all its parts of speech and senses.
 
-    Equal to the names of the lemmas of `synsets(word)` in nltk. Some 50 MB in memory.
+    Equal to the names of the lemmas of `synsets(word)` in nltk. Some 50 MB in memory. The path is a
+    folder with the files, or a zip archive with them in a folder `wordnet`.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the database.
-
-        Args:
-            path: A folder with the files, or a zip archive with them in a folder `wordnet`.
-
-        Raises:
-            DataError: A file is missing.
-        """
         self._path = path
         files = {name: _read(path, name) for name in _FILES}
         release = _VERSION.search(files["data.adj"])
@@ -124,12 +117,6 @@ def find_wordnet(owner: str) -> Path:
     """Return where the database of WordNet lies on this machine.
 
     Tried are the folders of WNSEARCHDIR and WNHOME, of nltk, and of Debian's wordnet-base.
-
-    Args:
-        owner: What needs it, for the message.
-
-    Raises:
-        MissingExtra: It is nowhere; says how to get it.
     """
     for place in _places():
         if holds_wordnet(place):

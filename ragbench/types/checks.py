@@ -25,33 +25,22 @@ def id_bytes(identifier: str) -> bytes:
 
 
 def check_ids(nested: Mapping[Any, Any], what: str) -> None:
-    """Refuse what is not {query id: {document id: number}} with ids that are text.
-
-    Raises:
-        DataError: Names the first id that is not text, and its query.
-    """
+    """Refuse what is not {query id: {document id: number}} with ids that are text."""
     if is_plain(nested, what) and all_text(nested.values()):
         return
     for query_id, documents in nested.items():
         if not isinstance(query_id, str):
             raise bad_id(query_id, what)
         if not isinstance(documents, Mapping):
-            raise DataError(
-                f"found {type(documents).__name__}",
-                record=f"{what}: query '{query_id}'",
-                allowed="{document id: number}",
-            )
+            found, record = f"found {type(documents).__name__}", f"{what}: query '{query_id}'"
+            raise DataError(found, record=record, allowed="{document id: number}")
         for document in documents:
             if not isinstance(document, str):
                 raise bad_id(document, what, query_id)
 
 
 def is_plain(nested: Mapping[Any, Any], what: str) -> bool:
-    """Whether query ids are text and their values dictionaries; the ids in these are not seen.
-
-    Raises:
-        DataError: It is no mapping.
-    """
+    """Whether query ids are text and their values dictionaries; the ids in these are not seen."""
     if not isinstance(nested, Mapping):
         raise DataError(
             f"{what}: found {type(nested).__name__}", allowed="{query id: {document id: number}}"
@@ -80,31 +69,21 @@ def bad_id(identifier: object, what: str, query_id: str | None = None) -> DataEr
 
 
 def checked_score(score: Any, query_id: str, document: str) -> float:
-    """Return a score as float.
-
-    Raises:
-        DataError: It is NaN or no number.
-    """
-    number = isinstance(score, numbers.Real)
-    if not number or score != score:
-        raise DataError(
-            f"score {plain(score)!r} is not a number" if not number else "score is NaN",
-            record=f"run: query '{query_id}', document '{document}'",
-            allowed="a number, or inf",
-        )
+    """Return a score as float."""
+    place = f"run: query '{query_id}', document '{document}'"
+    if not isinstance(score, numbers.Real):
+        found = f"score {plain(score)!r} is not a number"
+        raise DataError(found, record=place, allowed="a number, or inf")
+    if score != score:
+        raise DataError("score is NaN", record=place, allowed="a number, or inf")
     try:
         return float(score)
     except OverflowError as error:
-        place = f"run: query '{query_id}', document '{document}'"
         raise DataError("score is too large", record=place, allowed="a double") from error
 
 
 def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] | None:
-    """Return one query's scores if they fall strictly, None where the order has to stand in.
-
-    Raises:
-        DataError: A score is NaN or no number.
-    """
+    """Return one query's scores if they fall strictly, None where the order has to stand in."""
     scores: dict[str, float] = {}
     falling, last = True, float("inf")
     for document, score in hits.items():
@@ -118,15 +97,7 @@ def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] |
 
 
 def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
-    """Return one query's grades as integers.
-
-    Args:
-        judged: {document id: grade}.
-        query_id: For the error; empty where there is only one list.
-
-    Raises:
-        DataError: A grade is not an integer, or does not fit into 32 bits.
-    """
+    """Return one query's grades as integers."""
     grades = list(judged.values())
     if not {*map(type, grades)} <= {int}:
         grades = [_grade(grade, query_id, document) for document, grade in judged.items()]
@@ -162,11 +133,7 @@ def _bad_grade(found: str, query_id: str, document: object) -> DataError:
 
 
 def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
-    """Read a document id, a pair (id, score), or an object with `id` and `score`.
-
-    Raises:
-        DataError: The id is not text.
-    """
+    """Read a document id, a pair (id, score), or an object with `id` and `score`."""
     if isinstance(item, tuple) and len(item) == 2:
         document, score = item
     else:

@@ -19,14 +19,7 @@ from numpy.typing import NDArray
 from ragbench.errors import DataError
 from ragbench.types import frames
 from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, as_bytes
-from ragbench.types.checks import (
-    check_ids,
-    falling_scores,
-    grade_row,
-    id_bytes,
-    plain,
-    read_hit,
-)
+from ragbench.types.checks import check_ids, falling_scores, grade_row, id_bytes, plain, read_hit
 from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
 
 Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
@@ -259,12 +252,7 @@ def has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[st
 
 
 def check_subtopics(qrels: Mapping[str, Mapping[str, Any]]) -> Subtopics:
-    """Return judgements with text subtopics and integer grades.
-
-    Raises:
-        DataError: A document with a grade of its own, a subtopic that is neither text nor an
-            integer, or a grade that is no integer; names query and document.
-    """
+    """Return judgements with text subtopics and integer grades."""
     return {
         query: {document: _checked(topics, query, document) for document, topics in judged.items()}
         for query, judged in qrels.items()
@@ -272,18 +260,13 @@ def check_subtopics(qrels: Mapping[str, Mapping[str, Any]]) -> Subtopics:
 
 
 def _checked(topics: Any, query: str, document: str) -> dict[str, int]:
+    place = f"qrels: query '{query}', document '{document}'"
     if not isinstance(topics, Mapping):
-        raise DataError(
-            f"found {plain(topics)!r} where others have subtopics",
-            record=f"qrels: query '{query}', document '{document}'",
-            allowed="{subtopic: grade}",
-        )
+        found = f"found {plain(topics)!r} where others have subtopics"
+        raise DataError(found, record=place, allowed="{subtopic: grade}")
     for topic in topics:
         if not isinstance(topic, (str, int)) or isinstance(topic, bool):
-            raise DataError(
-                f"subtopic {topic!r} is neither text nor an integer",
-                record=f"qrels: query '{query}', document '{document}'",
-            )
+            raise DataError(f"subtopic {topic!r} is neither text nor an integer", record=place)
     return dict(zip(map(str, topics), grade_row(topics, query), strict=True))
 
 
@@ -314,13 +297,8 @@ def qrels_digest(
 ) -> str:
     """Return 12 hexadecimal digits: a SHA-256 over sorted 64-bit hashes of queries and rows.
 
-    Sorting hashes instead of ids makes it a few milliseconds per 100,000 judgements.
-
-    Args:
-        query_ids: The queries, those without judgements included.
-        starts: Shape (n queries + 1,): where each query's rows start.
-        hashes: Row -> hash of its document's id.
-        grades: Row -> grade.
+    Sorting hashes instead of ids makes it a few milliseconds per 100,000 judgements. Queries
+    without judgements count too.
     """
     queries = ByteIds.of(query_ids).hashes()
     rows = (hashes ^ np.repeat(queries, np.diff(starts)) * GOLDEN) * GOLDEN

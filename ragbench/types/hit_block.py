@@ -31,7 +31,6 @@ class HitBlock:
     starts: NDArray[np.int64]
     """Shape (n queries + 1,): where each query's rows start; no query is empty."""
     documents: ByteIds
-    """The document of every row."""
     scores: NDArray[np.float64]
     """The score of every row; never NaN."""
 
@@ -75,13 +74,10 @@ class Repeats:
 def may_repeat(keys: HashArray, slots: NDArray[np.int32]) -> bool:
     """Whether a key is there twice; now and then also where none is.
 
-    Every row is written into the slot of its key, and the last one stays. The few others share
-    a slot by chance, or because they share the key: either with the one that stayed, or with one
-    that lost the slot too, which the next round over the losers finds.
-
-    Args:
-        keys: The keys, as many different ones in their upper bits as in the lower.
-        slots: As many as a power of two, with anything in them.
+    Every row is written into the slot of its key, and the last one stays. The few others share a
+    slot by chance, or because they share the key: either with the one that stayed, or with one that
+    lost the slot too, which the next round over the losers finds. The number of slots is a power of
+    two; anything may be in them.
     """
     shift = np.uint64(65 - len(slots).bit_length())
     for _ in range(_MOST_ROUNDS):
@@ -103,13 +99,8 @@ def without_repeats(
 ) -> tuple[HitBlock, IntArray]:
     """Keep each document of a query once, where it came first, at its best score.
 
-    Args:
-        block: The hits.
-        query: Row -> number of its query.
-        suspects: The rows that may share query and document with another, ascending.
-
-    Returns:
-        The block, and which of its rows were kept.
+    `suspects` are the rows that may share query and document with another, ascending. Returned with
+    the rows that were kept.
     """
     scores, keep = block.scores.copy(), np.ones(len(block), bool)
     first: dict[tuple[int, bytes], int] = {}

@@ -49,11 +49,7 @@ def freeze(*arrays: NDArray[Any]) -> None:
 
 
 def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
-    """Return the scores of all queries one after the other.
-
-    Raises:
-        DataError: A score that is NaN or no number; names query and document.
-    """
+    """Return the scores of all queries one after the other."""
     try:
         return plain_scores(run.values(), len(run), rows)
     except NO_NUMBER:
@@ -61,11 +57,7 @@ def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArra
 
 
 def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: int) -> FloatArray:
-    """Return the scores of n queries with so many rows.
-
-    Raises:
-        ValueError: A score is NaN or no number; so say other errors of `NO_NUMBER`.
-    """
+    """Return the scores of n queries with so many rows; else an error of `NO_NUMBER`."""
     scores, place = np.empty(rows, np.float64), 0
     target = memoryview(scores)  # type: ignore[arg-type]  # an array is a buffer since Python 3.12
     lists = iter(rankings)

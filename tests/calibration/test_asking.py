@@ -53,15 +53,15 @@ def _items(n=12, **changes):
 def test_each_change_is_seen_as_the_shift_that_it_makes():
     found = ask_again(Gullible(), [FLUENCY, FAITHFUL], _items(100), PROBES)
 
-    values = {probe: found["faithfulness"][probe]["value"] for probe in PROBES}
+    values = {probe: found["faithfulness"][probe].value for probe in PROBES}
     assert values == {"position": -0.25, "authority": 0.25, "injection": 0.5}
-    assert [found["faithfulness"][probe]["finding"] for probe in PROBES] == [
+    assert [found["faithfulness"][probe].finding for probe in PROBES] == [
         "scores fall",
         "scores rise",
         "scores rise",
     ]
-    assert found["fluency"]["injection"]["value"] == 0.5
-    assert found["fluency"]["position"]["reason"] == (
+    assert found["fluency"]["injection"].value == 0.5
+    assert found["fluency"]["position"].reason == (
         "fluency does not look at passages: there is no order"
     )
 
@@ -71,7 +71,7 @@ def test_the_interval_is_students_after_one_query_at_each_end():
     entry = ask_again(Gullible(), [FLUENCY], _items(), ["authority"])["fluency"]["authority"]
 
     expected = ttest_1samp([0.25] * 12 + [-1, 1], 0).confidence_interval(0.95)
-    assert entry["interval"] == pytest.approx([expected.low, max(expected.high, 0.25)])
+    assert entry.interval == pytest.approx([expected.low, max(expected.high, 0.25)])
 
 
 def test_answers_to_one_query_count_as_one():
@@ -79,15 +79,15 @@ def test_answers_to_one_query_count_as_one():
 
     entry = ask_again(Gullible(), [FLUENCY], items, ["injection"])["fluency"]["injection"]
 
-    assert (entry["n"], entry["queries"]) == (3, 2)
+    assert (entry.n, entry.queries) == (3, 2)
 
 
 def test_levels_that_flip_are_counted_on_the_scale():
     """0.5 to 0.75: from level 3 to 4 of five, but not from the upper half of two."""
     for scale, expected in ((None, 1.0), (Scale(0, 1), 0.0)):
         found = ask_again(Gullible(), [FLUENCY], _items(), ["authority"], scale=scale)
-        assert found["fluency"]["authority"]["flip_rate"] == expected
-        assert found["fluency"]["authority"]["mean_difference"] == 0.25
+        assert found["fluency"]["authority"].flip_rate == expected
+        assert found["fluency"]["authority"].mean_difference == 0.25
 
 
 def test_a_judgement_that_fails_is_counted_and_left_out():
@@ -95,16 +95,14 @@ def test_a_judgement_that_fails_is_counted_and_left_out():
 
     entry = ask_again(Gullible(), [FLUENCY], items, ["injection"])["fluency"]["injection"]
 
-    assert (entry["n"], entry["unscored"], entry["value"]) == (5, {"error": 1}, 0.5)
+    assert (entry.n, entry.unscored, entry.value) == (5, {"error": 1}, 0.5)
 
 
 def test_without_a_verdict_both_ways_there_is_a_reason():
     found = ask_again(Gullible(), [FLUENCY, FAITHFUL], _items(3, answer="boom"), PROBES)
-    assert found["fluency"]["injection"]["reason"] == (
-        "no answer has a verdict both ways (3 error)"
-    )
+    assert found["fluency"]["injection"].reason == ("no answer has a verdict both ways (3 error)")
     found = ask_again(Gullible(), [FAITHFUL], _items(3, contexts=["one"]), ["position"])
-    assert "(nothing to change)" in found["faithfulness"]["position"]["reason"]
+    assert "(nothing to change)" in found["faithfulness"]["position"].reason
 
 
 @pytest.mark.parametrize(
@@ -139,10 +137,10 @@ def test_every_rubric_is_probed_or_says_why_not(name, probe):
 
     entry = ask_again(Gullible(), [rubric], {("one", "q"): item}, [probe])[name][probe]
 
-    if entry["status"] == "measured":
+    if entry.status == "measured":
         assert why_not(rubric, probe) is None
     else:
-        assert entry["reason"] == why_not(rubric, probe)
+        assert entry.reason == why_not(rubric, probe)
 
 
 def test_rubrics_of_a_kind_are_asked_of_the_same_changed_items():
@@ -162,9 +160,9 @@ def test_the_lexical_judge_is_not_moved_by_the_order_of_passages():
 
     entry = ask_again(judge, [FAITHFUL], items, ["position"])["faithfulness"]["position"]
 
-    assert (entry["value"], entry["flip_rate"]) == (0, 0)
-    assert entry["finding"] == "no shift shown"
-    assert entry["interval"][0] < 0 < entry["interval"][1]
+    assert (entry.value, entry.flip_rate) == (0, 0)
+    assert entry.finding == "no shift shown"
+    assert entry.interval[0] < 0 < entry.interval[1]
 
 
 @given(st.integers(1, 40), st.integers(0, 5))

@@ -10,6 +10,7 @@ from ragbench.calibration.certificate import Calibration, certify
 from ragbench.calibration.scale import Scale
 from ragbench.calibration.sheet import draw
 from ragbench.errors import DataError
+from ragbench.records.codec import to_json
 from tests.calibration.runs import RUBRIC, labels_of, planted, score_of
 
 KEYS = [(system, f"q{n}") for n in range(40) for system in ("one", "two")]
@@ -30,7 +31,7 @@ def _scores(levels):
 
 
 def _certified(run, labels, **options):
-    found = certify(run, run.scores, {RUBRIC.name: labels}, Calibration(**options))
+    found = to_json(certify(run, run.scores, {RUBRIC.name: labels}, Calibration(**options)))
     json.dumps(found, allow_nan=False)
     return found["rubrics"][RUBRIC.name]
 

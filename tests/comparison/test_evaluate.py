@@ -82,6 +82,20 @@ def test_bad_shapes_are_refused(predictions, references, message):
         rb.evaluate_texts(predictions, references, ["rouge1"])
 
 
+@pytest.mark.parametrize(
+    ("predictions", "references", "name"),
+    [
+        ({"q1": "a"}, {"q1": "a"}, "predictions"),
+        ({"q1": "a"}, ["a"], "predictions"),
+        (["a"], {"q1": ["a"]}, "references"),
+    ],
+)
+def test_texts_by_query_are_refused(predictions, references, name):
+    """Their keys would be scored."""
+    with pytest.raises(rb.OptionError, match=f"{name}: found .*allowed: a list of texts"):
+        rb.evaluate_texts(predictions, references, ["rouge1"])
+
+
 def test_unknown_measure_names_the_nearest():
     with pytest.raises(rb.OptionError, match="ndcg"):
         rb.evaluate_run(RUN, QRELS, ["ndgc@10"])

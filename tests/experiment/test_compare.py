@@ -88,6 +88,7 @@ def test_a_failure_precedes_what_is_undecided(verdicts, lenient, strict):
     found = Comparison(
         ComparedRuns(
             sources=(), queries=0, left_out={}, systems=(), notes=(),
+            confidence=0.95, resamples=1000, seed=0,
             gates=tuple(replace(gate, verdict=verdict) for verdict in verdicts),
         )
     )  # fmt: skip

@@ -3,17 +3,14 @@
 import pytest
 
 from ragbench.gates.certificate import Certificate
+from ragbench.records.certificate import AgreementFound
+from ragbench.records.codec import from_json
 from ragbench.stats import cohen_kappa
 
 
-def decide_kappa(content, rubric, least, *, decide=None):
-    gate = Certificate(certificate="judge.json", rubric=rubric, min_kappa=least, decide=decide)
-    return gate.decide_kappa(content)
-
-
-def certificate(value, interval=(None, None), reason=None):
-    kappa = {"value": value, "interval": list(interval), "n": 50, "reason": reason}
-    return {"rubrics": {"faithfulness": {"agreement": {"kappa": kappa}}}}
+def decide_kappa(kappa, least, *, decide=None):
+    gate = Certificate(certificate="judge.json", rubric="tone", min_kappa=least, decide=decide)
+    return gate.decide_kappa(kappa)
 
 
 @pytest.mark.parametrize(
@@ -28,14 +25,16 @@ def certificate(value, interval=(None, None), reason=None):
     ],
 )
 def test_certificate(value, interval, decide, verdict):
-    found = decide_kappa(certificate(value, interval), "faithfulness", 0.6, decide=decide)
+    kappa = AgreementFound(value=value, interval=interval, n=50)
+
+    found = decide_kappa(kappa, 0.6, decide=decide)
 
     assert found.verdict == verdict
 
 
 def test_the_kappa_of_constant_labels_says_why_it_is_none():
     agreement = cohen_kappa([1, 1, 1, 1], [1, 1, 1, 1]).to_dict()
-    found = decide_kappa({"rubrics": {"tone": {"agreement": {"kappa": agreement}}}}, "tone", 0.6)
+    found = decide_kappa(from_json(AgreementFound, agreement), 0.6)
 
     assert found.verdict == "undecided"
     assert found.why.startswith("kappa is not defined: ")

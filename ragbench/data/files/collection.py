@@ -30,11 +30,7 @@ _SHOWN = 5
 
 
 def read_documents(path: Path) -> list[Document]:
-    """Read `{"_id", "title"?, "text", "metadata"?}` lines; further keys become metadata.
-
-    Raises:
-        DataError: A missing or wrong field, or an id that occurs twice, with both lines.
-    """
+    """Read `{"_id", "title"?, "text", "metadata"?}` lines; further keys become metadata."""
     documents: list[Document] = []
     first_lines: dict[str, Entry] = {}
     for entry in read_jsonl(path):
@@ -72,11 +68,7 @@ def read_metadata(entry: Entry, fields: frozenset[str]) -> dict[str, object]:
 
 
 def read_corpus(path: Path) -> list[Document]:
-    """Read a corpus: a folder of .txt and .md files, or a file of JSON lines.
-
-    Raises:
-        DataError: It is neither, or cannot be read.
-    """
+    """Read a corpus: a folder of .txt and .md files, or a file of JSON lines."""
     if path.is_dir():
         return read_folder(path)
     if path.exists() and plain_suffix(path) != ".jsonl":
@@ -88,12 +80,9 @@ def read_corpus(path: Path) -> list[Document]:
 def read_folder(folder: Path) -> list[Document]:
     """Read every .txt and .md file below a folder, in the order of their names.
 
-    The id is the path within the folder, with white space as %20, since run files are split at
-    it; the title is the first Markdown heading, or else the file's name. Hidden files are left
-    out, empty ones are empty documents.
-
-    Raises:
-        DataError: The folder has no such file, or one is not UTF-8.
+    The id is the path within the folder, with white space as %20, since run files are split at it;
+    the title is the first Markdown heading, or else the file's name. Hidden files are left out,
+    empty ones are empty documents.
     """
     paths = sorted(
         (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
@@ -147,11 +136,7 @@ def empty_note(documents: list[Document]) -> str | None:
 
 
 def read_queries(path: Path) -> list[Query]:
-    """Read `{"_id", "text", "metadata"?}` lines; further keys become metadata.
-
-    Raises:
-        DataError: A missing or wrong field, an empty text, or an id that occurs twice.
-    """
+    """Read `{"_id", "text", "metadata"?}` lines; further keys become metadata."""
     queries: list[Query] = []
     seen: dict[str, Entry] = {}
     for entry in read_jsonl(path):
@@ -166,12 +151,7 @@ def read_queries(path: Path) -> list[Query]:
 def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
     """Read topics: JSON lines by the suffix, TREC topics by their tags, or `id<TAB>text` lines.
 
-    Args:
-        path: The file.
-        field: The part of a TREC topic that is the query; the others become metadata.
-
-    Raises:
-        DataError: A topic without id or text, or an id that occurs twice.
+    `field` is the part of a TREC topic that is the query; the others become metadata.
     """
     if plain_suffix(path) == ".jsonl":
         return read_queries(path)

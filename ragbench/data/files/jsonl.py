@@ -17,11 +17,9 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str) -> Any:
-    """Read JSON as the standard has it.
+    """Read JSON as the standard has it; a ValueError says what is wrong.
 
-    Raises:
-        ValueError: Bad JSON, with the column and the reason; also for a repeated key, NaN, and
-            half of a surrogate pair, which no UTF-8 file can hold.
+    Repeated keys, NaN, and half of a surrogate pair, which no UTF-8 file can hold, are refused too.
     """
     try:
         value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
@@ -60,11 +58,9 @@ class Entry:
     """One object of a file, with its place for messages."""
 
     file: str
-    """The file, as messages name it."""
     line: int | None
     """The line where it starts; None where the format has no lines."""
     values: dict[str, Any]
-    """The fields."""
     record: str = ""
     """Which record it is, where the format has no lines: `row 3`."""
 
@@ -130,11 +126,7 @@ def id_problem(value: str) -> str | None:
 
 
 def read_jsonl(source: Source) -> Iterator[Entry]:
-    """Yield the objects of a JSON lines file; blank lines are skipped.
-
-    Raises:
-        DataError: Bad JSON, a line that is no object, or no object at all, with the place.
-    """
+    """Yield the objects of a JSON lines file; blank lines are skipped."""
     name = source_name(source)
     empty = True
     for number, text in text_lines(source):
@@ -146,12 +138,8 @@ def read_jsonl(source: Source) -> Iterator[Entry]:
         except ValueError as error:
             raise DataError(str(error), file=name, line=number) from error
         if not isinstance(values, dict):
-            raise DataError(
-                f"{kind(values)}, expected an object",
-                file=name,
-                line=number,
-                allowed='{"key": ...}',
-            )
+            found = f"{kind(values)}, expected an object"
+            raise DataError(found, file=name, line=number, allowed='{"key": ...}')
         yield Entry(name, number, values)
     if empty:
         raise DataError("the file has no records, only blank lines", file=name)

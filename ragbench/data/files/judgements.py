@@ -28,11 +28,9 @@ class Judgements:
     """Grades by query and document, and where each was read."""
 
     file: str
-    """The file, as messages name it."""
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
     """Query -> document -> grade."""
     lines: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(query, document) -> line."""
     folded: int = 0
     """Judgements of a pair under a further subtopic; the best grade of a pair counts."""
     topics: dict[tuple[str, str, str], int] = field(default_factory=dict)
@@ -88,11 +86,7 @@ def dangling(
 
 
 def merge_judgements(parts: Sequence[Judgements]) -> Judgements:
-    """Return the judgements of several files as one; a pair must have one grade in all of them.
-
-    Raises:
-        DataError: Two files judge a pair differently.
-    """
+    """Return the judgements of several files as one; a pair must have one grade in all of them."""
     if len(parts) == 1:
         return parts[0]
     merged = Judgements(", ".join(part.file for part in parts))
@@ -102,12 +96,9 @@ def merge_judgements(parts: Sequence[Judgements]) -> Judgements:
             grade = part.grades[query][document]
             before = merged.grades.setdefault(query, {}).setdefault(document, grade)
             if before != grade:
-                raise DataError(
-                    f"document '{document}' of query '{query}' has grade {grade} here "
-                    f"and {before} in another split",
-                    file=part.file,
-                    line=line,
-                )
+                what = f"document '{document}' of query '{query}' has grade {grade} here"
+                found = f"{what} and {before} in another split"
+                raise DataError(found, file=part.file, line=line)
             merged.lines.setdefault((query, document), line)
         merged.topics.update(part.topics)
     return merged
@@ -119,15 +110,8 @@ def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
     TREC: `query iteration document grade` between any white space; ids are bytes, and those that
     are not UTF-8 come back as such when written; a line that starts with '#' is a comment; an
     iteration that changes within the file is the subtopic of TREC's diversity tasks. BEIR: tabs,
-    UTF-8, an optional column `subtopic`. Blank lines are skipped.
-
-    Args:
-        source: The file, or an open binary stream.
-        beir: It must be the BEIR table; its header may be missing.
-
-    Raises:
-        DataError: A wrong number of columns, a grade that is no integer, a pair judged twice, or
-            no judgement at all, with the line.
+    UTF-8, an optional column `subtopic`; with `beir` the header may be missing. Blank lines are
+    skipped.
     """
     found = Judgements(source_name(source))
     topics: dict[tuple[str, str, bytes], int] = {}
@@ -135,19 +119,18 @@ def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
     for number, line in read_lines(source):
         if not line.strip() or (not beir and line.startswith(b"#")):
             continue
-        if not found.lines and not header and _is_header(line):
+        if not found.lines and not header and line.split()[:3] == _BEIR.encode().split():
             beir = header = True
             continue
         split = _beir_fields if beir else _trec_fields
         query, document, grade, subtopic = split(line, found.file, number)
         _add(found, (query, document), _grade(grade, found.file, number), number)
         if (query, document, subtopic) in topics:
-            raise DataError(
-                f"document '{document}' of query '{query}' is judged twice, "
-                f"first at line {found.lines[query, document]}",
-                file=found.file,
-                line=number,
+            first = found.lines[query, document]
+            what = (
+                f"document '{document}' of query '{query}' is judged twice, first at line {first}"
             )
+            raise DataError(what, file=found.file, line=number)
         topics[query, document, subtopic] = int(grade)
     if not found.lines:
         raise DataError("no judgements", file=found.file, allowed=_BEIR if beir else _TREC)
@@ -174,10 +157,6 @@ def _add(found: Judgements, pair: tuple[str, str], grade: int, line: int) -> Non
     else:
         judged[document] = grade
         found.lines[pair] = line
-
-
-def _is_header(line: bytes) -> bool:
-    return line.split()[:3] == _BEIR.encode().split()
 
 
 def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:

@@ -35,11 +35,7 @@ def source_name(source: Source) -> str:
 
 
 def standard_input() -> BinaryIO:
-    """Return standard input as bytes, decompressed if it is gzip.
-
-    Raises:
-        DataError: It is closed.
-    """
+    """Return standard input as bytes, decompressed if it is gzip."""
     if sys.stdin is None:
         raise DataError("standard input is closed", file="-", allowed="a file on standard input")
     stream: Any = sys.stdin.buffer  # a BufferedReader, which can look ahead
@@ -49,11 +45,7 @@ def standard_input() -> BinaryIO:
 
 
 def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, bytes with the line end), without a byte order mark.
-
-    Raises:
-        DataError: The file is absent, empty, not text (NUL bytes), or broken gzip.
-    """
+    """Yield (line number from 1, bytes with the line end), without a byte order mark."""
     name = source_name(source)
     number = 0
     with opened(source, name) as stream:
@@ -82,29 +74,18 @@ def broken_gzip(error: Exception, name: str, number: int) -> DataError:
 
 
 def text_lines(source: Source) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text with the line end) of a UTF-8 file; see `read_lines`.
-
-    Raises:
-        DataError: Also for bytes that are not UTF-8, with the bytes and their column.
-    """
+    """Yield (line number, text with the line end) of a UTF-8 file; see `read_lines`."""
     for number, line in read_lines(source):
         try:
             yield number, line.decode("utf-8")
         except UnicodeDecodeError as error:
             offending = " ".join(f"0x{byte:02x}" for byte in line[error.start : error.end])
-            raise DataError(
-                f"bad UTF-8: {offending} at byte {error.start + 1} of the line",
-                file=source_name(source),
-                line=number,
-            ) from error
+            found = f"bad UTF-8: {offending} at byte {error.start + 1} of the line"
+            raise DataError(found, file=source_name(source), line=number) from error
 
 
 def find_file(folder: Path, name: str) -> Path | None:
-    """Return `folder/name` or `folder/name.gz`, whichever exists.
-
-    Raises:
-        DataError: Both exist, and they may differ.
-    """
+    """Return `folder/name` or `folder/name.gz`, whichever exists; both are refused."""
     found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
     if len(found) > 1:
         raise DataError(f"both {name} and {name}.gz exist", file=folder, allowed="one of the two")
@@ -118,11 +99,7 @@ def plain_suffix(path: Path) -> str:
 
 @contextmanager
 def opened(source: Source, name: str) -> Iterator[BinaryIO]:
-    """Open a file, decompressing what starts like gzip whatever its name; leave streams open.
-
-    Raises:
-        DataError: The file cannot be read, or is named `.gz` and is not gzip.
-    """
+    """Open a file, decompressing what starts like gzip whatever its name; leave streams open."""
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "read"):
             raise DataError(f"found {source!r:.80}", allowed="a path, or an open binary stream")
@@ -151,11 +128,7 @@ def _why_unreadable(error: OSError) -> str:
 
 
 def without_bom(line: bytes, name: str) -> bytes:
-    """Return the start of a file without its byte order mark.
-
-    Raises:
-        DataError: The file is UTF-16.
-    """
+    """Return the start of a file without its byte order mark."""
     if line.startswith(_UTF16_BOMS):
         raise DataError("UTF-16 text", file=name, line=1, allowed="UTF-8")
     return line.removeprefix(_BOM)
@@ -224,11 +197,7 @@ class WholeLines:
         """The number of the first line that has not been counted; the reader's to move on."""
 
     def read(self, size: int) -> bytes:
-        """Return whole lines, some `size` bytes of them; a missing last line end is added.
-
-        Raises:
-            DataError: The file is empty, UTF-16, or broken gzip and all before was returned.
-        """
+        """Return whole lines, some `size` bytes of them; a missing last line end is added."""
         if self._failure is not None:
             raise broken_gzip(self._failure, self._name, self.next_line - 1)
         pieces, missing = [self._rest], size

@@ -22,11 +22,7 @@ def content_id(text: str) -> str:
 
 
 def read_text(entry: Entry, column: str, value: Any) -> str | None:
-    """Return a text, an integer as its digits, or None for null.
-
-    Raises:
-        DataError: Anything else.
-    """
+    """Return a text, an integer as its digits, or None for null."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if value is None or isinstance(value, str):
@@ -37,14 +33,8 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
 def read_list(entry: Entry, column: str, *, cells: bool) -> list[Any] | None:
     """Return the items of a column: those of a list, or a single value as one item.
 
-    Args:
-        entry: The record.
-        column: The column.
-        cells: The file holds text only, as CSV does: a list is written as JSON, and an empty cell
-            is nothing.
-
-    Raises:
-        DataError: A cell that starts like a list and is none.
+    With `cells` the file holds text only, as CSV does: a list is written as JSON, and an empty cell
+    is nothing.
     """
     value = entry.values.get(column)
     if cells and isinstance(value, str):
@@ -66,11 +56,7 @@ def _parse_cell(entry: Entry, column: str, cell: str) -> Any:
 
 
 def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
-    """Return the texts of a column; an item may be an object with `text`, as in SQuAD.
-
-    Raises:
-        DataError: An item that is no text.
-    """
+    """Return the texts of a column; an item may be an object with `text`, as in SQuAD."""
     items = read_list(entry, column, cells=cells)
     if items is None:
         return None
@@ -98,11 +84,7 @@ class Passages:
                 self._by_text.setdefault(text, document)
 
     def read(self, entry: Entry, column: str, *, cells: bool) -> list[Document] | None:
-        """Return the passages of a record, best first; None where it has none.
-
-        Raises:
-            DataError: A passage that is neither text nor an object with text.
-        """
+        """Return the passages of a record, best first; None where it has none."""
         items = read_list(entry, column, cells=cells)
         if items is None:
             return None

@@ -27,7 +27,6 @@ class StoredPrediction:
     """One line of a predictions file."""
 
     answer: str | None
-    """The text; None where the line has none."""
     contexts: list[Document] | None = None
     """The passages that it was made from, where the line has them."""
     system: str | None = None
@@ -38,10 +37,6 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction
     """Read stored answers by `query_id`, or by the text of `question` in lines that have no id.
 
     In CSV an empty answer is an empty text, not a missing one: it counts.
-
-    Raises:
-        DataError: A line with neither key or without the column `answer`, a query that occurs
-            twice, or the answers of two systems, with the line.
     """
     first, *others = read_samples(path)
     if others:
@@ -53,10 +48,8 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction
 def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPrediction]]:
     """Read stored answers as `read_predictions` does, where a query may have several.
 
-    Where a query comes more than once, the column `sample` counts its answers from 0.
-
-    Returns:
-        Per sample the answers; a file without any has one sample, of nothing.
+    Where a query comes more than once, the column `sample` counts its answers from 0. A file
+    without any has one sample, of nothing.
     """
     path = Path(path)
     rows = list(_rows(path))
@@ -90,10 +83,8 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
         )
         first = first or prediction
         if prediction.system != first.system:
-            raise entry.error(
-                f"system '{prediction.system}' after system '{first.system}'",
-                allowed="the answers of one system per file",
-            )
+            found = f"system '{prediction.system}' after system '{first.system}'"
+            raise entry.error(found, allowed="the answers of one system per file")
         yield entry, key, prediction
 
 
@@ -134,10 +125,6 @@ def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:
     """Read predictions and references, and pair them by query, or by line in text files.
 
     The items are those of the references, and after them predictions that have none.
-
-    Raises:
-        DataError: A table beside a text file, text files of different lengths, or tables without
-            a common query.
     """
     paths = (predictions, *references)
     tables = [path for path in paths if plain_suffix(Path(path)) in _TABLES]
@@ -154,11 +141,8 @@ def _pair_lines(predictions: str, references: Sequence[str]) -> Pairs:
     columns = [_lines(path) for path in references]
     for path, column in zip(references, columns, strict=True):
         if len(column) != len(answers):
-            raise DataError(
-                f"{len(column)} lines, and {len(answers)} in {predictions}",
-                file=path,
-                allowed="as many, paired by line",
-            )
+            found = f"{len(column)} lines, and {len(answers)} in {predictions}"
+            raise DataError(found, file=path, allowed="as many, paired by line")
     ids = [str(number) for number in range(1, len(answers) + 1)]
     return Pairs(ids, [*answers], [list(gold) for gold in zip(*columns, strict=True)])
 
@@ -174,11 +158,9 @@ def _pair_tables(predictions: str, references: Sequence[str]) -> Pairs:
         for key, texts in _read_references(path).items():
             gold.setdefault(key, []).extend(texts)
     if not answers.keys() & gold.keys():
-        raise DataError(
-            "no query of the predictions has a reference",
-            file=predictions,
-            allowed=f"the same query_id in both, such as '{next(iter(gold))}'",
-        )
+        found = "no query of the predictions has a reference"
+        allowed = f"the same query_id in both, such as '{next(iter(gold))}'"
+        raise DataError(found, file=predictions, allowed=allowed)
     ids = list(gold | answers)
     return Pairs(ids, [answers.get(key) for key in ids], [gold.get(key, []) for key in ids])
 
@@ -193,10 +175,8 @@ def _read_references(path: str) -> dict[str, list[str]]:
         check_unique(key, "query", entry, seen)
         columns = [column for column in ("answers", "reference") if column in entry.values]
         if len(columns) != 1:
-            has = ", ".join(entry.values)
-            raise entry.error(
-                f"{' and '.join(columns) or 'no gold answer'} (keys: {has})",
-                allowed="one of answers, reference",
-            )
+            keys = ", ".join(entry.values)
+            what = f"{' and '.join(columns) or 'no gold answer'} (keys: {keys})"
+            raise entry.error(what, allowed="one of answers, reference")
         found[key] = read_texts(entry, columns[0], cells=cells) or []
     return found

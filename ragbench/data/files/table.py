@@ -44,16 +44,7 @@ def is_csv(path: Path) -> bool:
 
 
 def read_rows(path: Path, subject: str) -> Iterator[Entry]:
-    """Yield the rows of a file.
-
-    Args:
-        path: The file; its suffix says the format.
-        subject: Who needs it, for the message where Parquet cannot be read: `records`.
-
-    Raises:
-        DataError: An unknown suffix, or whatever is wrong in the file.
-        MissingExtra: A Parquet file without pyarrow.
-    """
+    """Yield the rows of a file by its suffix; messages say that `subject` needs it."""
     suffix = plain_suffix(path)
     if suffix == ".jsonl":
         return read_jsonl(path)
@@ -68,9 +59,6 @@ def read_csv(path: Path) -> Iterator[Entry]:
     """Yield the rows of a CSV file; all cells are text, a row that ends early has None.
 
     A row's line is the one where it starts, also after cells of several lines.
-
-    Raises:
-        DataError: A repeated column, a row with more cells than columns, a broken quote.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     reader = csv.reader((text for _, text in text_lines(path)), strict=True)
@@ -113,12 +101,7 @@ def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
 
 
 def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
-    """Yield the rows of a Parquet file, numbered from 1.
-
-    Raises:
-        MissingExtra: pyarrow is not installed.
-        DataError: The file is absent, empty or not Parquet.
-    """
+    """Yield the rows of a Parquet file, numbered from 1."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -144,11 +127,7 @@ def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
 
 
 def check_mapping(columns: Mapping[str, str | None], owner: str) -> None:
-    """Check the option `columns` by itself, without a file.
-
-    Raises:
-        OptionError: An unknown part, a name that is no text, or a column with two parts.
-    """
+    """Check the option `columns` by itself, without a file."""
     players: dict[str, str] = {}
     for part, column in columns.items():
         if part not in USUAL_NAMES:
@@ -171,21 +150,14 @@ def resolve_columns(
 
     A part that `columns` names is played by that column, or by none where it says null; every
     other part by a column of its usual names.
-
-    Raises:
-        DataError: A named column is absent, two columns could play a part, there is no question,
-            or it is unclear whether `answer` is gold or generated.
     """
     named = columns or {}
     found = {part: column for part, column in named.items() if column is not None}
     for part, column in found.items():
         if column not in present:
-            raise DataError(
-                f"no column '{column}' (columns: {', '.join(present)})",
-                file=file,
-                record=f"columns.{part}",
-                nearest=nearest(column, present),
-            )
+            what = f"no column '{column}' (columns: {', '.join(present)})"
+            close = nearest(column, present)
+            raise DataError(what, file=file, record=f"columns.{part}", nearest=close)
     free = [column for column in present if column not in found.values()]
     for part, names in USUAL_NAMES.items():
         if part in named:
@@ -206,12 +178,10 @@ def resolve_columns(
 
 def _require_question(found: Columns, present: Sequence[str], file: object) -> None:
     if "question" not in found:
+        what = f"no column with the question (columns: {', '.join(present)})"
         names = ", ".join(USUAL_NAMES["question"])
-        raise DataError(
-            f"no column with the question (columns: {', '.join(present)})",
-            file=file,
-            allowed=f"one of {names}, or columns: {{question: NAME}}",
-        )
+        allowed = f"one of {names}, or columns: {{question: NAME}}"
+        raise DataError(what, file=file, allowed=allowed)
 
 
 def _refuse_bare_answer(found: Columns, named: Mapping[str, str | None], file: object) -> None:
@@ -219,15 +189,10 @@ def _refuse_bare_answer(found: Columns, named: Mapping[str, str | None], file: o
     decided = "answer" in named or "reference" in named
     alone = not found.keys() & {"reference", "contexts", "queries", "system"}
     if found.get("answer") == "answer" and alone and not decided:
-        question = found["question"]
-        raise DataError(
-            "cannot tell whether the column 'answer' is gold or generated",
-            file=file,
-            allowed=(
-                f"columns: {{question: {question}, reference: answer}} where it is gold, "
-                f"columns: {{question: {question}, answer: answer}} where a system wrote it"
-            ),
-        )
+        what = "cannot tell whether the column 'answer' is gold or generated"
+        gold = f"columns: {{question: {found['question']}, reference: answer}} where it is gold"
+        made = f"columns: {{question: {found['question']}, answer: answer}} where a system wrote it"
+        raise DataError(what, file=file, allowed=f"{gold}, {made}")
 
 
 def with_paths(entries: Sequence[Entry], columns: Mapping[str, str | None]) -> Sequence[Entry]:
@@ -235,13 +200,6 @@ def with_paths(entries: Sequence[Entry], columns: Mapping[str, str | None]) -> S
 
     A path is keys and numbers of list items, joined by dots. A column that has the whole name
     comes first; where some row has the path, rows without it have null there.
-
-    Example:
-        >>> row = Entry("x", 1, {"outputs": {"documents": [{"text": "Io"}], "answer": "yes"}})
-        >>> columns = {"answer": "outputs.answer", "contexts": "outputs.documents.0"}
-        >>> [found] = with_paths([row], columns)
-        >>> found.values["outputs.answer"], found.values["outputs.documents.0"]
-        ('yes', {'text': 'Io'})
     """
     paths = [
         column

@@ -42,11 +42,7 @@ class Beir:
         self._random = None if isinstance(split, str) else parse_split(split, "beir")
 
     def load(self) -> Collection:
-        """Read and check the folder.
-
-        Raises:
-            DataError: A file that is missing or wrong, with the place.
-        """
+        """Read and check the folder."""
         if not self._path.is_dir():
             found = "a file, expected a folder" if self._path.exists() else "no such folder"
             raise DataError(found, file=self._path)
@@ -92,11 +88,9 @@ class Beir:
             return []
         if self._name is None and found:
             if _TEST in found:
-                raise DataError(
-                    "a random split of a data set that has a test set",
-                    file=found[_TEST],
-                    allowed="split: test, or --limit for a sample of it",
-                )
+                what = "a random split of a data set that has a test set"
+                allowed = "split: test, or --limit for a sample of it"
+                raise DataError(what, file=found[_TEST], allowed=allowed)
             return list(found.values())
         if self._name is not None and self._name in found:
             return [found[self._name]]
@@ -125,11 +119,7 @@ def _notes(
 
 
 def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
-    """Read gold answers by query id; a query with an empty list has none.
-
-    Raises:
-        DataError: A wrong field, a query that occurs twice, or one that is not in the queries.
-    """
+    """Read gold answers by query id; a query with an empty list has none."""
     answers: dict[str, list[str]] = {}
     seen: dict[str, Entry] = {}
     for entry in read_jsonl(path):

@@ -32,13 +32,7 @@ class IrDatasets:
         self._split = parse_split(split, "ir_datasets")
 
     def load(self) -> Collection:
-        """Read and check the collection.
-
-        Raises:
-            MissingExtra: The package is not installed.
-            OptionError: It knows no such collection.
-            DataError: The collection has no queries, or cannot be had.
-        """
+        """Read and check the collection."""
         source = self._source()
         if not source.has_queries():
             raise DataError("no queries", file=self._name, allowed="a name that has queries")

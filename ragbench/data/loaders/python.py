@@ -32,17 +32,10 @@ class PythonLoader:
         self._call, self._owner = call, owner
 
     def load(self) -> Collection:
-        """Call the user's code and check what it returns.
-
-        Raises:
-            AdapterError: It raised, or returned something that is no data set.
-            DataError: A record of the data set is wrong; names the record.
-        """
+        """Call the user's code and check what it returns."""
         try:
             returned = self._call()
-        except RagbenchError:
-            raise
-        except KeyboardInterrupt:
+        except (RagbenchError, KeyboardInterrupt):
             raise
         except BaseException as error:  # code of the user's may raise anything, also SystemExit
             raise AdapterError(f"{self._owner}: {type(error).__name__}: {error}") from error
@@ -63,18 +56,7 @@ class _Function:
 
 
 def as_collection(value: Any, owner: str) -> Collection:
-    """Return a data set in our form, every record of it checked.
-
-    Args:
-        value: A `Collection`, or a mapping with `queries` and perhaps `documents`, `qrels`,
-            `answers`.
-        owner: Whose it is, for messages: the `python:` path.
-
-    Raises:
-        AdapterError: It is neither.
-        DataError: A record with a missing or wrong field, an id that occurs twice, or one that
-            refers to nothing.
-    """
+    """Return a data set in our form, every record of it checked."""
     if isinstance(value, Mapping):
         value = _from_mapping(value, owner)
     if not isinstance(value, Collection):

@@ -39,8 +39,7 @@ class Records:
         self,
         *,
         path: Annotated[
-            Path,
-            Option("The .jsonl, .csv or .parquet file, a row per question.", refers_to="path"),
+            Path, Option("The .jsonl, .csv or .parquet file, a row per question.", refers_to="path")
         ],
         columns: Annotated[
             Mapping[str, str | None] | None,
@@ -65,12 +64,7 @@ class Records:
         self._split = parse_split(split, "records")
 
     def load(self) -> Collection:
-        """Read and check the records, and the corpus where there is one.
-
-        Raises:
-            DataError: What is wrong, with file, line and record.
-            MissingExtra: A Parquet file without pyarrow.
-        """
+        """Read and check the records, and the corpus where there is one."""
         return finished(self._rows().collection(), self._split)
 
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
@@ -88,18 +82,7 @@ class Records:
 
 
 class RecordTable:
-    """Rows with a question each, read by the parts that their columns play.
-
-    Args:
-        entries: The rows, with their places.
-        columns: The option `columns`: part -> column; None takes the usual names.
-        documents: The corpus; None where there is none.
-        file: The table, as messages name it.
-        cells: Whether it holds text only, as CSV does.
-
-    Raises:
-        DataError: A column that is missing, or cannot be told from another.
-    """
+    """Rows with a question each, read by the parts that their columns play."""
 
     def __init__(
         self,
@@ -117,11 +100,7 @@ class RecordTable:
         self._reader = RowReader(resolved, Passages(documents or []), cells=cells)
 
     def collection(self) -> Collection:
-        """Return the data set, without fingerprints.
-
-        Raises:
-            DataError: A row that cannot be read, with its place.
-        """
+        """Return the data set, without fingerprints."""
         gathered = Gathered()
         for entry in self._entries:
             gathered.add(self._reader.read(entry))
@@ -171,7 +150,6 @@ class Gathered:
     queries: dict[str, Query] = field(default_factory=dict)
     """The questions by id, in the order of the file."""
     answers: dict[str, list[str]] = field(default_factory=dict)
-    """Gold answers by query id."""
     systems: dict[str, dict[str, Answered]] = field(default_factory=dict)
     """System -> query id -> what it said."""
     first: dict[str, Entry] = field(default_factory=dict)
@@ -182,11 +160,7 @@ class Gathered:
     """System name -> how the records write it."""
 
     def add(self, row: Row) -> None:
-        """Add a record.
-
-        Raises:
-            DataError: It repeats or contradicts an earlier one; names both places.
-        """
+        """Add a record."""
         self._refuse_repeated(row)
         self._add_query(row)
         if row.contexts is None and row.answer is None and not row.queries:
@@ -242,15 +216,11 @@ class Row:
     """One record, read."""
 
     entry: Entry
-    """Its place."""
     query: Query
-    """The question, with what else the record says."""
     system: str | None
     """Who answered; None where no column says it."""
     contexts: list[Document] | None
-    """The passages, best first."""
     answer: str | None
-    """The system's answer."""
     reference: list[str]
     """The gold answers; empty ones are left out."""
     queries: list[str]
@@ -276,25 +246,19 @@ class RowReader:
     """Reads records by their columns."""
 
     columns: Columns
-    """Part -> column."""
     passages: Passages
-    """Reads the passages."""
     cells: bool
     """Whether the file holds text only, as CSV does."""
 
     def read(self, entry: Entry) -> Row:
-        """Read one record.
-
-        Raises:
-            DataError: A cell that is not what its part needs.
-        """
-        question, contexts = self._question(entry), self.columns.get("contexts")
+        """Read one record."""
+        question, contexts = self._needed(entry, "question"), self.columns.get("contexts")
         column = self.columns.get("id")
         identifier = content_id(question) if column is None else entry.id(column)
         return Row(
             entry=entry,
             query=Query(identifier, question, self._metadata(entry)),
-            system=self._system(entry),
+            system=self._needed(entry, "system") if "system" in self.columns else None,
             contexts=None
             if contexts is None
             else self.passages.read(entry, contexts, cells=self.cells),
@@ -303,19 +267,11 @@ class RowReader:
             queries=self._texts(entry, "queries"),
         )
 
-    def _question(self, entry: Entry) -> str:
-        question = self._text(entry, "question")
-        if question is None or not question.strip():
-            raise entry.error(f"no question in column '{self.columns['question']}'")
-        return question
-
-    def _system(self, entry: Entry) -> str | None:
-        if "system" not in self.columns:
-            return None
-        system = self._text(entry, "system")
-        if system is None or not system.strip():
-            raise entry.error(f"no system in column '{self.columns['system']}'")
-        return system
+    def _needed(self, entry: Entry, part: str) -> str:
+        text = self._text(entry, part)
+        if text is None or not text.strip():
+            raise entry.error(f"no {part} in column '{self.columns[part]}'")
+        return text
 
     def _text(self, entry: Entry, part: str) -> str | None:
         column = self.columns.get(part)

@@ -64,11 +64,7 @@ class Trec:
         self._split = parse_split(split, "trec")
 
     def load(self) -> Collection:
-        """Read and check the files.
-
-        Raises:
-            DataError: A file that is missing or wrong, with the place.
-        """
+        """Read and check the files."""
         topics = read_topics(self._topics, self._field)
         judgements = read_judgements(self._qrels)
         judgements.require_queries((topic.id for topic in topics), self._topics.name)
@@ -101,9 +97,6 @@ def read_trec_corpus(path: Path) -> list[Document]:
     Of TREC's documents, the text is what stands between the `<TEXT>` tags, or everything but the
     number and the title where there are none. Ids are bytes; text that is not UTF-8 gets
     replacement characters.
-
-    Raises:
-        DataError: A document without number or end, an id that occurs twice, or no document.
     """
     if plain_suffix(path) == ".jsonl":
         return read_documents(path)

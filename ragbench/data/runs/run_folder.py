@@ -40,11 +40,7 @@ def format_query_metadata(queries: Sequence[Query]) -> str | None:
 
 
 def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
-    """Read query id -> metadata.
-
-    Raises:
-        DataError: The file is not what a run writes; names the line.
-    """
+    """Read query id -> metadata."""
     found: dict[str, Mapping[str, Any]] = {}
     try:
         lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
@@ -55,10 +51,10 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
             row = json.loads(line)
             found[str(row["query_id"])] = dict(row["metadata"])
         except (ValueError, KeyError, TypeError) as error:
+            what = f"not a line of ours: {shown(line)}"
             raise DataError(
-                f"not a line of ours: {shown(line)}", file=path, line=number,
-                allowed="query_id and metadata",
-            ) from error  # fmt: skip
+                what, file=path, line=number, allowed="query_id and metadata"
+            ) from error
     return found
 
 
@@ -89,12 +85,7 @@ def file_name(system: str) -> str:
 
 def to_json(value: Any) -> str:
     """Write a value as indented JSON; NaN is a mistake here and raises."""
-    return f"{_dump(value, indent=1)}\n"
-
-
-def to_json_line(value: Any) -> str:
-    """Write a value as JSON on one line, without its end; NaN is a mistake here and raises."""
-    return _dump(value)
+    return f"{to_json_line(value, indent=1)}\n"
 
 
 def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -102,8 +93,11 @@ def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(f"{to_json_line(row)}\n" for row in rows)
 
 
-def _dump(value: Any, indent: int | None = None) -> str:
-    """JSON in UTF-8; escapes where a text holds half of a character, which UTF-8 cannot."""
+def to_json_line(value: Any, *, indent: int | None = None) -> str:
+    """Write a value as JSON without a line end; NaN is a mistake here and raises.
+
+    There are escapes only where a text holds half of a character, which UTF-8 cannot.
+    """
     text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     if text.isascii() or not _HALF_CHARACTER.search(text):
         return text
@@ -125,11 +119,7 @@ def _cell(cell: str | float) -> str:
 
 
 def check_output(output: Path, name: str) -> None:
-    """Make sure, before anything is run, that the results can be written.
-
-    Raises:
-        DataError: They cannot.
-    """
+    """Make sure, before anything is run, that the results can be written."""
     try:
         check_writable(output / name)
     except (OSError, ValueError) as error:
@@ -138,17 +128,7 @@ def check_output(output: Path, name: str) -> None:
 
 
 def write_run_folder(output: Path, name: str, run_id: str, contents: Mapping[str, str]) -> Path:
-    """Write a run's files under `output/name/run_id` and point `latest` at them.
-
-    Args:
-        output: The folder of all experiments.
-        name: The experiment's name.
-        run_id: The run's own folder; must not exist yet.
-        contents: Relative file name -> text.
-
-    Raises:
-        DataError: The folder cannot be written.
-    """
+    """Write a run's files (relative name -> text) under a new folder, and point `latest` at it."""
     folder = output / name / run_id
     try:
         with folder_written_atomically(folder) as temporary:
@@ -171,11 +151,7 @@ def _encode(text: str) -> bytes:
 
 
 def resolve_run_folder(path: Path) -> Path:
-    """Return the run folder that a path means: itself, or what its `latest` points at.
-
-    Raises:
-        DataError: There is no run.
-    """
+    """Return the run folder that a path means: itself, or what its `latest` points at."""
     if (path / "summary.json").is_file():
         return path
     if path.name == LATEST and path.is_file():  # where links cannot be made
@@ -192,11 +168,7 @@ def resolve_run_folder(path: Path) -> Path:
 
 
 def read_json(path: Path, schema: str) -> dict[str, Any]:
-    """Read a versioned JSON file of a run folder.
-
-    Raises:
-        DataError: It is missing, not JSON, or of another schema.
-    """
+    """Read a versioned JSON file of a run folder."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"), parse_constant=no_constant)
     except FileNotFoundError as error:
@@ -212,11 +184,7 @@ def read_json(path: Path, schema: str) -> dict[str, Any]:
 
 
 def read_summary(folder: Path) -> Summary:
-    """Read the summary of a run folder; what an older version did not write is filled in.
-
-    Raises:
-        DataError: It is missing, or not what `ragbench run` writes; names the field.
-    """
+    """Read the summary of a run folder; what an older version did not write is filled in."""
     path = folder / "summary.json"
     found = from_json(Summary, read_json(path, SUMMARY_SCHEMA), file=path)
     kinds = [score.kind for system in found.systems for score in system.scores.values()]
@@ -227,31 +195,19 @@ def read_summary(folder: Path) -> Summary:
 
 
 def read_comparisons(folder: Path) -> Comparisons:
-    """Read the comparisons of a run folder.
-
-    Raises:
-        DataError: They are missing, or not what `ragbench run` writes; names the field.
-    """
+    """Read the comparisons of a run folder."""
     path = folder / COMPARISONS
     return from_json(Comparisons, read_json(path, COMPARISON_SCHEMA), file=path)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a run folder.
-
-    Raises:
-        DataError: It is missing, or not what `ragbench run` writes; names the field.
-    """
+    """Read the manifest of a run folder."""
     path = folder / "manifest.json"
     return from_json(Manifest, read_json(path, MANIFEST_SCHEMA), file=path)
 
 
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Read `per_query.csv` as system -> query id -> column -> value; None for an empty cell.
-
-    Raises:
-        DataError: It is missing, or a cell is no number; names the line.
-    """
+    """Read `per_query.csv` as system -> query id -> column -> value; None for an empty cell."""
     try:
         # ids of TREC files may be any bytes
         with path.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:

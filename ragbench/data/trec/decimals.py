@@ -28,18 +28,11 @@ _HIGH_BITS = np.uint64(0x8080808080808080)
 
 
 def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats | None:
-    """Return the numbers in spans of a buffer.
+    """Return the numbers in spans of a buffer, or None where one is NaN or no number, or has `_`.
 
-    Signs, up to 8 digits before the point and 22 after it are read eight digits at a time, with
-    the rounding of `float`; everything else, such as exponents and inf, goes through `float`.
-
-    Args:
-        data: The text; 8 bytes at least after the last number.
-        starts: Where each number starts, ascending.
-        ends: Where each number ends.
-
-    Returns:
-        The numbers, or None where one is NaN or no number, or has `_` between its digits.
+    Signs, up to 8 digits before the point and 22 after it are read eight digits at a time, with the
+    rounding of `float`; everything else, such as exponents and inf, goes through `float`. The spans
+    ascend, and 8 bytes at least follow the last one.
     """
     negative = data[starts] == ord("-")
     any_negative = bool(negative.any())
@@ -75,12 +68,7 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
 
 
 def read_number(text: bytes) -> float | None:
-    """Read one number; None where it is none, or NaN.
-
-    Example:
-        >>> read_number(b"1e3"), read_number(b"1_000"), read_number(b"nan")
-        (1000.0, None, None)
-    """
+    """Read one number; None where it is none, or NaN."""
     try:
         value = float(text)
     except ValueError:
@@ -90,13 +78,7 @@ def read_number(text: bytes) -> float | None:
 
 
 def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | None:
-    """Return the integers in spans of a buffer; None where one has more than 8 digits or a `+`.
-
-    Args:
-        data: The text; 8 bytes at least after the last number.
-        starts: Where each number starts, ascending.
-        ends: Where each number ends.
-    """
+    """Return the integers in spans of a buffer; None where one has more than 8 digits or a `+`."""
     negative = data[starts] == ord("-")
     count = ends - starts - negative
     if (count < 1).any() or (count > 8).any():
@@ -195,8 +177,7 @@ def _scaled(
 def _divided(whole: Ints, power: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Divide integers of up to 63 bits by exact powers of ten, in twice the precision.
 
-    Returns:
-        The quotients as doubles, and which lie so near to a border that rounding is open.
+    Also say which quotients lie so near to a border that rounding is open.
     """
     head = whole.astype(np.float64)
     tail = (whole - head.astype(np.int64)).astype(np.float64)

@@ -17,13 +17,7 @@ from typing import IO
 
 from ragbench.data.files.judgements import trec_id
 from ragbench.data.files.lines import Rewindable, Source, WholeLines, opened, source_name
-from ragbench.data.trec.text import (
-    ParsedText,
-    no_rankings,
-    parse_regular,
-    parse_written,
-    rewritten,
-)
+from ragbench.data.trec.text import ParsedText, no_rankings, parse_regular, parse_written, rewritten
 from ragbench.types.hit_block import HitBlock
 
 CHUNK_BYTES = 1 << 20
@@ -53,14 +47,10 @@ class RunStream:
         """The last column of the last hit that was read, as trec_eval takes it; else empty."""
 
     def blocks(self) -> Iterator[HitBlock]:
-        """Yield the queries in the order of the file.
+        """Yield the queries in the order of the file, up to a `ScatteredQueriesError`.
 
-        Time grows with the length of the file, memory with its longest query and, by some 100
-        bytes each, with the number of queries.
-
-        Raises:
-            ScatteredQueriesError: The lines of a query are not together.
-            DataError: What is wrong, with file and line.
+        Time grows with the length of the file, memory with its longest query and, by some 100 bytes
+        each, with the number of queries.
         """
         seen: set[bytes] = set()
         for block in self._whole_queries():
@@ -74,23 +64,13 @@ class RunStream:
         """Yield all queries in the order of their ids, from the start again.
 
         Their lines may stand anywhere in the file; see `regrouped` below for the cost.
-
-        Raises:
-            DataError: What is wrong, with file and line.
         """
         self._source.rewind()
         self._lines = WholeLines(self._source.read, self._name)
         return regrouped(self.pieces(_SORTED_CHUNKS * self._chunk_bytes), self._chunk_bytes)
 
     def pieces(self, size: int | None = None) -> Iterator[ParsedText]:
-        """Yield the text in pieces that may cut queries.
-
-        Args:
-            size: How much text a piece has; None for what is quickest to parse.
-
-        Raises:
-            DataError: What is wrong, with file and line.
-        """
+        """Yield the text in pieces that may cut queries; without a size as is quickest to parse."""
         while not self._lines.at_end:
             yield self._parsed(b"", 0, self._lines.read(size or self._chunk_bytes))
         self._check_hits()
@@ -141,16 +121,9 @@ class RunStream:
 def open_run_stream(
     source: Source, *, chunk_bytes: int = CHUNK_BYTES, again: bool = True
 ) -> Iterator[RunStream]:
-    """Open a run for reading in blocks.
+    """Open a run for reading in blocks, and again by `regrouped` if so wanted.
 
-    Args:
-        source: The file, or an open binary stream. One that cannot go back, such as a pipe, is
-            kept in a temporary file in case its queries turn out to be scattered.
-        chunk_bytes: How much text is parsed at once.
-        again: Whether `regrouped` may be called.
-
-    Raises:
-        DataError: The file cannot be read.
+    For that, a stream that cannot go back, such as a pipe, is kept in a temporary file.
     """
     name = source_name(source)
     with opened(source, name) as stream:
@@ -166,11 +139,8 @@ def regrouped(pieces: Iterable[ParsedText], block_bytes: int) -> Iterator[HitBlo
 
     Each piece is sorted by query and written to a temporary file; then the pieces are merged. The
     lines of a query keep their order. The disk takes the size of the text; memory is that of one
-    piece, one block, and the lines of one query per piece. Time grows as n log n.
-
-    Args:
-        pieces: The text of a run, part by part.
-        block_bytes: A block is yielded as soon as it has so much text.
+    piece, one block (`block_bytes` of text), and the lines of one query per piece. Time grows as n
+    log n.
     """
     with tempfile.TemporaryFile() as file:
         ends = [_append_sorted(piece, file) for piece in pieces]

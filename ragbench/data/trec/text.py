@@ -22,7 +22,6 @@ _SPACE, _TAB, _NEWLINE = (ord(character) for character in " \t\n")
 Positions = NDArray[np.int64]
 COLUMNS = "query Q0 document rank score tag"
 _CHUNK_BYTES = 1 << 20
-_HASH = ord("#")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +42,10 @@ class ParsedText:
 
 
 def parse_regular(text: list[bytes]) -> ParsedText | None:
-    """Parse lines of six fields with one space or tab between them.
+    """Parse whole lines of six fields with one space or tab between them.
 
-    Some 0.1 s a million lines; memory is some 6 times the text.
-
-    Args:
-        text: Pieces that end with a line end.
-
-    Returns:
-        None where a line is not like that, is a comment, or has a score that is no number.
+    None where a line is not like that, is a comment, or has a score that is no number. Some 0.1 s a
+    million lines; memory is some 6 times the text.
     """
     data = joined_bytes(text)
     n_bytes = len(data) - 8
@@ -80,16 +74,7 @@ def parse_written(text: list[bytes]) -> ParsedText:
 def rewritten(text: bytes, name: str, first_line: int) -> tuple[bytes, int, bool]:
     """Check lines one by one, and write the hits among them in the regular form.
 
-    Args:
-        text: Whole lines.
-        name: The file, for messages.
-        first_line: The number of the first line.
-
-    Returns:
-        The text, how many lines were read, and whether one of them is a comment.
-
-    Raises:
-        DataError: Too few columns, a score that is no number, or a NUL byte, with the line.
+    Returned with how many lines were read, and whether one of them is a comment.
     """
     hits, comment, number = [], False, first_line - 1
     for number, line in enumerate(BytesIO(text), first_line):
@@ -106,10 +91,7 @@ def rewritten(text: bytes, name: str, first_line: int) -> tuple[bytes, int, bool
 def separators(data: ByteArray, white: NDArray[np.bool_], columns: int) -> Positions | None:
     """Arrange the white space of a text by lines; None where its lines are not regular.
 
-    Args:
-        data: The text.
-        white: Which of its bytes are white space or control characters.
-        columns: How many fields a line has.
+    `white` says which bytes are white space or control characters.
     """
     # runs of white space leave empty fields
     if not len(white) or white[0] or (white[1:] & white[:-1]).any():
@@ -148,11 +130,7 @@ def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText 
 
 
 def hit_fields(line: bytes, name: str, number: int) -> list[bytes]:
-    """Return the fields of a line; none where it is blank or a comment.
-
-    Raises:
-        DataError: Fewer than six columns.
-    """
+    """Return the fields of a line; none where it is blank or a comment."""
     if line.startswith(b"#"):
         return []
     fields = line.split()
@@ -162,11 +140,7 @@ def hit_fields(line: bytes, name: str, number: int) -> list[bytes]:
 
 
 def hit_score(text: bytes, name: str, number: int) -> float:
-    """Return the score of a hit; inf and -inf are scores.
-
-    Raises:
-        DataError: It is NaN or no number.
-    """
+    """Return the score of a hit; inf and -inf are scores."""
     score = read_number(text)
     if score is None:
         shown = text[:40].decode("utf-8", "backslashreplace")
@@ -183,9 +157,8 @@ def no_rankings(name: str) -> DataError:
 def read_regular_qrels(path: str | os.PathLike[str]) -> Qrels | None:
     """Read TREC qrels with one space or tab between four columns; some 0.2 s a million lines.
 
-    Returns:
-        None where anything is not regular, where a pair is judged twice, and where the second
-        column changes: what reads line by line can tell what it is, and whether it is wrong.
+    None where anything is not regular, where a pair is judged twice, and where the second column
+    changes: what reads line by line can tell what it is, and whether it is wrong.
     """
     columns = _Columns()
     try:
@@ -222,7 +195,7 @@ class _Columns:
             return False
         starts = np.concatenate((np.zeros(1, np.int64), table[:-1, -1] + 1))
         grades = read_integers(data, table[:, 2] + 1, table[:, 3])
-        if grades is None or (data[starts] == _HASH).any():
+        if grades is None or (data[starts] == ord("#")).any():
             return False
         second = table[:, 0] + 1
         if not self._same_iteration(ByteIds(data, second, table[:, 1] - second)):

@@ -82,9 +82,6 @@ def format_run(run: Run | Mapping[str, Mapping[str, float]], *, tag: str | None 
     A query without hits has no line in this format; a run without any hit is one comment. Ids
     whose bytes are not UTF-8 need `surrogateescape` when the text is encoded.
 
-    Raises:
-        DataError: An id or tag with white space, or a score that is no number.
-
     Example:
         >>> print(format_run({"q1": {"d1": 0.5, "d2": 0.7}}, tag="mine"), end="")
         q1 Q0 d2 1 0.7 mine
@@ -119,9 +116,6 @@ def whole_run(pieces: Iterable[ParsedText]) -> Run:
 
     Linear in the hits, but n log n where the lines of a query are scattered or name a document
     again. Memory is some 40 bytes a hit beside its id.
-
-    Args:
-        pieces: The text of the run, part by part.
     """
     block = _whole_queries(pieces)
     query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -45,6 +44,7 @@ from ragbench.records.manifest import (
     StageWork,
     UnscoredRow,
     UsageRow,
+    VerdictRow,
 )
 from ragbench.report.ci import render_junit
 from ragbench.report.html import render_html
@@ -98,11 +98,7 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
 
 
 def _components(plan: Plan) -> tuple[tuple[Noun, Iterable[str]], ...]:
-    return (
-        ("retriever", plan.retrievers),
-        ("generator", plan.generators),
-        ("app", plan.apps),
-    )
+    return (("retriever", plan.retrievers), ("generator", plan.generators), ("app", plan.apps))
 
 
 def _version(package: str) -> str | None:
@@ -113,11 +109,7 @@ def _version(package: str) -> str | None:
 
 
 def write_run(plan: Plan, results: Results, choices: Choices, started: float) -> Experiment:
-    """Write the run folder, whole or not at all, and return the experiment.
-
-    Raises:
-        DataError: The folder cannot be written.
-    """
+    """Write the run folder, whole or not at all, and return the experiment."""
     # the random part keeps runs of the same second apart
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     run_id = f"{stamp}-{secrets.token_hex(2)}"
@@ -152,11 +144,7 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
         lines = _lines(_predictions(plan, answers), clean)
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
     for path, rows in _judgements(plan, results):
-        contents[f"judgements/{path}.jsonl"] = to_jsonl(
-            # the reasoning of a verdict may be the text of an error
-            {**row, **{key: clean(row[key]) for key in ("reasoning", "raw")}}
-            for row in rows
-        )
+        contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
     folder = write_run_folder(output, plan.config.name, run_id, contents)
     return Experiment(folder, summary, results.comparisons)
 
@@ -165,7 +153,7 @@ def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> str:
     return to_jsonl(codec.to_json(cleaned(row, clean)) for row in rows)
 
 
-def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, list[VerdictRow]]]:
     """The verdicts by file: on answers, on pairs of systems, and on passages."""
     for name, rows in results.judgements.items():
         yield file_name(name), rows
@@ -233,7 +221,7 @@ def _predicted(
     if prediction is None:
         cause, detail = outcome.cause.word, outcome.detail
         return FailedPrediction(query_id=query_id, sample=sample, cause=cause, detail=detail)
-    contexts, usage = prediction.contexts, prediction.usage
+    contexts = prediction.contexts
     return PredictionRow(
         query_id=query_id,
         sample=sample,
@@ -242,8 +230,6 @@ def _predicted(
         if contexts is None
         else tuple(Passage(id=c.id, title=c.title, text=c.text) for c in contexts),
         queries=tuple(prediction.queries or ()),
-        usage=UsageRow(
-            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, usd=usage.usd
-        ),
+        usage=UsageRow.of(prediction.usage),
         latency_ms=None if outcome.latency_ms is None else round(outcome.latency_ms, 3),
     )

@@ -25,17 +25,8 @@ PAGES = {".html": render_html, ".md": render_markdown}
 def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
     """Draw the page of one run, or of several side by side; nothing is run or scored again.
 
-    Args:
-        runs: Run folders, or folders of experiments; the others are compared with the first.
-        output: A file that ends in `.html` or `.md`. None, for one run alone, writes its
-            `report.html` and `report.md` again.
-
-    Returns:
-        The files that were written.
-
-    Raises:
-        DataError: There is no run, its files are not what they should be, or the page cannot be
-            written.
+    Several are compared with the first. Without `output`, a file that ends in `.html` or `.md`,
+    both pages of the one run are written again into its folder.
     """
     if len(runs) == 1:
         experiment = load_experiment(runs[0])
@@ -111,10 +102,7 @@ def join_summaries(
 ) -> Summary:
     """Put the systems of several runs on one page, told apart by their labels.
 
-    Args:
-        summaries: Of the runs; the first is the base of the others.
-        names: What the page calls each run; no two are the same.
-        label: What the page calls a system: takes the number of its run, and its name.
+    The first run is the base of the others; `label` gets the number of a run and a system's name.
     """
     first, runs = summaries[0], list(enumerate(summaries))
     named = list(zip(names, summaries, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -76,7 +76,7 @@ def _counts(
     yield from ((pair.failed, pair.n) for pair in pairs)
     yield from _answers_of(results)
     if results.filled is not None:
-        yield results.filled.counts["failed"], results.filled.counts["model"]
+        yield results.filled.counts.failed, results.filled.counts.model
 
 
 def _warnings(
@@ -237,7 +237,7 @@ def _fill(fill: PlannedFill, filled: Filled) -> Fill:
         model_name="+".join(filled.models),
         rubric=fill.rubric.name,
         depth=fill.rules.depth,
-        **filled.counts,
+        **asdict(filled.counts),
         judging=filled.use.summary(),
     )
 

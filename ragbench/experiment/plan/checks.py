@@ -16,16 +16,9 @@ from ragbench.types import Document, Qrels, Query
 def check_coverage(
     owner: str, stored: Collection[str] | None, every: Sequence[Query], asked: Sequence[Query]
 ) -> list[str]:
-    """Warn where a component has something stored for some of the queries only.
+    """Warn where a component has something stored for some of the queries only; None: for any.
 
-    Args:
-        owner: How messages name it: `retriever 'old'`.
-        stored: The ids, or texts of questions, that a component has answers to; None: any.
-        every: All queries of the data set.
-        asked: Those of this run.
-
-    Raises:
-        DataError: It has nothing for any query: the files do not belong together.
+    What it has are ids, or texts of questions; nothing for any query of the data set is an error.
     """
     if stored is None:
         return []
@@ -52,20 +45,7 @@ _LACKING = {
 def check_judgements(
     qrels: Qrels, documents: Sequence[Document], match: Match, path: Path | None = None
 ) -> list[str]:
-    """Warn where judged documents can never be found.
-
-    Args:
-        qrels: The judgements that are scored by.
-        documents: The corpus.
-        match: How hits are matched with judgements.
-        path: The config, for the error.
-
-    Returns:
-        One sentence with the counts, or none.
-
-    Raises:
-        DataError: No judged document can be found: corpus and judgements do not belong together.
-    """
+    """Warn where judged documents can never be found; where none can be, it is an error."""
     known = _findable(documents, match)
     if known is None:
         return []

@@ -41,13 +41,7 @@ DEFAULT_JUDGE = "lexical"
 
 
 class Reranked(Retriever):
-    """A reranker as a retriever over the one whose hits it orders.
-
-    Args:
-        reranker: What orders.
-        retriever: Name of the retriever that finds.
-        depth: How many of its hits are ordered.
-    """
+    """A reranker as a retriever over the one whose hits it orders."""
 
     def __init__(self, reranker: Reranker, retriever: str, depth: int | None) -> None:
         self.reranker, self.sources, self.depth = reranker, (retriever,), depth
@@ -162,11 +156,7 @@ def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
 
 
 def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> PlannedJudge:
-    """Make a judge and load its rubrics; without a block, the offline one.
-
-    Raises:
-        ConfigError: It refuses an option.
-    """
+    """Make a judge and load its rubrics; without a block, the offline one."""
     if block is None:
         judge = make_judge(DEFAULT_JUDGE, {})
         return _planned(DEFAULT_JUDGE, judge, default_rubrics, None)
@@ -187,14 +177,7 @@ def _planned(
 
 
 def connect(planned: PlannedJudge, replies: Replies | None) -> None:
-    """Let a judge see that nothing is missing; what is in the way is an error at its entry.
-
-    Raises:
-        ConfigError: There is no key or no such model, or an option that a client refuses.
-        MissingExtra: A package is not installed.
-        AdapterError: A factory of the user's fails.
-        DataError: A model must be fetched, and cannot be.
-    """
+    """Let a judge see that nothing is missing; what is in the way is an error at its entry."""
     judge, block = planned.judge, planned.block
     if isinstance(judge, AskingJudge):
         judge.keep_replies(replies)
@@ -250,23 +233,9 @@ def connected(
     budget: Budget | None = None,
     generators: Mapping[str, tuple[Component | None, Generator]] | None = None,
 ) -> Iterator[Replies | None]:
-    """Connect judges and generators for as long as a run takes: to servers, and to stored replies.
+    """Connect judges and generators to servers and stored replies for as long as a run takes.
 
-    Args:
-        judges: Judges by name.
-        folder: The cache folder.
-        also: Cache folders of others.
-        replay: Whether models answer from stored replies alone.
-        budget: What all calls may cost together.
-        generators: Generators by name, with what the config says of them.
-
-    Yields:
-        The stored replies; None where no model is asked.
-
-    Raises:
-        ConfigError: A key or a model is missing, or a server's address is wrong.
-        MissingExtra: A package is not installed.
-        DataError: The store cannot be used, there is none to replay, or a model cannot be fetched.
+    Yields the stored replies, of `folder` and `also`; None where no model is asked.
     """
     with ExitStack() as stack:
         made = generators or {}
@@ -291,11 +260,7 @@ def connected(
 
 
 def readiness(name: str, planned: PlannedJudge) -> str | None:
-    """Say why a run would not start with a judge; None where it would.
-
-    Raises:
-        ConfigError: Its options are wrong, whatever the environment.
-    """
+    """Say why a run would not start with a judge; None where it would."""
     if planned.missing_key is not None:
         return f"judge '{name}' needs a key: {planned.missing_key} is not set"
     if isinstance(planned.judge, CheckedJudge):

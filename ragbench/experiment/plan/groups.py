@@ -20,9 +20,7 @@ from ragbench.data.files.jsonl import id_problem
 from ragbench.data.runs.run_folder import read_query_metadata
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
-from ragbench.score.retrieval.passage_matching import (
-    before_last,
-)
+from ragbench.score.retrieval.passage_matching import before_last
 from ragbench.types import Document, Qrels, Query, ScoredDocument
 
 PREFIX = "metadata."
@@ -64,16 +62,7 @@ _NONE = "(none)"
 def cluster_labels(
     config: ExperimentConfig, queries: Sequence[Query]
 ) -> tuple[list[str] | None, list[str]]:
-    """Return the cluster of each query, and warnings.
-
-    A query whose metadata lack the key is a cluster of its own.
-
-    Returns:
-        A label per query, None where the config names no cluster; one sentence where keys lack.
-
-    Raises:
-        DataError: No query has the key, or its values are lists or mappings.
-    """
+    """Return the cluster of each query, and warnings; None where the config names no cluster."""
     path = config.statistics.cluster
     if path is None:
         return None, []
@@ -88,14 +77,7 @@ def clusters_by(
 ) -> tuple[list[str], int]:
     """Return the cluster of each query of a mapping, and how many lack the key.
 
-    Args:
-        path: `metadata.<key>`; a query that lacks it is a cluster of its own.
-        metadata: Query id -> its metadata.
-        file: What errors name.
-        record: The place in it.
-
-    Raises:
-        DataError: No query has the key, or its values are lists or mappings.
+    A query that lacks it is a cluster of its own; an error where all do, or values are no scalars.
     """
     values = _values(path, list(metadata.values()), file, record)
     # a control character keeps the made labels apart from all that is read
@@ -112,12 +94,11 @@ def slicings(
     qrels: Qrels | None,
     answers: Mapping[str, Sequence[str]],
 ) -> list[Slicing]:
-    """Return the slices that the config asks for, field by field.
-
-    Raises:
-        DataError: The data do not have what a field sorts by.
-    """
-    relevant = None if qrels is None else _count_relevant(queries, qrels)
+    """Return the slices that the config asks for, field by field."""
+    relevant = None
+    if qrels is not None:
+        grades = [qrels.by_query.get(query.id, {}).values() for query in queries]
+        relevant = [sum(grade > 0 for grade in each) for each in grades]
     makers: dict[str, Callable[[], Slicing]] = {
         "query_length": lambda: _thirds(
             "query_length", [len(query.text.split()) for query in queries], "words"
@@ -135,9 +116,8 @@ def _by_metadata(config: ExperimentConfig, field: str, queries: Sequence[Query])
     metadata = [query.metadata for query in queries]
     values = _values(field, metadata, config.path, "statistics.slices")
     labels = [value or _NONE for value in values]
-    return Slicing(
-        field, tuple(sorted(set(labels), key=lambda name: (name == _NONE, name))), labels
-    )
+    names = sorted(set(labels), key=lambda name: (name == _NONE, name))
+    return Slicing(field, tuple(names), labels)
 
 
 def _values(
@@ -160,11 +140,6 @@ def _values(
             nearest=nearest(path, keys),
         )
     return [None if value is None else str(value) for value in found]
-
-
-def _count_relevant(queries: Sequence[Query], qrels: Qrels) -> list[int]:
-    grades = qrels.by_query
-    return [sum(grade > 0 for grade in grades.get(query.id, {}).values()) for query in queries]
 
 
 def _known(config: ExperimentConfig, relevant: list[int] | None) -> list[int]:
@@ -210,10 +185,7 @@ def _needs(config: ExperimentConfig, found: str) -> DataError:
 def common_clusters(path: str, met: Met) -> list[str]:
     """Return the cluster of each common query, which every source that has metadata gives alike.
 
-    Raises:
-        OptionError: `path` is no `metadata.<key>`.
-        DataError: No source has metadata, or they lack the key or differ; bets, whose unit is the
-            single query.
+    Refuses bets, whose unit is the single query.
     """
     if not METADATA.fullmatch(path):
         raise OptionError("compare", "cluster", path, "metadata.<key>, such as metadata.topic")
@@ -234,25 +206,18 @@ def common_clusters(path: str, met: Met) -> list[str]:
     for other, theirs in others:
         for query, here, there in zip(ids, labels, theirs, strict=True):
             if here != there:
-                differ = (
-                    f"{path} of query {query!r} is {here!r} in {first} and {there!r} in {other}"
-                )
-                raise DataError(differ)
+                found_in = f"is {here!r} in {first} and {there!r} in {other}"
+                raise DataError(f"{path} of query {query!r} {found_in}")
     return labels
 
 
 def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> list[str] | None:
-    """Return the clusters of some queries by one source; None where it has no metadata.
-
-    Raises:
-        DataError: The file is damaged, or its queries lack the key.
-    """
+    """Return the clusters of some queries by one source; None where it has no metadata."""
     if source.metadata is None:
         return None
-    metadata = read_query_metadata(source.metadata)
-    labels, _ = clusters_by(path, {query: metadata.get(query, {}) for query in ids},
-                            file=source.metadata)  # fmt: skip
-    return labels
+    known = read_query_metadata(source.metadata)
+    metadata = {query: known.get(query, {}) for query in ids}
+    return clusters_by(path, metadata, file=source.metadata)[0]
 
 
 def _refuse_bets(path: str, sources: Sequence[ScoredSystems]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig
@@ -29,31 +28,17 @@ from ragbench.types import Collection, Qrels, Query
 
 
 def load_collection(config: ExperimentConfig) -> Collection:
-    """Read the data set that a config names.
-
-    Raises:
-        DataError: It is not what it should be; names file, line and record.
-    """
-    component = config.dataset
-    loader: Any
-    if component.type.startswith(PYTHON):
-        loader = as_loader(component.cls, component.options)
-    else:
-        loader = component.cls(**component.options)
-    collection: Collection = loader.load()
+    """Read the data set that a config names."""
+    cls, options = config.dataset.cls, config.dataset.options
+    is_own = config.dataset.type.startswith(PYTHON)
+    collection: Collection = (as_loader(cls, options) if is_own else cls(**options)).load()
     return collection
 
 
 def make_plan(
     config: ExperimentConfig, collection: Collection, choices: Choices, live: LiveComponents
 ) -> Plan:
-    """Resolve defaults against the data, make the components, and refuse what cannot be done.
-
-    Raises:
-        DataError: A measure needs judgements that the data lack, or there is nothing to run.
-        OptionError: `only` names nothing, or `limit` is below 1.
-        AdapterError: A component cannot be made.
-    """
+    """Resolve defaults against the data, make the components, and refuse what cannot be done."""
     check_live_names(config, live)
     gate_files = read_gate_files(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
@@ -157,6 +142,4 @@ def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
     if qrels is None:
         return None
     asked = {query.id for query in queries}
-    if asked.issuperset(qrels.query_ids):
-        return qrels
-    return qrels.of_queries(asked)
+    return qrels if asked.issuperset(qrels.query_ids) else qrels.of_queries(asked)

@@ -19,18 +19,11 @@ from ragbench.config.schema import (
 )
 from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
-from ragbench.records.summary import (
-    Role,
-)
+from ragbench.records.summary import Role
 from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
 from ragbench.score.text.base import Metric
-from ragbench.types import (
-    Collection,
-    Document,
-    Qrels,
-    Query,
-)
+from ragbench.types import Collection, Document, Qrels, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +47,7 @@ class PlannedJudge:
     """A judge with the rubrics that it applies."""
 
     type: str
-    """What `type:` says."""
     judge: Judge
-    """What judges."""
     rubrics: Sequence[Rubric]
     """What it is asked of each system."""
     pairwise: Sequence[Rubric] = ()
@@ -80,11 +71,8 @@ class PlannedFill:
     """A judge that grades passages, ready."""
 
     name: str
-    """The judge's name."""
     judge: PlannedJudge
-    """What grades."""
     rubric: Rubric
-    """What it is asked."""
     rules: Fill
     """What is graded, and how a level becomes a grade."""
 
@@ -149,7 +137,6 @@ class Plan:
     generators: dict[str, Generator]
     """Name -> generator, ready."""
     apps: dict[str, App]
-    """Name -> app, ready."""
     answering: list[System]
     """Who answers: pairs of retriever and generator in the order of the config, controls, apps,
     and systems that the records came with."""
@@ -170,7 +157,6 @@ class Plan:
     warnings: list[str]
     """What the reader must know before believing the numbers."""
     gate_files: GateFiles
-    """What the gates refer to."""
 
     @property
     def all_systems(self) -> list[str]:

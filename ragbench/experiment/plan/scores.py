@@ -46,16 +46,12 @@ class Fills(NamedTuple):
     """Whether a judge makes the judgements that the data lack."""
 
     configured: bool = False
-    """Whether one does."""
     why_not: str = ""
     """Why not, although the config asks for it."""
 
 
 def choose_measures(
-    config: ExperimentConfig,
-    collection: Collection,
-    retrievers: Sequence[str],
-    fills: Fills,
+    config: ExperimentConfig, collection: Collection, retrievers: Sequence[str], fills: Fills
 ) -> tuple[str, ...]:
     """The named measures, or the default ones that fit; without retrievers, none."""
     rules = config.metrics.retrieval
@@ -115,14 +111,9 @@ def _check_data(
 def choose_answer_scores(
     config: ExperimentConfig, collection: Collection, choices: Choices, *, has_answers: bool
 ) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge], dict[str, str]]:
-    """Metrics and judges, the defaults being those that the data allow.
+    """Metrics, judges, and why judges are skipped that run only where they can.
 
-    Returns:
-        Metrics, judges by name, and why judges are skipped that run only where they can.
-
-    Raises:
-        MissingExtra: A named metric needs a package that is not installed.
-        ConfigError: A named metric has an option that cannot be met here.
+    The defaults are those that the data allow.
     """
     if not has_answers:
         return (), {}, {}
@@ -148,17 +139,11 @@ def choose_answer_scores(
 
 
 def plan_fill(
-    config: ExperimentConfig,
-    choices: Choices,
-    judges: Mapping[str, PlannedJudge],
+    config: ExperimentConfig, choices: Choices, judges: Mapping[str, PlannedJudge]
 ) -> tuple[PlannedFill | None, str]:
     """Make the judge that grades passages; one that judges answers too serves both.
 
-    Returns:
-        The judge, None where nothing is filled, and why it is not although the config asks for it.
-
-    Raises:
-        ConfigError: It refuses an option.
+    The text says why there is none although the config asks for it.
     """
     rules, blocks = config.metrics.retrieval.fill, config.metrics.judges
     if rules is None or blocks is None:
@@ -208,13 +193,7 @@ class ChosenScores:
 def choose_scores(
     config: ExperimentConfig, collection: Collection, choices: Choices, chosen: ChosenSystems
 ) -> ChosenScores:
-    """Choose measures, metrics and judges: the named ones, or those that the data allow.
-
-    Raises:
-        DataError: A measure needs judgements that the data lack.
-        MissingExtra: A named metric needs a package that is not installed.
-        ConfigError: A named metric or judge has an option that cannot be met here.
-    """
+    """Choose measures, metrics and judges: the named ones, or those that the data allow."""
     has_answers = bool(chosen.pairs or chosen.apps) or any(
         row.answer is not None for name in chosen.recorded for row in collection.given[name]
     )

@@ -42,17 +42,13 @@ def narrow(
     for name in only:
         if name not in allowed:
             raise OptionError("run", "only", name, ", ".join(allowed), nearest(name, allowed))
-    some_retrievers = {name for name in only if name in retrievers}
-    some_generators = {name for name in only if name in generators}
+    lefts, rights = set(only) & set(retrievers), set(only) & set(generators)
 
-    def wanted(retriever: str, generator: str) -> bool:
-        if f"{retriever}/{generator}" in only:
+    def wanted(left: str, right: str) -> bool:
+        if f"{left}/{right}" in only:
             return True
-        if not some_retrievers and not some_generators:
-            return False
-        return (not some_retrievers or retriever in some_retrievers) and (
-            not some_generators or generator in some_generators
-        )
+        named = lefts or rights
+        return bool(named) and left in (lefts or retrievers) and right in (rights or generators)
 
     kept = [pair for pair in pairs if wanted(*pair)]
     asked = [r for r in retrievers if r in only or any(r == left for left, _ in kept)]
@@ -63,11 +59,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
-    """Refuse objects whose names are none, or are taken by the config.
-
-    Raises:
-        OptionError: Names the first one.
-    """
+    """Refuse objects whose names are none, or are taken by the config."""
     for noun, named, passed in (
         ("retrievers", config.retrievers, live.retrievers),
         ("generators", config.generators, live.generators),
@@ -83,11 +75,7 @@ def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
 
 
 def check_system_names(names: Sequence[str], path: Path | None) -> None:
-    """Refuse two systems of one name, or of one file name: one would hide the other.
-
-    Raises:
-        DataError: Names both.
-    """
+    """Refuse two systems of one name, or of one file name: one would hide the other."""
     files: dict[str, str] = {}
     for name in names:
         file = file_name(name)
@@ -100,17 +88,9 @@ def check_system_names(names: Sequence[str], path: Path | None) -> None:
 
 
 def build_retrievers(
-    config: ExperimentConfig,
-    collection: Collection,
-    names: Sequence[str],
-    live: LiveComponents,
+    config: ExperimentConfig, collection: Collection, names: Sequence[str], live: LiveComponents
 ) -> dict[str, Retriever]:
-    """Make the retrievers, and those that they read; one that indexes needs documents.
-
-    Raises:
-        DataError: There are no documents to index.
-        AdapterError: One cannot be made.
-    """
+    """Make the retrievers, and those that they read; one that indexes needs documents."""
     built: dict[str, Retriever] = {}
     waiting = [*names]
     for name in waiting:  # grows while it is read
@@ -132,13 +112,14 @@ def cross(
     config: ExperimentConfig, retrievers: Sequence[str], live: LiveComponents
 ) -> list[tuple[str, str]]:
     """Pair every retriever with every generator, or with those that the generator names."""
-    pairs = []
-    for retriever in retrievers:
-        for name, component in config.generators.items():
-            if component.retrievers is None or retriever in component.retrievers:
-                pairs.append((retriever, name))
-        pairs += [(retriever, name) for name in live.generators]
-    return pairs
+    allowed = {name: component.retrievers for name, component in config.generators.items()}
+    allowed |= dict.fromkeys(live.generators)
+    return [
+        (retriever, name)
+        for retriever in retrievers
+        for name, named in allowed.items()
+        if named is None or retriever in named
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +151,7 @@ class ChosenSystems:
 def choose_systems(
     config: ExperimentConfig, collection: Collection, only: Sequence[str], live: LiveComponents
 ) -> ChosenSystems:
-    """Pair retrievers with generators, and keep what `only` names.
-
-    Raises:
-        DataError: There is nothing to run, or two systems would write the same file.
-        OptionError: `only` names nothing.
-    """
+    """Pair retrievers with generators, and keep what `only` names."""
     retrievers = [*config.retrievers, *live.retrievers]
     pairs = cross(config, retrievers, live)
     apps, recorded = [*config.apps, *live.apps], list(collection.given)
@@ -190,7 +166,7 @@ def choose_systems(
             file=config.path,
             allowed="a retriever, an app, or records with contexts or answers",
         )
-    crossed = [f"{left}/{generator}" for left, generator in (*pairs, *controls)]
+    crossed = [f"{left}/{right}" for left, right in (*pairs, *controls)]
     check_system_names([*retrievers, *crossed, *apps, *recorded], config.path)
     return ChosenSystems(retrievers, pairs, controls, apps, recorded)
 
@@ -198,11 +174,7 @@ def choose_systems(
 def choose_baseline(
     config: ExperimentConfig, collection: Collection, chosen: ChosenSystems
 ) -> str | None:
-    """Return the named one where it runs, else the first of the config, or of the records.
-
-    Raises:
-        OptionError: It names nothing.
-    """
+    """Return the named one where it runs, else the first of the config, or of the records."""
     candidates = [*chosen.retrievers, *chosen.apps] or chosen.recorded
     named = config.statistics.baseline
     known = [*config.retrievers, *candidates, *collection.given]
@@ -213,23 +185,9 @@ def choose_baseline(
 
 
 def control_pairs(
-    config: ExperimentConfig,
-    collection: Collection,
-    generators: Sequence[str],
-    live: Sized = (),
+    config: ExperimentConfig, collection: Collection, generators: Sequence[str], live: Sized = ()
 ) -> list[tuple[Control, str]]:
-    """Return each control with each generator that is asked.
-
-    Args:
-        config: The config.
-        collection: The data.
-        generators: Those that are asked.
-        live: All that the caller added to those of the config.
-
-    Raises:
-        DataError: There is no generator at all, or the gold passages are asked for, and the data
-            have none.
-    """
+    """Return each control with each generator that is asked."""
     if config.controls and not (config.generators or live):
         raise DataError(
             "there is no generator that could be given other passages",
@@ -251,11 +209,7 @@ def control_pairs(
 def without_stored(
     controls: Sequence[tuple[Control, str]], generators: Mapping[str, Generator]
 ) -> tuple[list[tuple[Control, str]], list[str]]:
-    """Leave out generators that read answers which were made before, whatever they are given.
-
-    Returns:
-        The other controls, and a warning for each generator that is left out.
-    """
+    """Leave out generators that read answers which were made before, whatever they are given."""
     stored = {name for name, made in generators.items() if made.is_stored}
     warned = dict.fromkeys(name for _, name in controls if name in stored)
     return [pair for pair in controls if pair[1] not in stored], [

@@ -31,15 +31,7 @@ from ragbench.generate.base import App, Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator
 from ragbench.llm import Estimate
 from ragbench.score.base import Advance
-from ragbench.types import (
-    Answered,
-    Cause,
-    Document,
-    Prediction,
-    Query,
-    Retrieved,
-    ScoredDocument,
-)
+from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +68,8 @@ def generate(
 ) -> list[Outcome[Prediction]]:
     """Let a generator answer every query; a query whose retrieval failed is not asked.
 
-    Args:
-        generator: What answers.
-        queries: n queries.
-        contexts: n lists of passages; None where retrieval failed.
-        retrieved: The n outcomes of retrieval, for the cause of a failure.
-        calls: Timeout and concurrency.
-        on_outcome: Told each asked query's position and outcome.
-        samples: Which of its answers each query is asked for, from 0.
+    Its contexts are None, and its outcome has the cause of that in `retrieved`. `samples` says
+    which of its answers each query is asked for, from 0.
     """
     numbers = samples or [0] * len(queries)
     asked = [position for position, documents in enumerate(contexts) if documents is not None]
@@ -109,21 +95,20 @@ def _ask(generator: Generator, task: _Task) -> Prediction | None:
             answer = generator.generate_for(task.query, task.contexts)
     except MissingPrediction:
         return None
-    prediction = read_answer(answer)
-    if prediction.contexts is not None:
-        return prediction
-    return replace(prediction, contexts=task.contexts)
+    found = read_answer(answer)
+    return replace(found, contexts=task.contexts) if found.contexts is None else found
 
 
 def _known(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
     """An outcome in which 'there is no answer' is a cause, not a value."""
-    cause = outcome.cause
-    if outcome.value is None and cause is Cause.SCORED:
-        cause = Cause.MISSING_ANSWER
+    missing = outcome.value is None and outcome.cause is Cause.SCORED
+    return _as_told(replace(outcome, cause=Cause.MISSING_ANSWER) if missing else outcome)
+
+
+def _as_told(outcome: Outcome[Any]) -> Outcome[Any]:
+    """An outcome with the latency that its answer tells, where it does."""
     told = None if outcome.value is None else outcome.value.latency_ms
-    return Outcome(
-        outcome.value, cause, outcome.detail, outcome.latency_ms if told is None else told
-    )
+    return outcome if told is None else replace(outcome, latency_ms=told)
 
 
 def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
@@ -151,10 +136,7 @@ def ask_app(
     """
 
     def take(position: int, outcome: Outcome[Prediction]) -> None:
-        told = None if outcome.value is None else outcome.value.latency_ms
-        latency = outcome.latency_ms if told is None else told
-        known = Outcome(outcome.value, outcome.cause, outcome.detail, latency)
-        on_outcome(position, naming(queries[position].id, known))
+        on_outcome(position, naming(queries[position].id, _as_told(outcome)))
 
     def ask(query: Query) -> Prediction:
         prediction = read_answer(app.answer(query.text))
@@ -180,20 +162,15 @@ def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
 
 
 class Answer(StoredStage):
-    """What a system answers to every query, as often as it is asked.
-
-    Attributes:
-        system: Who answers.
-        samples: How often.
-        passages: How many passages an answer is made from, as far as a plan can tell.
-        is_recorded: Whether the records came with them.
-        partial: What is answered so far, where a budget has the queries answered bit by bit.
-    """
+    """What a system answers to every query, as often as it is asked."""
 
     samples = 1
     passages = DEFAULT_PASSAGES
+    """How many passages an answer is made from, as far as a plan can tell."""
     is_recorded = False
+    """Whether the records came with them."""
     partial: Answers
+    """What is answered so far, where a budget has the queries answered bit by bit."""
 
     def __init__(self, workspace: Workspace, system: System, verb: str, **known: Any) -> None:
         super().__init__(workspace, f"{verb} {system.name}", **known)
@@ -246,9 +223,7 @@ class Generate(Answer):
         self._source = source
 
     @cached_property
-    def _contexts(
-        self,
-    ) -> tuple[Sequence[list[Document] | None], Sequence[Outcome[Retrieved]]]:
+    def _contexts(self) -> tuple[Sequence[list[Document] | None], Sequence[Outcome[Retrieved]]]:
         """Its passages: a retriever's first hits, or what no retriever found; None if it failed."""
         plan, control, outcomes = self.plan, self.system.control, self._source.outcomes
         found = passages_of(outcomes, plan.corpus, self.passages)
@@ -342,13 +317,12 @@ class Generate(Answer):
         made, n = self.plan.generators[self.generator], len(self.plan.queries)
         if not isinstance(made, ChatGenerator):
             return None
+        some = self.workspace.some_passages
         asked = []
-        for number, outcome in enumerate(outcomes):
-            if outcome == PENDING:
-                row = number % n
-                known = contexts[row]
-                found = self.workspace.some_passages(row, self.passages) if known is None else known
-                asked.append((self.plan.queries[row].text, found))
+        for row in (number % n for number, each in enumerate(outcomes) if each == PENDING):
+            known = contexts[row]
+            found = some(row, self.passages) if known is None else known
+            asked.append((self.plan.queries[row].text, found))
         return made.estimate(asked)
 
 

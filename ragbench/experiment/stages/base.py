@@ -62,11 +62,8 @@ class Node:
     name: str
     """`retrieve bm25`, `judge bm25/gpt (openai)`."""
     items: int
-    """Items that it has."""
     stored: int
-    """Items that are stored."""
     unit: str = "queries"
-    """What the items are."""
     cost: Estimate | None = None
     """What the calls for the others will take; None for a stage that asks no model of ours."""
     after: list[Node] = field(default_factory=list)
@@ -92,13 +89,10 @@ class Workspace:
     """What the stages of a run share."""
 
     plan: Plan
-    """What is run."""
     store: StageStore
-    """Where items are stored."""
     run_token: str
     """Of the run; part of the keys of what cannot be seen from here."""
     progress: Progress
-    """Shown what is being made."""
     budget: Budget = field(default_factory=Budget)
     """What it may take."""
     retry_failed: bool = False
@@ -154,7 +148,6 @@ class Workspace:
         """Return rows in an order that depends on the seed and the ids alone.
 
         Rows of several samples, as `Answers` has them, stay together where they are of one query.
-
         Whatever stops a run, what is done by then is a random sample, the same for each system.
         """
         seed, queries = self.plan.config.seed, self.plan.queries
@@ -182,12 +175,10 @@ class Workspace:
 
 
 class Stage:
-    """One stage of a run: `graph.stages_of` lists them, and whatever walks a run walks that list.
+    """One stage of a run: whatever walks a run walks the list of them in `graph.stages_of`.
 
-    Args:
-        workspace: What all stages share.
-        title: `retrieve bm25`; None for one that stores nothing and is not shown.
-        under: The stage whose output it reads, under which a plan shows it.
+    One without a title stores nothing and is not shown. A plan shows a stage `under` the one whose
+    output it reads.
     """
 
     unit: str = "queries"
@@ -251,16 +242,10 @@ class StoredStage(Stage, ABC):
         return len(todo), self.unit
 
     def items(self, rows: Collection[int] | None = None) -> list[Any]:
-        """Read the items that are stored and make the others.
+        """Read the items that are stored and make the others, of `rows` alone where given.
 
         What is stored under an item's key is taken as it is. Items that failed are stored as
         well, and made again only with `retry_failed`.
-
-        Args:
-            rows: Only the items of these rows are made; None makes all.
-
-        Returns:
-            Per slot its value; None for one that is not made.
         """
         space, slots = self.workspace, self.slots()
         found = [None if slot is None else self._stored(slot) for slot in slots]

@@ -88,9 +88,6 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
     is a failure, else the first. A number that is computed from all queries at once is the mean of
     those of the samples.
 
-    Args:
-        columns: Of the same score and queries, one for each sample.
-
     Example:
         >>> from ragbench.signature import Signature
         >>> values, causes = np.array([1.0, np.nan]), np.array([0, Cause.TIMEOUT])

@@ -86,9 +86,7 @@ def describe_controls(
 ) -> list[ControlDifference]:
     """Compare each generator's controls with its answers from the baseline retriever.
 
-    Returns:
-        A row for each control, generator and score: the control's mean, and how far it lies above
-        the system's, paired over the queries that both answered.
+    Differences are paired over the queries that both answered.
     """
     rows = []
     for control in systems:

@@ -48,9 +48,6 @@ class JudgeEarly(Stage):
     other queries does not count, so that a result does not depend on what was judged before.
     Controls are judged as far as the systems, and nothing is asked about them.
 
-    Attributes:
-        judges: What it judges: of each system its answers.
-
     References:
         Lan and DeMets (1983), Discrete sequential boundaries for clinical trials.
     """
@@ -58,7 +55,7 @@ class JudgeEarly(Stage):
     def __init__(self, workspace: Workspace, name: str) -> None:
         super().__init__(workspace)
         self.name, self.judge = name, self.plan.judges[name]
-        self.judges: list[JudgeAnswers] = []
+        self.judges: list[JudgeAnswers] = []  # of each system its answers
 
     @cached_property
     def found(self) -> EarlyJudge:
@@ -185,13 +182,7 @@ def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
     A system whose score has a `max_drop` is asked just that: whether it differs at all is another
     question, which equal systems would never answer. A gate over exactly these queries, such as
     `decide: mean` or `max_queries_worse`, needs all of them, unless too many are worse already.
-
-    Args:
-        plan: The run.
-        systems: Every system with the scores in question, which know at which look they are.
-
-    Returns:
-        False also where nothing is asked, or where the budget ended the sample.
+    Nothing is decided where nothing is asked, or where the budget ended the sample.
     """
     columns = [column for system in systems for column in system.columns.values()]
     if any((column.causes == Cause.OVER_BUDGET).any() for column in columns):

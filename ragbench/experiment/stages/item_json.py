@@ -16,15 +16,7 @@ import numpy as np
 from ragbench.experiment.calls import Outcome
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.types import (
-    Cause,
-    Document,
-    Prediction,
-    Retrieved,
-    ScoredDocument,
-    Usage,
-    Verdict,
-)
+from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument, Usage, Verdict
 
 
 def write_retrieved(outcome: Outcome[Retrieved]) -> dict[str, Any]:

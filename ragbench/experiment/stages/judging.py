@@ -12,15 +12,7 @@ from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Results
 from ragbench.experiment.stages.answers import Answer
-from ragbench.experiment.stages.base import (
-    PENDING,
-    Keep,
-    Node,
-    Slot,
-    Stage,
-    StoredStage,
-    Workspace,
-)
+from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
 from ragbench.experiment.stages.item_json import read_verdict, write_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
@@ -69,8 +61,7 @@ def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -
     found = mixture(system, name, planned, judged)
     for rubric, counts in judged.failures().items():
         total = sum(
-            row["rubric"] == rubric and row.get("cause") != Cause.STOPPED_EARLY.word
-            for row in judged.rows
+            row.rubric == rubric and row.cause != Cause.STOPPED_EARLY.word for row in judged.rows
         )
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
         found.append(
@@ -230,11 +221,7 @@ class Verdicts(StoredStage):
 class JudgeAnswers(Stage):
     """What a judge says of a system's answers.
 
-    Args:
-        workspace: What all stages share.
-        answer: The answers.
-        name: The judge's name.
-        early: Asked what it said, where it looks at all systems side by side.
+    One that looks at all systems side by side is asked by `early` what it said.
     """
 
     unit = "verdicts"
@@ -322,7 +309,7 @@ class JudgeAnswers(Stage):
             columns = split_samples(replace(column, name=name), self._answer.samples)
             add_samples(results, system, name, columns, "judge")
         rows = results.judgements.setdefault(system.name, [])
-        rows.extend({**row, "judge": self.name} for row in judged.rows)
+        rows.extend(replace(row, judge=self.name) for row in judged.rows)
 
     def forecast(self) -> Node | None:
         """Look up the verdicts; on an answer that is not there, those on one that is like it."""

@@ -49,18 +49,11 @@ def is_seen(component: Component | None) -> bool:
 
 
 def component_key(
-    component: Component | None,
-    run_token: str,
-    environment: Mapping[str, str],
-    **inputs: Any,
+    component: Component | None, run_token: str, environment: Mapping[str, str], **inputs: Any
 ) -> str:
     """Return the key of a stage: of a component with its options, and of what it reads.
 
-    Args:
-        component: What the config says of it; None for a live object.
-        run_token: Of the run; part of the key of what is not seen.
-        environment: Variables that the config reads.
-        inputs: Content hashes and numbers that the output depends on as well, JSON-ready.
+    A component that is not seen, as every live one, has the run in its key. Inputs are JSON-ready.
     """
     parts: dict[str, Any] = {"inputs": inputs}
     if component is not None:

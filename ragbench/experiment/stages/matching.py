@@ -37,18 +37,7 @@ def match_hits(
     qrels: Qrels | None,
     corpus: Mapping[str, Document],
 ) -> Ranked:
-    """Return a retriever's rankings as they are scored; generators still get its passages.
-
-    Args:
-        ranked: What the retriever returned.
-        rules: How hits are matched with judgements.
-        measures: What is scored.
-        qrels: The judgements; without any, nothing is matched or folded.
-        corpus: Documents by id, for the text and metadata that a hit does not bring.
-
-    Raises:
-        DataError: No hit has what it would be matched by.
-    """
+    """Return a retriever's rankings as they are scored; generators still get its passages."""
     of_ids = [m for m in parse_measures(measures) if m.spec.reads != "passages"]
     if qrels is None or not of_ids:
         return ranked
@@ -181,10 +170,9 @@ def _match_texts(
 
 
 def _words(text: str, known: dict[str, PassageWords]) -> PassageWords:
-    found = known.get(text)
-    if found is None:
-        found = known[text] = PassageWords(text)
-    return found
+    if text not in known:
+        known[text] = PassageWords(text)
+    return known[text]
 
 
 def _body(document: Document) -> str:

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.experiment.plan.records import PlannedFill
-from ragbench.experiment.records import Filled, Ranked, Results
+from ragbench.experiment.records import Filled, PoolCounts, Ranked, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.judging import Verdicts, mixture, totals_of, use_of
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Rank
+from ragbench.records.manifest import VerdictRow
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged
@@ -32,9 +32,7 @@ class Gold:
     queries: Sequence[Query]
     """The queries that were asked: the rows of every column."""
     qrels: Qrels | None
-    """Their judgements."""
     answers: Mapping[str, Sequence[str]]
-    """Query -> gold answers."""
     corpus: Mapping[str, Document]
     """The documents whose text a hit without one has."""
     source: str | None = None
@@ -79,14 +77,13 @@ def _texts(ranking: Ranked, row: int, corpus: Mapping[str, Document]) -> dict[st
     return texts
 
 
-def _row(pair: _Pair, row: Mapping[str, Any], fill: PlannedFill) -> dict[str, Any]:
+def _graded(pair: _Pair, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
     """A verdict with the passage that it is on, and its grade."""
-    level, score = row["level"], row["score"]
-    if level is None and score is not None:
-        level = 1 + score * (fill.rubric.levels - 1)
-    grade = None if score is None else fill.grade_of(level)
-    ids = {"query_id": pair.query.id, "document_id": pair.document, "grade": grade}
-    return {**ids, "by": "model", **row, "judge": fill.name}
+    grade = None
+    if row.score is not None:
+        level = 1 + row.score * (fill.rubric.levels - 1) if row.level is None else row.level
+        grade = fill.grade_of(level)
+    return replace(row, document_id=pair.document, grade=grade, by="model", judge=fill.name)
 
 
 def _merged(
@@ -98,10 +95,7 @@ def _merged(
 
 
 def _source(
-    fill: PlannedFill,
-    judged: Judged,
-    people: Qrels | None,
-    grades: Mapping[str, Mapping[str, int]],
+    fill: PlannedFill, judged: Judged, people: Qrels | None, grades: Mapping[str, Mapping[str, int]]
 ) -> str | None:
     if not grades:
         return None
@@ -120,23 +114,23 @@ def _source(
     return f"{'' if people is None else 'people+'}model({fill.rubric.name},{said})"
 
 
-def _doubts(fill: PlannedFill, counts: Mapping[str, Any], people: Qrels | None) -> list[str]:
+def _doubts(fill: PlannedFill, counts: PoolCounts, people: Qrels | None) -> list[str]:
     """Say what makes the grades doubtful; a sentence each."""
     found = []
-    failed = sum(counts["failed"].values())
+    failed = sum(counts.failed.values())
     if failed:
-        causes = ", ".join(f"{count} {cause}" for cause, count in counts["failed"].items())
+        causes = ", ".join(f"{count} {cause}" for cause, count in counts.failed.items())
         found.append(
-            f"fill: judge {fill.name}: {failed} of {failed + counts['model']} passages could not "
+            f"fill: judge {fill.name}: {failed} of {failed + counts.model} passages could not "
             f"be graded ({causes}); they stay unjudged, which measures take for not relevant"
         )
-    if counts["without_text"]:
+    if counts.without_text:
         found.append(
-            f"fill: {counts['without_text']} passages have no text and stay unjudged, which "
+            f"fill: {counts.without_text} passages have no text and stay unjudged, which "
             "measures take for not relevant"
         )
     theirs = int(people.grades.max()) if people is not None and len(people) else 0
-    if counts["model"] and theirs >= 1 and theirs != fill.top_grade:
+    if counts.model and theirs >= 1 and theirs != fill.top_grade:
         found.append(
             f"fill: people grade up to {theirs}, the model up to {fill.top_grade}: the same "
             "relevance counts differently; a rubric with as many levels, or `relevant_from` for "
@@ -187,18 +181,18 @@ class Judgements(Stage):
         ]
         before, grading = totals_of(fill.judge), replace(fill.judge, rubrics=[fill.rubric])
         judged = Verdicts(self.workspace, self.title, fill.name, grading, items).collected()
-        rows = [_row(pair, row, fill) for pair, row in zip(asked, judged.rows, strict=True)]
+        rows = [_graded(pair, row, fill) for pair, row in zip(asked, judged.rows, strict=True)]
         grades: dict[str, dict[str, int]] = {}
         for row in rows:
-            if row["grade"] is not None:
-                grades.setdefault(row["query_id"], {})[row["document_id"]] = row["grade"]
-        counts = {
-            "pairs": len(pool),
-            "people": len(pool) - len(unjudged),
-            "model": sum(map(len, grades.values())),
-            "failed": dict(Counter(row["cause"] for row in rows if row["status"] == "failed")),
-            "without_text": len(unjudged) - len(asked),
-        }
+            if row.grade is not None and row.document_id is not None:
+                grades.setdefault(row.query_id, {})[row.document_id] = row.grade
+        counts = PoolCounts(
+            pairs=len(pool),
+            people=len(pool) - len(unjudged),
+            model=sum(map(len, grades.values())),
+            failed=dict(Counter(row.cause for row in rows if row.status == "failed")),
+            without_text=len(unjudged) - len(asked),
+        )
         doubts = _doubts(fill, counts, plan.qrels)
         return Filled(
             qrels=_merged(people, grades),

@@ -125,7 +125,7 @@ def _prefer(
         judged = judge_pairs(
             judge.judge, items, judge.pairwise, type_name=judge.type, advance=advance
         )
-        rows = [{"system": one.name, "other": other.name, **row} for row in judged.rows]
+        rows = [replace(row, system=one.name, other=other.name) for row in judged.rows]
         judgements.append(replace(judged, rows=rows))
         for rubric, column in judged.columns.items():
             compared[rubric].append(_compared(plan.queries, one, other, items, column))
@@ -188,17 +188,14 @@ def _compared(
 
 def _joined(judgements: Sequence[Judged], judge: str) -> Judged:
     """What was said of all pairs, without the columns."""
-    rows = [{**row, "judge": judge} for judged in judgements for row in judged.rows]
+    rows = [replace(row, judge=judge) for judged in judgements for row in judged.rows]
     models = {model for judged in judgements for model in judged.models}
     usage = add_usage(judged.usage for judged in judgements)
     return Judged({}, rows, tuple(sorted(models)), usage)
 
 
 def _items(
-    queries: Sequence[Query],
-    one: Answers,
-    other: Answers,
-    references: Mapping[str, Sequence[str]],
+    queries: Sequence[Query], one: Answers, other: Answers, references: Mapping[str, Sequence[str]]
 ) -> list[Item]:
     """The two answers to each query; the passages are those of both systems."""
     return [

@@ -48,15 +48,8 @@ def retrieve(
 
     A retriever that answers in batches is asked in blocks; where a block raises, hangs or has the
     wrong length, its queries are asked one by one, so that only the guilty one fails. What went
-    wrong names the retriever and the query.
-
-    Args:
-        retriever: Has `retrieve(queries, top_k)`, or `combine(queries, rankings, top_k)`.
-        queries: The n queries.
-        top_k: How many hits are wanted.
-        calls: Timeout and concurrency.
-        on_outcome: Given each query's position and outcome as soon as its block is done.
-        rankings: For a retriever over others: for each of its sources, n lists of hits.
+    wrong names the retriever and the query. `rankings` are for a retriever over others: for each of
+    its sources a list of hits for each query.
     """
 
     def take(position: int, outcome: Outcome[Retrieved]) -> None:
@@ -131,14 +124,8 @@ def ranked(
 ) -> Ranked:
     """Turn a retriever's outcomes into the run that is scored, with notes on what was odd.
 
-    Args:
-        name: Its name.
-        retriever: The retriever itself, for what it says of its hits.
-        queries: The n queries.
-        outcomes: n outcomes.
-        corpus: The documents, where their ids are those of hits.
-        top_k: How many hits it was asked for; None where a shorter list is nothing to speak of.
-        said: What it noted about its hits; None asks it.
+    `corpus` is None where ids of hits are not those of documents, `top_k` where a shorter list is
+    nothing to speak of, `said` where the retriever itself is asked what it noted.
     """
     covered = retriever.query_ids
     rankings = {

@@ -52,17 +52,12 @@ class ScoredRanking:
     counts: dict[str, Any] = field(default_factory=dict)
     """How the run was read: missing queries, judged share and the like; empty without qrels."""
     warnings: list[str] = field(default_factory=list)
-    """What makes the numbers doubtful."""
 
 
 def score_ranking(
     ranked: Ranked, gold: Gold, measures: Sequence[str], rules: RetrievalMetrics
 ) -> ScoredRanking:
-    """Score a retriever's run by each measure, in their order.
-
-    Raises:
-        DataError: A measure reads passages, and none of the hits has a text.
-    """
+    """Score a retriever's run by each measure, in their order."""
     parsed = parse_measures(measures)
     of_texts = [measure for measure in parsed if measure.spec.reads == "passages"]
     of_ids = [measure for measure in parsed if measure.spec.reads != "passages"]

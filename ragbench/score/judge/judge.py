@@ -223,14 +223,7 @@ def make_judge(
 ) -> base.Judge:
     """Make a judge from its type and options.
 
-    Args:
-        type_name: What `type:` says.
-        options: Declared options, checked here.
-        search: Folders in which `python:` looks first.
-        inputs: Live objects that it takes besides, such as a `client`.
-
-    Raises:
-        OptionError: No such judge or option, or a value outside what is allowed.
+    `python:` looks in `search` first; `inputs` are live objects, such as a `client`.
     """
     factory = JUDGES.load(type_name, search)
     check_values(type_name, declared_options(factory), options)
@@ -242,12 +235,7 @@ def make_judge(
 
 
 def load_rubrics(names: Sequence[str | Path], type_name: str, judge: base.Judge) -> list[Rubric]:
-    """Load rubrics and check that a judge can apply them.
-
-    Raises:
-        OptionError: No such rubric, one that the judge cannot apply, or two of the same name.
-        DataError: A file that is not a rubric.
-    """
+    """Load rubrics and check that a judge can apply them."""
     if isinstance(names, (str, Path)):
         names = [names]
     rubrics = [load_rubric(name) for name in names]
@@ -277,11 +265,7 @@ def _text(name: str, item: Any) -> str:
 
 
 def items_of(rows: Iterable[Mapping[str, Any]]) -> list[Item]:
-    """Return the rows as items, all of them checked before the first is judged.
-
-    Raises:
-        DataError: A row has another key, or something else than texts.
-    """
+    """Return the rows as items, all of them checked before the first is judged."""
     return [item_of(**_check_row(number, row)) for number, row in enumerate(rows)]
 
 
@@ -293,11 +277,7 @@ def item_of(
     guidelines: Any = None,
     **texts: Any,
 ) -> Item:
-    """Return an item of the arguments of `Judge.score`.
-
-    Raises:
-        DataError: Something else than texts.
-    """
+    """Return an item of the arguments of `Judge.score`."""
     return Item(
         contexts=_texts("contexts", contexts),
         references=_texts("reference", reference) or [],

@@ -37,15 +37,7 @@ class LangchainJudge(ModelJudge):
     declares = LangchainJudgeOptions
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Make a judge; the factory is called before the first question.
-
-        Args:
-            client: A chat model that exists, in place of a factory.
-            **options: Those of `LangchainJudgeOptions`.
-
-        Raises:
-            OptionError: Not exactly one of factory and client.
-        """
+        """Make a judge; the factory is called before the first question."""
         chosen = LangchainJudgeOptions(**options)
         factory = chosen.factory
         if (factory is None) == (client is None):
@@ -77,5 +69,4 @@ class LangchainJudge(ModelJudge):
         return chat
 
     def _made(self) -> Any:
-        """What the factory makes."""
         return make_object(self._factory or "", self._args, "judge 'langchain'")

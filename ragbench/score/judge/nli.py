@@ -98,11 +98,7 @@ class NLI:
         device: ComputeDevice = "auto",
         batch_tokens: BatchTokens = None,
     ) -> None:
-        """Make a judge; the model is loaded at the first question.
-
-        Raises:
-            OptionError: A path without a model, or a threshold outside 0..1.
-        """
+        """Make a judge; the model is loaded at the first question."""
         declared_options(NLI)["threshold"].check(_OWNER, threshold)
         self._checkpoint = find_checkpoint(_OWNER, model)
         if compares_only(self._checkpoint):
@@ -126,13 +122,7 @@ class NLI:
         return {"threshold": threshold, "language": self._language}
 
     def check(self) -> None:
-        """See whether package, model and device are there, before weights are read.
-
-        Raises:
-            MissingExtra: sentence-transformers is not installed.
-            OptionError: No such model or device, or a model that does neither.
-            DataError: The hub cannot be reached.
-        """
+        """See whether package, model and device are there, before weights are read."""
         need_packages(f"judge '{_OWNER}'", EXTRA, PACKAGES)
         kind_of_model(self._checkpoint)
         choose_device(_OWNER, self._device)
@@ -144,11 +134,7 @@ class NLI:
     def judge_all(
         self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
-        """Apply rubrics to items, pairs of similar length at once.
-
-        Raises:
-            OptionError: The model cannot be had, or a rubric that it cannot apply.
-        """
+        """Apply rubrics to items, pairs of similar length at once."""
         found: list[dict[str, Verdict]] = []
         for block in _blocks(items):
             found += self._judge_block(block, rubrics)
@@ -324,12 +310,7 @@ class CosineRulings:
 
 
 def kind_of_model(checkpoint: Checkpoint) -> type[EntailmentRulings] | type[CosineRulings]:
-    """Tell an entailment model from a sentence-transformers model by its configuration.
-
-    Raises:
-        OptionError: There is no such model, or it is neither.
-        DataError: The hub cannot be reached.
-    """
+    """Tell an entailment model from a sentence-transformers model by its configuration."""
     if compares_only(checkpoint):
         return CosineRulings
     if tells_entailment(checkpoint):

@@ -42,15 +42,7 @@ class OpenAIJudge(ModelJudge):
     declares = OpenAIJudgeOptions
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Make a judge; nothing is sent, and no key is needed, before the first question.
-
-        Args:
-            client: A client of the `openai` package in place of a server.
-            **options: Those of `OpenAIJudgeOptions`.
-
-        Raises:
-            OptionError: Not exactly one of model and models, or a jury that cannot be one.
-        """
+        """Make a judge; nothing is sent, and no key is needed, before the first question."""
         chosen = OpenAIJudgeOptions(**options)
         self._server = Server(chosen.base_url, chosen.api_key_env, chosen.stream, client)
         super().__init__(
@@ -74,7 +66,6 @@ class OpenAIJudge(ModelJudge):
 
 
 def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
-    """The models of either option."""
     if model is None and models is None:
         raise OptionError("openai", "model", None, "the name of a model, or models: [a, b]")
     if model is not None and models is not None:

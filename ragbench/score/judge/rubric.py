@@ -27,9 +27,7 @@ def built_in_rubrics() -> list[str]:
 def default_rubrics(served: Sequence[str] | None) -> tuple[str, ...]:
     """Return the default rubrics of a judge.
 
-    Args:
-        served: What it can apply; None is any. One that can apply none of the usual three is asked
-            all that it can.
+    None serves any. A judge that can apply none of the usual three is asked all that it can.
     """
     if served is None:
         return DEFAULT_RUBRICS
@@ -38,10 +36,6 @@ def default_rubrics(served: Sequence[str] | None) -> tuple[str, ...]:
 
 def load_rubric(name: str | Path) -> Rubric:
     """Return a built-in rubric by name, or one from a file.
-
-    Raises:
-        OptionError: Neither a built-in rubric nor a file.
-        DataError: The file is not a rubric; says where and what is allowed.
 
     Example:
         >>> rubric = load_rubric("answer_relevancy")
@@ -124,11 +118,7 @@ _JUDGED = {
 
 
 def read_rubric(path: Path) -> Rubric:
-    """Read a rubric file.
-
-    Raises:
-        DataError: The file is not a rubric; says where and what is allowed.
-    """
+    """Read a rubric file."""
     return _Reader(path).read()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ragbench.records.manifest import VerdictRow
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import (
     WHY_MISSING,
@@ -34,11 +35,7 @@ def judge_all(
 ) -> list[dict[str, Verdict]]:
     """Return for each item, in order, a verdict per rubric.
 
-    Args:
-        judge: A `ManyJudge` takes all items at once, any other one by one.
-        items: What is judged.
-        rubrics: As `load_rubrics` returns them.
-        advance: Told after each item.
+    A `ManyJudge` takes all items at once, any other one by one.
     """
     if isinstance(judge, ManyJudge):
         return judge.judge_all(items, rubrics, advance)
@@ -89,8 +86,8 @@ class Judged:
 
     columns: Mapping[str, ScoreColumn]
     """Rubric -> one score per item, in the order of the items."""
-    rows: list[dict[str, Any]]
-    """One JSON-ready row per item and rubric: the verdict with its query, judge and model."""
+    rows: list[VerdictRow]
+    """One per item and rubric: the verdict with its query, judge and model."""
     models: tuple[str, ...]
     """The models as their servers name them; else what the judge says that it asks."""
     usage: Usage
@@ -101,16 +98,16 @@ class Judged:
         """Rubric -> how far the samples or models of one item lie apart, on average."""
         found: dict[str, list[float]] = {}
         for row in self.rows:
-            if row["spread"] is not None:
-                found.setdefault(row["rubric"], []).append(row["spread"])
+            if row.spread is not None:
+                found.setdefault(row.rubric, []).append(row.spread)
         return {rubric: statistics.fmean(spreads) for rubric, spreads in found.items()}
 
     def failures(self) -> dict[str, Counter[str]]:
         """Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent."""
         found: dict[str, Counter[str]] = {}
         for row in self.rows:
-            if row["status"] == "failed":
-                found.setdefault(row["rubric"], Counter())[row["cause"]] += 1
+            if row.status == "failed":
+                found.setdefault(row.rubric, Counter())[row.cause] += 1
         return found
 
 
@@ -122,15 +119,7 @@ def collect_verdicts(
     *,
     type_name: str,
 ) -> Judged:
-    """Turn the verdicts on items into columns of scores.
-
-    Args:
-        judge: What judged.
-        items: One per query.
-        rubrics: As `load_rubrics` returns them.
-        found: Per item: rubric -> verdict.
-        type_name: The judge's `type`, for signatures.
-    """
+    """Turn the verdicts on items into columns of scores."""
     verdicts = [each[rubric.name] for each in found for rubric in rubrics]
     models = _models(verdicts) or (judge.model,)
     # further answers to a query ask nothing new
@@ -154,13 +143,15 @@ def collect_verdicts(
         )
         columns[rubric.name] = _column(rubric, own, signature)
         for item, verdict in zip(items, own, strict=True):
-            rows.append(
-                {"query_id": item.query_id}
-                | ({"sample": item.sample} if numbered else {})
-                | {"rubric": rubric.name}
-                | verdict.to_dict()
-                | {"judge": type_name, "model": verdict.model or judge.model}
+            row = VerdictRow.of(
+                verdict,
+                query_id=item.query_id,
+                sample=item.sample if numbered else None,
+                rubric=rubric.name,
+                judge=type_name,
+                model=verdict.model or judge.model,
             )
+            rows.append(row)
     return Judged(columns, rows, models, add_usage([verdict.usage for verdict in verdicts]))
 
 
@@ -215,14 +206,8 @@ def judge_pairs(
 
     A judge that asks models asks them in both orders itself; any other one is given each item a
     second time with the answers in each other's place. A judge that says otherwise then has not
-    told them apart: a tie. So are equal answers, which no judge is asked about.
-
-    Args:
-        judge: What judges.
-        items: One per query; without an answer, or another one, a rubric does not apply.
-        rubrics: Of method `pairwise`.
-        type_name: The judge's `type`, for signatures.
-        advance: Told after each item.
+    told them apart: a tie. So are equal answers, which no judge is asked about. Without an answer,
+    or another one, a rubric does not apply.
 
     Returns:
         Columns of 1 for a win of `answer`, 0.5 for a tie and 0 for a loss. Where several samples
@@ -255,7 +240,6 @@ def same_answers(item: Item) -> bool:
 
 
 def _tie(item: Item, rubric: Rubric) -> Verdict:
-    """The verdict on equal answers."""
     cause = missing_input(item, rubric)
     if cause is not None:
         return not_applicable(cause, WHY_MISSING[cause])

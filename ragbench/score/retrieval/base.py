@@ -106,11 +106,7 @@ class RankedGrades:
 
     @functools.cached_property
     def ties(self) -> TieGroups:
-        """Between which ranks each row's document may stand if the order of ties is open.
-
-        Raises:
-            DataError: The run was ranked in a way that does not keep them.
-        """
+        """Between which ranks each row's document may stand if the order of ties is open."""
         if self.find_ties is not None:
             return self.find_ties()
         if not len(self.rank):
@@ -122,9 +118,7 @@ class RankedGrades:
     ) -> FloatArray:
         """Weigh each row by its rank, or by its expectation over the ranks of its tie group.
 
-        Args:
-            weight: Ranks -> what a document there weighs.
-            k: The last rank that weighs anything; an array where it differs from row to row.
+        `k` is the last rank that weighs anything; an array where it differs from row to row.
         """
         if self.averaged:
             return self.ties.mean(weight, k)
@@ -198,9 +192,7 @@ class RankedSubtopics:
     ) -> RankedSubtopics:
         """Join a ranking with judgements.
 
-        Args:
-            retrieved: Document ids, best first; one that occurs again counts at its first place.
-            judged: Document id -> the subtopics that it is relevant to.
+        A document that occurs again counts at its first place.
 
         Example:
             >>> ranked = RankedSubtopics.of(["d2", "d9"], {"d1": {"a"}, "d2": {"a", "b"}})
@@ -213,12 +205,7 @@ class RankedSubtopics:
     def at_ranks(
         cls, retrieved: Mapping[int, str], judged: Mapping[str, Collection[Hashable]]
     ) -> RankedSubtopics:
-        """Join judgements with the documents whose ranks are known; the others cover nothing.
-
-        Args:
-            retrieved: Rank, from 1, -> document id.
-            judged: Document id -> the subtopics that it is relevant to.
-        """
+        """Join judgements with the documents whose ranks are known; the others cover nothing."""
         covers = {document: frozenset(topics) for document, topics in judged.items()}
         by_rank: list[Subtopics] = [frozenset()] * max(retrieved, default=0)
         for rank, document in retrieved.items():
@@ -266,7 +253,6 @@ class MeasureSpec:
     reads: Reads = "grades"
     """The record that it is a function of."""
     direction: Direction = "higher"
-    """Which way is better."""
     aggregate: Aggregate = "mean"
     """How the values of the queries become one number."""
     cutoff: Literal["required", "optional", "none"] = "optional"
@@ -295,11 +281,7 @@ class MeasureSpec:
 
 
 def measure(
-    name: str,
-    *,
-    range: tuple[float, float],
-    group: Group = "others",
-    **declared: Any,
+    name: str, *, range: tuple[float, float], group: Group = "others", **declared: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function of a record and options to be a retrieval measure.
 

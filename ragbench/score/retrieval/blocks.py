@@ -48,14 +48,8 @@ class BlockRanker:
     ) -> None:
         """Index the qrels.
 
-        Args:
-            qrels: The judgements.
-            ties: How equal scores are ordered; `stable` keeps the order of the file. See `rank`.
-            trec_eval: 10 compares scores as doubles, 9 as 32-bit floats.
-            depth: Look at the first so many retrieved documents of a query only; None at all.
-
-        Raises:
-            OptionError: No such rule.
+        Ties that are `stable` keep the order of the file; `depth` is how many retrieved documents
+        of a query are looked at.
         """
         check_ties(ties, trec_eval, depth)
         self._qrels, self._index = qrels, JudgedIndex(qrels)

@@ -27,11 +27,8 @@ def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
     """Add up, for each row, the values of its query down to it, itself included.
 
     By doubling, log(longest query) passes: one running sum over all queries would be one pass, but
-    what earlier queries leave in it rounds away the last digits of later ones.
-
-    Args:
-        values: Row -> value.
-        starts: Shape (n + 1,): where each query's rows start.
+    what earlier queries leave in it rounds away the last digits of later ones. The rows of query i
+    start at `starts[i]` and end before `starts[i + 1]`.
 
     Example:
         >>> running_sums(np.array([1.0, 2.0, 4.0, 0.5]), np.array([0, 3, 4]))
@@ -53,7 +50,6 @@ class Gained:
     """Gains of the retrieved documents and of the judged ones, the latter best first."""
 
     ranked: RankedGrades
-    """What gains."""
     rows: FloatArray
     """Row of `ranked` -> gain; unjudged documents have no row and gain nothing."""
     ideal: FloatArray
@@ -65,15 +61,8 @@ class Gained:
     ) -> Gained:
         """Read gains off grades.
 
-        Args:
-            owner: The measure, for messages.
-            ranked: Grades of the retrieved documents in rank order.
-            gain: `linear` or `exp`; negative grades gain nothing.
-            gains: Gains of single grades, as `read_gains` reads them; only with `linear`.
-
-        Raises:
-            OptionError: `gains` cannot be read, or both are given.
-            DataError: A grade is too large for `exp`.
+        Negative grades gain nothing. `gains` are those of single grades, as `read_gains` reads
+        them.
         """
         mapping = read_gains(owner, gains, gain)
         rows = _gains(owner, ranked.grades, gain, mapping)
@@ -103,10 +92,7 @@ class Gained:
     ) -> FloatArray:
         """Add up the best rankings of some queries down to some ranks from 1 on.
 
-        Args:
-            query: Positions of queries with a document that gains.
-            rank: For each, the last rank that counts; may lie beyond the judged documents.
-            weights: Judged document -> what its gain is multiplied with.
+        Ranks may lie beyond the judged documents, whose gains `weights` multiply.
         """
         starts = self.ranked.judged_starts
         sums = running_sums(self.ideal if weights is None else self.ideal * weights, starts)
@@ -128,13 +114,6 @@ def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -
 @_measure("cg", aliases=("cumulated_gain",), range=(0.0, np.inf), cutoff="required")
 def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") -> FloatArray:
     """Score each query by the sum of what its first k documents gain, whatever their order.
-
-    Returns:
-        Array of shape (n,), values from 0 up; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k is below 1, or there is no such gain.
-        DataError: A grade is too large for `exp`.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -159,14 +138,7 @@ def dcg(
 
     Negative grades gain nothing. The discount `log2` divides by log2(rank + 1); `jk` by the
     logarithm of the rank from rank `base` on, and by 1 before: Jarvelin and Kekalainen's first
-    form.
-
-    Returns:
-        Array of shape (n,), values from 0 up; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k is below 1, no such gain or discount, or gains or a base without effect.
-        DataError: A grade is too large for `exp`.
+    form. `gains` or a `base` without effect are refused, and a grade that is too large for `exp`.
 
     Example:
         3 / log2(2) + 2 / log2(4).
@@ -200,13 +172,6 @@ def ideal_dcg(
 
     Options as for `dcg`.
 
-    Returns:
-        Array of shape (n,), values from 0 up; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k is below 1, no such gain or discount, or gains or a base without effect.
-        DataError: A grade is too large for `exp`.
-
     Example:
         3 / log2(2) + 2 / log2(3).
 
@@ -238,10 +203,6 @@ def ndcg(
     by missing what it should have found.
 
     A cut-off holds for the best ranking too; options as for `dcg`.
-
-    Raises:
-        OptionError: k is below 1, no such gain or discount, or gains or a base without effect.
-        DataError: A grade is too large for `exp`.
 
     Example:
         (3 / log2(2) + 2 / log2(4)) / (3 / log2(2) + 2 / log2(3)).

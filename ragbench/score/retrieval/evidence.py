@@ -50,10 +50,7 @@ def subtopics_read_by(
 ) -> Qrels | None:
     """Return the qrels whose subtopics these measures read; None where none of them does.
 
-    Raises:
-        OptionError: A measure that reads texts, which neither a run nor qrels hold, or one that
-            cannot average over the orders of ties.
-        DataError: A measure reads subtopics, and the qrels have none.
+    Refuses a measure that reads texts, which neither a run nor qrels hold.
     """
     for measure in measures:
         if measure.spec.reads == "passages":
@@ -86,10 +83,7 @@ def numbered(qrels: Qrels) -> Qrels:
 def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = False) -> Evidence:
     """Make the records of a ranking.
 
-    Args:
-        ranked: Ranked against the numbered qrels; where these are None, against the plain ones.
-        qrels: The qrels whose subtopics are read.
-        judged_only: Take the documents that are not judged out of the rankings first.
+    `ranked` was ranked against the numbered qrels; where these are None, against the plain ones.
     """
     n_retrieved = int(ranked.n_retrieved.sum())
     judged_share = len(ranked.grades) / n_retrieved if n_retrieved else None
@@ -126,11 +120,8 @@ def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
 def without_unjudged(ranked: RankedGrades, grades: IntArray | None = None) -> RankedGrades:
     """Take the documents out of each ranking that have no grade, or a negative one.
 
-    Those that are left close up. A ranking may be empty then.
-
-    Args:
-        ranked: The judged documents in rank order.
-        grades: Their grades, where `ranked` has something else in their place.
+    Those that are left close up. A ranking may be empty then. `grades` are given where `ranked` has
+    something else in their place.
 
     Example:
         `new` is not judged, so `b` stands at rank 2.
@@ -153,10 +144,7 @@ def without_unjudged(ranked: RankedGrades, grades: IntArray | None = None) -> Ra
         new = np.diff(first, prepend=-1).astype(bool) | np.diff(query, prepend=-1).astype(bool)
         edges = np.append(np.flatnonzero(new), len(kept))
         group = np.cumsum(new) - 1
-        return TieGroups(
-            place[edges[:-1]][group] + 1,
-            place[edges[1:] - 1][group] + 1,
-        )
+        return TieGroups(place[edges[:-1]][group] + 1, place[edges[1:] - 1][group] + 1)
 
     return replace(
         ranked,

@@ -22,9 +22,6 @@ from ragbench.types import Cause, FloatArray, IntArray
 def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query 1 if a relevant document is among the first k, else 0.
 
-    Returns:
-        Array of shape (n,), each value 0 or 1; NaN where a query has no relevant document.
-
     Example:
         The only relevant document is at rank 2.
 
@@ -46,10 +43,6 @@ def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade
     """Score each query by 1 / rank of its first relevant document.
 
     Only the first one counts: right for questions that one good passage answers.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; 0 where no relevant document was retrieved, NaN
-        where a query has none.
 
     Example:
         The first relevant document is at rank 2.
@@ -89,9 +82,6 @@ def answer_hit(retrieved: RetrievedPassages, *, k: Cutoff | None = None) -> Floa
     answer must stand in the passage, in a row: `no` is not in `know`. An answer without a word is
     in nothing. A hit is not a proof: the answer may stand there for another reason.
 
-    Returns:
-        Array of shape (n,), each value 0 or 1; NaN where a query has no gold answer.
-
     Example:
         >>> passages = [["I know the river.", "It rises in the Alps."]]
         >>> answer_hit(RetrievedPassages(passages, [["no"]]), k=2)
@@ -122,17 +112,9 @@ def expect_at_first_hit(
 ) -> FloatArray:
     """Average, over the orders of tied documents, what the rank of the first hit is worth.
 
-    The first hit stands in the first tie group that holds one; of its m documents, r are hits,
-    and each place in turn has the hits by chance r / m, r / (m - 1), ... of what is left.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        rel: Smallest grade that counts as relevant.
-        worth: Ranks -> what a first hit there is worth.
-        k: A first hit beyond this rank is worth nothing.
-
-    Returns:
-        Array of shape (n,); 0 where there is no hit.
+    The first hit stands in the first tie group that holds one; of its m documents, r are hits, and
+    each place in turn has the hits by chance r / m, r / (m - 1), ... of what is left. A first hit
+    beyond rank k is worth nothing; a query without one has 0.
 
     References:
         McSherry and Najork (2008), Computing Information Retrieval Performance Measures Efficiently

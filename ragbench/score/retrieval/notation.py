@@ -122,19 +122,14 @@ class Measure:
         return self.low if self.spec.of_nothing is None else self.spec.of_nothing
 
     def score(self, record: Any) -> FloatArray:
-        """Return one value per query; NaN where the measure does not apply.
-
-        Args:
-            record: What the measure reads; see `MeasureSpec.reads`.
-        """
+        """Return one value per query; NaN where the measure does not apply."""
         cutoff = {} if self.k is None else {"k": self.k}
         return self.kernel(record, **self.options, **cutoff)
 
     def signature_parts(self, ranked: RankedGrades | None = None) -> dict[str, Any]:
         """Return every option with its value, defaults included.
 
-        Args:
-            ranked: Fills in the options that are read off the qrels, such as `max` of `err`.
+        `ranked` fills in the options that are read off the qrels, such as `max` of `err`.
         """
         declared = options_of(self.kernel)
         parts = {name: option.default for name, option in declared.items() if name != "k"}
@@ -146,11 +141,7 @@ class Measure:
 def parse_measure(name: object) -> Measure:
     """Read the name of one measure.
 
-    Args:
-        name: `ndcg@10`, `precision(rel=2)@5`, `P_5`, `nDCG@10`, or an object of ir_measures.
-
-    Raises:
-        OptionError: No such measure, option or cut-off; names what is allowed and the nearest.
+    Names are `ndcg@10`, `precision(rel=2)@5`, `P_5`, `nDCG@10`, or objects of ir_measures.
 
     Example:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
@@ -179,9 +170,6 @@ def parse_measures(
             with parameters has these alone.
         trec_eval: Whose sets: 9 or 10.
         implied: Option -> value for the measures that have it and whose name does not say it.
-
-    Raises:
-        OptionError: No such measure, option or cut-off.
 
     Example:
         >>> [measure.name for measure in parse_measures(["map", "ndcg_cut.5,10"])]

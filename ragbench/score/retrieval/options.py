@@ -39,21 +39,13 @@ Base = Annotated[float, Option("Base of the logarithm with discount=jk.", gt=1)]
 
 
 def check_base(owner: str, discount: str, base: float) -> None:
-    """Refuse a base that would have no effect.
-
-    Raises:
-        OptionError: The base is not 2, and the discount is not `jk`.
-    """
+    """Refuse a base that would have no effect."""
     if discount != "jk" and base != 2:
         raise OptionError(owner, "base", base, "2, or any base above 1 with discount=jk")
 
 
 def check_exponent(owner: str, grade: int) -> None:
-    """Refuse a grade whose exponential gain is no finite number.
-
-    Raises:
-        DataError: The grade is above 1000.
-    """
+    """Refuse a grade whose exponential gain is no finite number."""
     if grade > LARGEST_EXPONENT:
         raise DataError(
             f"grade {grade} is too large for gain=exp",
@@ -65,13 +57,7 @@ def check_exponent(owner: str, grade: int) -> None:
 def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, float]:
     """Read the gains of single grades.
 
-    Args:
-        owner: The measure, for messages.
-        text: `{grade:gain,...}`; a gain is 0 or above. None gives no gains.
-        gain: What the other grades gain.
-
-    Raises:
-        OptionError: It reads otherwise, or the other grades do not gain linearly.
+    They are written `{grade:gain,...}`, each gain 0 or above; other grades must gain linearly.
 
     Example:
         >>> read_gains("ndcg", "{1:3.5,2:9}")

@@ -41,9 +41,8 @@ class GoldPassages:
     def __init__(self, texts: Mapping[str, PassageWords], overlap: float = DEFAULT_OVERLAP) -> None:
         """Index the words.
 
-        Args:
-            texts: Document id -> words; one without words is found by nothing.
-            overlap: Share of a gold passage's words, repetitions counted, that a match holds.
+        A text without words is found by nothing; `overlap` is the share of a gold passage's words,
+        repetitions counted, that a match holds.
         """
         self._texts, self._overlap = texts, overlap
         self._holding: dict[str, list[tuple[str, int]]] = {}
@@ -91,12 +90,7 @@ def credit(
 
     A rank is one hit: a passage that matches several which are still open counts for the best
     graded of them, the first where grades are equal, and the others stay open. One that matches
-    only what was credited before counts for nothing.
-
-    Args:
-        passages: In rank order; None where no text is known.
-        gold: The gold passages.
-        grades: Their grades.
+    only what was credited before counts for nothing. A passage is None where its text is not known.
 
     Example:
         Two chunks overlap in one gold passage; the second gains nothing.
@@ -137,15 +131,9 @@ def before_last(identifier: str, separator: str) -> str:
 def fold(run: Run, documents: Mapping[str, Mapping[str, str]]) -> Run:
     """Put documents into the place of their passages: score and place of the best passage.
 
-    Known as max-passage: a document is as relevant as its best part, however many it has.
-
-    Args:
-        run: Passages with scores.
-        documents: Query -> passage -> its document; a passage that is absent stays what it is.
-
-    Returns:
-        The run of documents. Equal scores stay ties; where order decides them, a document stands
-        where its best passage stood.
+    Known as max-passage: a document is as relevant as its best part, however many it has. Equal
+    scores stay ties; where order decides them, a document stands where its best passage stood. A
+    passage without a document stays what it is.
 
     Example:
         >>> run = Run.from_dict({"q": {"a#0": 1.0, "b#0": 2.0, "a#1": 3.0}})

@@ -55,16 +55,11 @@ class ScoredRun:
     query_ids: tuple[str, ...]
     """The query of each row: those of the qrels, in their order."""
     counts: RunCounts
-    """What the values rest on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one call, all of them part of the signature.
-
-    Raises:
-        OptionError: No such rule.
-    """
+    """The rules of one call, all of them part of the signature."""
 
     ties: Ties = "docid"
     """How equal scores are ordered."""
@@ -173,13 +168,8 @@ def score_ranked(
 ) -> ScoredRun:
     """Score what has been ranked already.
 
-    Args:
-        evidence: The judged documents in rank order.
-        measures: What to score by.
-        rules: The rules that it was ranked by, and those for what has no value.
-        fingerprints: What `fingerprints_of` returns for the qrels.
-        unknown: How many queries of the run are not in the qrels.
-        duplicates: How many hits were dropped because their query had the document already.
+    `unknown` counts queries of the run that are not in the qrels, `duplicates` hits that were
+    dropped because their query had the document already.
     """
     ranked = evidence.grades
     columns = []
@@ -218,17 +208,8 @@ def score_passages(
 ) -> list[ScoreColumn]:
     """Score every query by every measure.
 
-    Args:
-        retrieved: The texts in rank order, and the gold answers.
-        measures: Those whose `spec.reads` is `passages`.
-        rules: The rules that the passages were ranked by, and what a missing query gets.
-        missing: Positions of the queries that the run lacks.
-
-    Returns:
-        A column per measure; a query without a gold answer has no value.
-
-    Raises:
-        OptionError: A measure cannot average over the orders of ties.
+    A query without a gold answer has no value; `missing` has the positions of those that the run
+    lacks.
 
     Example:
         >>> from ragbench.score.retrieval.notation import parse_measures

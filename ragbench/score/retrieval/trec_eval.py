@@ -90,10 +90,7 @@ def not_here(name: str) -> str | None:
 def expand(name: str, *, own: Collection[str] = (), trec_eval: int = 10) -> tuple[str, ...]:
     """Return the names that trec_eval takes a name for: its default cut-offs, or a whole set.
 
-    Args:
-        name: A measure, a family or a set.
-        own: Families that were asked for with parameters, which replace the default ones.
-        trec_eval: 9 or 10: what is in `all_trec`.
+    `own` are families that were asked for with parameters, which replace the default ones.
 
     Example:
         >>> expand("success"), expand("ndcg_cut_10"), len(expand("official"))
@@ -161,8 +158,7 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 def read_parameters(written: str) -> list[Asked]:
     """Read a name with parameters; several cut-offs are several measures.
 
-    Returns:
-        Nothing where it is not written in trec_eval's way.
+    Returns nothing where it is not written in trec_eval's way.
 
     Example:
         >>> [(asked.written, asked.k) for asked in read_parameters("ndcg_cut.5,10")]
@@ -189,13 +185,7 @@ def print_parameters(
 ) -> str | None:
     """Return the parameters as trec_eval prints them behind the name: as they were written.
 
-    Args:
-        written: The name as the caller wrote it.
-        options: Our options that are not at their default.
-        all_options: Our options, defaults included.
-
-    Returns:
-        None where an option is not among trec_eval's parameters.
+    Returns None where one of `options`, those not at their default, is none of its parameters.
 
     Example:
         >>> print_parameters("utility.1.0,-2,0,0", {"b": -2.0}, {})
@@ -218,13 +208,8 @@ _ZERO, _LARGE, _NOT_IN_POOL, _NOT_JUDGED = map(ord, "0>-.")
 def relevance_strings(ranked: RankedGrades, length: int = 10) -> list[str]:
     """Write a character for each of the first documents of every query.
 
-    Args:
-        ranked: Grades of the retrieved documents in rank order.
-        length: How many documents; fewer where fewer were retrieved.
-
-    Returns:
-        One text per query: the grade where it has one digit, `>` for a larger one, `.` for a
-        negative one (in the pool, but not judged) and `-` for a document without judgement.
+    The character is the grade where it has one digit, `>` for a larger one, `.` for a negative one
+    (in the pool, but not judged) and `-` for a document without judgement.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank

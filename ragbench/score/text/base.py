@@ -121,7 +121,6 @@ class Declaration:
     parts: tuple[str, ...] = ()
     """Fields of the result that can be named after a dot; the first is the default."""
     direction: Direction = "higher"
-    """Which way is better."""
     range: tuple[float, float] | Callable[[Options], tuple[float, float]] = (0.0, 1.0)
     """Smallest and largest possible value."""
     aggregate: Aggregate = "mean"
@@ -161,7 +160,6 @@ class Metric:
     chosen: Options
     """Those that differ from their default."""
     declaration: Declaration
-    """Where it comes from."""
 
     def __hash__(self) -> int:
         return hash((self.name, self.canonical))
@@ -187,12 +185,7 @@ class Metric:
         return declared(self.options) if callable(declared) else declared
 
     def check(self) -> None:
-        """See whether the metric can be computed here.
-
-        Raises:
-            MissingExtra: A package is not installed.
-            OptionError: A model or file that an option names is not there.
-        """
+        """See whether the metric can be computed here."""
         self.declaration.check(self.options)
 
 
@@ -234,11 +227,7 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
 
 
 def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]:
-    """Return references as a sequence; one text may stand for a list of one.
-
-    Raises:
-        OptionError: There is none.
-    """
+    """Return references as a sequence; one text may stand for a list of one."""
     if isinstance(references, str):
         return (references,)
     if not references:

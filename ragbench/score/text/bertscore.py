@@ -58,9 +58,6 @@ def table_name(model: str) -> str:
 def choose_layer(model: str, num_layers: int | None) -> int:
     """Return the layer to take: the one that is given, else the table's.
 
-    Raises:
-        OptionError: None is given, and the table does not have the model.
-
     Example:
         >>> choose_layer("roberta-large", None), choose_layer("models/mine", 6)
         (17, 6)
@@ -82,12 +79,7 @@ def _close_model(model: str) -> str | None:
 def find_baseline(model: str, baseline: str) -> Path:
     """Return the file with the baselines of a model, layer by layer.
 
-    Args:
-        model: The model, as the user names it.
-        baseline: A file, or a language: bert-score ships baselines of the usual models for it.
-
-    Raises:
-        OptionError: There is no such file, or bert-score ships none.
+    `baseline` is a file, or a language that bert-score ships baselines of the usual models for.
     """
     path = Path(baseline).expanduser()
     if path.is_file():
@@ -108,9 +100,6 @@ def read_baseline(path: Path, layer: int) -> BertScore:
     """Read the three values that random pairs of texts have at a layer.
 
     The file is bert-score's: a header `LAYER,P,R,F`, then a line per layer from 0 on.
-
-    Raises:
-        DataError: The file has another form, or no such layer.
     """
     try:
         with path.open(encoding="utf-8", newline="") as stream:
@@ -279,7 +268,6 @@ class _MetricScorer:
 
 
 def _check(options: Options) -> None:
-    """See whether everything is there that a run will need."""
     need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
     checkpoint = find_checkpoint(OWNER, options["model"])
     layer = choose_layer(options["model"], options["num_layers"])

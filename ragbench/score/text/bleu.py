@@ -104,12 +104,7 @@ def bleu_of(
 ) -> BleuScore:
     """Compute BLEU from statistics, in sacrebleu's order of operations.
 
-    Args:
-        counted: Of one prediction, or the sums over a corpus.
-        order: Longest n-grams that count.
-        smooth: What stands in for n-grams without a match.
-        value: The value of floor or add-k.
-        effective: Leave out the orders above the length of the prediction, instead of giving 0.
+    Orders above the length of the prediction are left out if `effective`, else they give 0.
     """
     correct, total, length, reference_length = counted
     penalty = 1.0
@@ -186,8 +181,6 @@ def note_words(texts: Sequence[str], options: Options) -> list[str]:
 
 
 class _Corpus(BleuRows):
-    """Scores all predictions together."""
-
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:

@@ -254,9 +254,7 @@ Text = TypeVar("Text", bound=Sequence[str])
 def shared_ngrams(pairs: Sequence[tuple[Text, Text]], order: int) -> Iterator[list[int] | None]:
     """Count the n-grams that the two texts of a pair share, each at most as often as both have it.
 
-    Args:
-        pairs: Texts as strings, whose symbols are characters, or as lists of tokens.
-        order: The longest n.
+    The symbols of a string are its characters, those of a list its tokens.
 
     Yields:
         For each pair in order its counts for n = 1 to `order`; None where it has too many different

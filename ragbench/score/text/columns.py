@@ -36,12 +36,7 @@ class TextScorer:
     """
 
     def __init__(self, metrics: Sequence[str | Metric]) -> None:
-        """Read the names of the metrics, as `parse_metric` does.
-
-        Raises:
-            OptionError: An unknown metric, or an option that it lacks or that is out of range.
-            MissingExtra: A package that a metric needs is not installed.
-        """
+        """Read the names of the metrics, as `parse_metric` does."""
         self.metrics = [parse_metric(name) for name in metrics]
         groups: dict[tuple[int, str], list[Metric]] = {}
         for metric in self.metrics:
@@ -70,9 +65,6 @@ class TextScorer:
 
         Returns:
             A column per metric, in their order, named as the caller wrote them.
-
-        Raises:
-            DataError: The two sequences differ in length, or hold something else than text.
 
         Example:
             >>> scorer = TextScorer(["rouge1", "rouge1(stemmer=true)"])
@@ -183,9 +175,7 @@ def _signed(metric: Metric, gold: str) -> Signature:
 
 
 def _rows(
-    predictions: Sequence[str | None],
-    references: Sequence[Sequence[str]],
-    declaration: Declaration,
+    predictions: Sequence[str | None], references: Sequence[Sequence[str]], declaration: Declaration
 ) -> tuple[list[Row], CauseArray]:
     """The items that can be scored, and the causes for those that cannot."""
     import numpy as np

@@ -112,10 +112,8 @@ class EditTable:
     ) -> list[int]:
         """Return the edits of further texts, which start like one whose table is there.
 
-        Args:
-            texts: Texts of the same length.
-            firsts: For each the place of the first word that differs, in rising order.
-            rows: The table of the text that they start like.
+        The texts have one length; `firsts`, which rise, are the places of their first words that
+        differ, `rows` the table of the text that they start like.
         """
         if len(texts) * self._width <= _FEW:
             return [

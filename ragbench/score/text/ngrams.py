@@ -92,11 +92,7 @@ def ngrams(tokens: Sequence[str], n: int) -> Iterable[Hashable]:
 def overlap(tokens: Sequence[str], counts: Counts, n: int, *, distinct: bool = False) -> int:
     """Count the n-grams of a text that others have, each at most as often as they have it.
 
-    Args:
-        tokens: The text.
-        counts: How often the others have each n-gram.
-        n: Length of the n-grams.
-        distinct: Whether the others have no n-gram twice; saves looking.
+    `distinct` says that the others have no n-gram twice, which saves looking.
     """
     # Only n-grams that match are counted: most do not, and a look-up is cheaper than an entry.
     matching = list(filter(counts.__contains__, ngrams(tokens, n)))

@@ -28,14 +28,9 @@ _FORM = re.compile(r"(?P<name>[^()]*?)\s*(?:\((?P<options>.*)\)(?:\.(?P<part>\w+
 def parse_metric(name: str | Metric) -> Metric:
     """Read the name of a metric.
 
-    Args:
-        name: A metric, an alias, or `python:module:name`, then options in parentheses; where its
-            result has several fields, one of them may follow after a dot. Text with a comma or a
-            parenthesis stands in quotes: `bertscore(model="models/a, b")`.
-
-    Raises:
-        OptionError: No such metric, option or part; names the nearest one.
-        AdapterError: A third party's metric that is not declared with `@metric`.
+    It is a metric, an alias, or `python:module:name`, then options in parentheses; where its result
+    has several fields, one of them may follow after a dot. Text with a comma or a parenthesis
+    stands in quotes: `bertscore(model="models/a, b")`.
 
     Example:
         >>> parse_metric("rouge1.recall").part, parse_metric("rouge1").part

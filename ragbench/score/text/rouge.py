@@ -34,11 +34,8 @@ _NOTHING = RougeScore(0.0, 0.0, 0.0)
 def tokenize_rouge(text: str, stemmer: bool = False) -> list[str]:
     """Split a text into rouge-score's tokens: runs of a-z and 0-9, in lower case.
 
-    Letters outside a-z split words and are lost, so that a text in Cyrillic has no tokens.
-
-    Args:
-        text: Any text.
-        stemmer: Whether tokens of more than three characters become Porter stems.
+    Letters outside a-z split words and are lost, so that a text in Cyrillic has no tokens. With
+    `stemmer`, tokens of more than three characters become Porter stems.
     """
     # three times as fast as a regular expression
     ascii_only = text.lower().encode("ascii", "replace").translate(_TOKEN_BYTES)

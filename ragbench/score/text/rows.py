@@ -11,10 +11,6 @@ from ragbench.score.text.base import Advance, Row
 def paired_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[Row]:
     """Pair predictions with their references by position; a text may stand for a list of one.
 
-    Raises:
-        DataError: One text instead of many, two lengths, something else than text, or a
-            prediction without a reference.
-
     Example:
         >>> paired_rows(["a", "b"], ["the a", ["the b", "a b"]])
         [('a', ('the a',)), ('b', ('the b', 'a b'))]

@@ -20,10 +20,7 @@ _WORTH_A_SENTENCE = 10  # one text in so many; English texts with accents and ar
 def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
     """Say in how many texts a metric that parts words at spaces takes whole clauses for words.
 
-    Args:
-        metric: The metric, as it is named.
-        texts: All texts that it sees.
-        instead: What does better, as a clause.
+    `instead` is a clause that says what does better.
 
     Example:
         >>> note_unspaced("bleu", ["東京です", "Tokyo"], "bleu(tokenize=char) splits them")[0][:32]
@@ -115,15 +112,6 @@ _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 
 def tokenizer(owner: str, name: str, lowercase: bool = False) -> Tokenize:
     """Return the tokenizer of that name.
-
-    Args:
-        owner: The metric, for messages.
-        name: As sacrebleu calls it.
-        lowercase: Whether texts become lower case first.
-
-    Raises:
-        OptionError: There is none of that name.
-        MissingExtra: It needs a package, or a model, that is not there.
 
     Example:
         >>> tokenizer("bleu", "zh")("我有2个梨。"), tokenizer("bleu", "char")("a b")

@@ -16,17 +16,8 @@ _FOLDER = Path(__file__).parent
 def load(name: str) -> frozenset[str]:
     """Return a set of stop words, in lower case.
 
-    Args:
-        name: A language (`english` or `en`), `none` for the empty set, or the path of a file with
-            one word a line, where lines that start with `#` are comments.
-
-    Raises:
-        OptionError: Neither a list nor a file.
-        DataError: The file cannot be read as text.
-
-    Example:
-        >>> "the" in load("english"), load("none"), load("de") == load("german")
-        (True, frozenset(), True)
+    The name is a language (`english` or `en`), `none` for the empty set, or the path of a file with
+    one word a line, where lines that start with `#` are comments.
     """
     if name == "none":
         return frozenset()

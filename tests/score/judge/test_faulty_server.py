@@ -34,14 +34,14 @@ def test_every_item_is_scored_or_failed_by_its_cause(tmp_path):
         judged = judge_items(judge, ITEMS, [RUBRIC], type_name="openai")
         judge.close()
 
-        assert [row["query_id"] for row in judged.rows] == [item.query_id for item in ITEMS]
-        assert [row["cause"] for row in judged.rows] == [ENDS[kind] for kind in kinds]
+        assert [row.query_id for row in judged.rows] == [item.query_id for item in ITEMS]
+        assert [row.cause for row in judged.rows] == [ENDS[kind] for kind in kinds]
         assert server.counters.most_asked == 2, "once, and once more where a try can succeed"
     for row in judged.rows:
-        assert row["score"] == (0.75 if row["status"] == "scored" else None)
-        assert row["status"] == ("scored" if row["cause"] == "scored" else "failed")
-        assert row["reasoning"], "what went wrong is said"
-        assert bool(row["raw"]) or row["cause"] in ("timeout", "server_error")
+        assert row.score == (0.75 if row.status == "scored" else None)
+        assert row.status == ("scored" if row.cause == "scored" else "failed")
+        assert row.reasoning, "what went wrong is said"
+        assert bool(row.raw) or row.cause in ("timeout", "server_error")
     column = judged.columns[RUBRIC.name]
     failed = Counter(ENDS[kind] for kind in kinds if ENDS[kind] != "scored")
     assert judged.failures() == {RUBRIC.name: failed}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ragbench.errors import DataError, OptionError
+from ragbench.records.codec import to_json
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
 from ragbench.score.judge.rubric import load_rubric
@@ -179,13 +180,13 @@ def test_columns_for_experiments():
     )
     assert reworded.columns["faithfulness"].signature != faithfulness.signature
     assert "|gold:" in str(correctness.signature)
-    assert [(row["query_id"], row["rubric"]) for row in judged.rows] == [
+    assert [(row.query_id, row.rubric) for row in judged.rows] == [
         ("q1", "faithfulness"),
         ("q2", "faithfulness"),
         ("q1", "correctness"),
         ("q2", "correctness"),
     ]
-    assert judged.rows[1] == {
+    assert to_json(judged.rows[1]) == {
         "query_id": "q2",
         "rubric": "faithfulness",
         "score": None,

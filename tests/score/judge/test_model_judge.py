@@ -243,7 +243,7 @@ def test_a_server_that_changes_its_model_is_named_with_both():
 
     assert judged.models == ("m-1", "m-2")
     assert dict(judged.columns["answer_relevancy"].signature.parts)["model"] == "m-1+m-2"
-    assert {row["model"] for row in judged.rows} == {"m-1", "m-2", "m-1+m-2"}
+    assert {row.model for row in judged.rows} == {"m-1", "m-2", "m-1+m-2"}
 
 
 def test_usage_adds_up_to_what_the_server_counted(judge_on, tmp_path):

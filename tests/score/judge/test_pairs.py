@@ -48,14 +48,14 @@ def test_a_judge_of_ones_own_is_asked_in_both_orders():
         ("long answer", "short"), ("ab", "abc"), ("ab", "xy"),
         ("short", "long answer"), ("abc", "ab"), ("xy", "ab"),
     ]  # fmt: skip
-    assert [row["level"] for row in rows] == [3, 1, 2]
+    assert [row.level for row in rows] == [3, 1, 2]
 
 
 def test_a_judge_that_prefers_a_place_finds_ties_only():
     column, rows = judged(Own(lambda answer, other: 1.0), pair("a", "b"), pair("c", "d"))
 
     assert column.values.tolist() == [0.5, 0.5]
-    assert all("the two orders disagree: a tie" in row["reasoning"] for row in rows)
+    assert all("the two orders disagree: a tie" in row.reasoning for row in rows)
 
 
 def test_two_orders_that_disagree_are_a_tie_however_sure_one_of_them_is():
@@ -69,7 +69,7 @@ def test_equal_answers_are_a_tie_and_nobody_is_asked():
     column, rows = judged(judge, pair("Two  moons.", "Two moons."), pair("", ""))
 
     assert column.values.tolist() == [0.5, 0.5]
-    assert [row["reasoning"] for row in rows] == [SAME, SAME]
+    assert [row.reasoning for row in rows] == [SAME, SAME]
     assert judge.asked == []
 
 
@@ -92,7 +92,7 @@ def test_one_order_that_fails_fails_the_pair():
     column, rows = judged(Own(score), pair("a", "b"), pair("a", "c"))
 
     assert [Cause(code).word for code in column.causes] == ["error", "scored"]
-    assert "out of ink" in rows[0]["reasoning"]
+    assert "out of ink" in rows[0].reasoning
 
 
 @pytest.mark.parametrize(

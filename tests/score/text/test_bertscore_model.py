@@ -11,6 +11,7 @@ from ragbench.score.text.bertscore import (
 )
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_bert_score():
     utils = pytest.importorskip("bert_score.utils")
 

@@ -62,11 +62,7 @@ def rating_prompt(
 ) -> Prompt:
     """Ask for a level of a rubric, after the reasoning.
 
-    Args:
-        rubric: Of method `rating`.
-        item: Has what the rubric needs.
-        passage: Which passage is rated, counted from 0, for a rubric that asks of a context.
-        few_shot: Whether the examples of the rubric are shown.
+    `passage` is the one that is rated, counted from 0, for a rubric that asks of a context.
 
     Example:
         >>> from ragbench.score.judge.rubric import load_rubric
@@ -100,10 +96,7 @@ def claims_prompt(
 ) -> Prompt:
     """Ask for the claims of each sentence of a text, an answer or a reference alike.
 
-    Args:
-        sentences: Of the text, in order.
-        question: What the text answers; helps to resolve what is said in a few words.
-        few_shot: Whether worked examples are shown.
+    The question helps to resolve what is said in a few words.
     """
     material = _asked(question) + _numbered("sentence", sentences)
     claims = {"type": "array", "items": {"type": "string"}}
@@ -125,14 +118,8 @@ def verdicts_prompt(
     """Ask what one source says of each claim.
 
     A source is a passage, a reference or an answer. With one request per passage, every pair of a
-    claim and a passage has its verdict, and every number of `grounding` follows.
-
-    Args:
-        claims: Statements that can be checked on their own.
-        source: The text that they are checked against.
-        question: What it is all about; no evidence.
-        steps: A rubric's `own_steps`, added to those of all.
-        few_shot: Whether worked examples are shown.
+    claim and a passage has its verdict, and every number of `grounding` follows. The question is no
+    evidence; `steps` are a rubric's `own_steps`, added to those of all.
     """
     material = [*_asked(question), ("source", source), *_numbered("claim", claims)]
     return Prompt(
@@ -147,13 +134,8 @@ def pairwise_prompt(
 ) -> Prompt:
     """Ask which of two answers is better: A or B, or a tie.
 
-    Ask twice, in both orders: a judge that contradicts itself has not told them apart.
-
-    Args:
-        rubric: Of method `pairwise`.
-        item: Has two answers, `answer` and `other`.
-        swapped: Whether the other answer is A.
-        few_shot: Whether the examples of the rubric are shown.
+    Ask twice, in both orders: a judge that contradicts itself has not told them apart. Swapped, the
+    other answer is A.
     """
     examples = [
         shown_example(
@@ -298,7 +280,6 @@ class Preview(NamedTuple):
     purpose: str
     """What is asked, in a few words."""
     prompt: Prompt
-    """What is sent."""
 
 
 def preview(rubric: Rubric, *, few_shot: bool = True) -> list[Preview]:

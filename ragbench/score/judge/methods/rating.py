@@ -54,11 +54,6 @@ def _level_of(answer: StructuredReply, rubric: Rubric) -> tuple[float, bool]:
 def level_probabilities(reply: ChatReply, said: int, levels: int) -> dict[int, float] | None:
     """Return the probability of each level at the place where the reply names one.
 
-    Args:
-        reply: What the model answered.
-        said: The level that was read from it.
-        levels: How many there are.
-
     Returns:
         Level -> probability among all levels that the server lists; None where it lists none,
         where the place cannot be found, or where a level has two digits.

@@ -82,9 +82,7 @@ class Fence:
     def block(self, label: str, text: str) -> str:
         """Return a text between its tags.
 
-        Args:
-            label: What it is, such as `answer` or `passage-2`; a word of ours.
-            text: What is judged; whole, but for what `harmless` replaces.
+        The text stays whole, but for what `harmless` replaces.
         """
         return f"<{label}-{self.token}>\n{harmless(text)}\n</{label}-{self.token}>"
 

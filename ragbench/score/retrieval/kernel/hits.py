@@ -79,9 +79,7 @@ class JudgedIndex:
     def join(self, codes: IntArray, hits: Keyed) -> Join:
         """Find the hits that are judged.
 
-        Args:
-            codes: Query of the block -> its position in the qrels, or -1.
-            hits: The hits, their queries numbered as in the block.
+        `codes` has the position in the qrels of each query of the block, or -1.
         """
         known = np.flatnonzero(codes >= 0)
         first, end = self._starts[codes[known]], self._starts[codes[known] + 1]
@@ -161,9 +159,7 @@ class Hits:
     def joined(cls, parts: Sequence[Hits], firsts: Sequence[int]) -> Hits:
         """Return the hits of all parts.
 
-        Args:
-            parts: Hits, their queries numbered from 0 in each part.
-            firsts: Part -> number of its first query among all.
+        Each part numbers its queries from 0; `firsts` has the number of its first one among all.
         """
         empty = np.zeros(0, np.int64)
         numbers = [part.query + first for part, first in zip(parts, firsts, strict=True)]
@@ -182,11 +178,8 @@ class Hits:
 def find_hits(lists: Listed | LookedUp, judged: JudgedPart, *, stable: bool, singles: bool) -> Hits:
     """Find the judged documents and their ranks.
 
-    Args:
-        lists: What was retrieved.
-        judged: The judgements of the same queries.
-        stable: Whether documents that tie keep their order; else their ids fall, as bytes.
-        singles: Whether scores are compared as 32-bit floats.
+    Documents that tie keep their order if `stable`, else their ids fall, as bytes; `singles`
+    compares scores as 32-bit floats.
     """
     scores = as_singles(lists.scores) if singles else lists.scores
     if isinstance(lists, LookedUp):
@@ -233,11 +226,7 @@ def _numbers(starts: IntArray) -> IntArray:
 def _find(texts: list[str], wanted: Iterable[str], first: IntArray, sizes: IntArray) -> list[int]:
     """Return where each wanted text is among those from `first` on.
 
-    Args:
-        texts: The ids of tie groups, one group after the other.
-        wanted: One id of the group that starts at `first`.
-        first: Where its group starts.
-        sizes: How long its group is.
+    `texts` are tie groups, one after the other: that of each wanted id starts at `first`.
     """
     if int(sizes.sum()) < _FEW * len(sizes):
         ends = (first + sizes).tolist()

@@ -36,7 +36,6 @@ class Judgements:
     """Qrels with text ids and integer grades."""
 
     query_ids: tuple[str, ...]
-    """The judged queries."""
     grades: IntArray
     """The grades of all queries one after the other."""
     starts: IntArray
@@ -82,11 +81,7 @@ class Judgements:
 
     @classmethod
     def read(cls, qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Judgements:
-        """Check qrels; no dictionary is copied where all is in order.
-
-        Raises:
-            DataError: An id is not text, or a grade is not an integer of 32 bits.
-        """
+        """Check qrels; no dictionary is copied where all is in order."""
         if isinstance(qrels, Qrels):
             return cls(qrels.query_ids, qrels.grades, qrels.starts, qrels.document_ids, qrels)
         if isinstance(qrels, dict) and {*map(type, qrels.values())} <= {dict} and all_text([qrels]):

@@ -77,11 +77,9 @@ class LineUp:
 def line_up(run: Run | Scores, judged: Judgements) -> LineUp:
     """Line up the lists of a run with the judged queries.
 
-    Linear in what was retrieved. In dictionaries the judged are looked up on the way where they
-    are few: a query's dictionary is then in the cache of the processor.
-
-    Raises:
-        DataError: Ids that are not text; those of judged queries, and scores, when they are read.
+    Linear in what was retrieved. In dictionaries the judged are looked up on the way where they are
+    few: a query's dictionary is then in the cache of the processor. Ids that are no text are
+    refused here; those of judged queries, and scores, when they are read.
     """
     if isinstance(run, Run):
         return _of_run(run, judged.query_ids)

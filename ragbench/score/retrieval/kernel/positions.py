@@ -56,13 +56,7 @@ class SortedLists:
         return self._around(self._bisect(self.starts[query], self.starts[query + 1], scores))
 
     def groups_of(self, rows: IntArray, query: IntArray, scores: FloatArray) -> Groups:
-        """Do what `groups` does, for the scores of rows: those that were sorted know their place.
-
-        Args:
-            rows: The hits, as the caller listed them.
-            query: Their queries.
-            scores: Their scores.
-        """
+        """Do what `groups` does, for rows: those that were sorted know their place."""
         return self._around(rows) if self.order is None else self.groups(query, scores)
 
     def _around(self, places: IntArray) -> Groups:
@@ -80,10 +74,7 @@ class SortedLists:
     def places(self, rows: IntArray, groups: Groups, ids: ByteIds | None) -> IntArray:
         """Return where rows stand among all of their lists.
 
-        Args:
-            rows: The hits.
-            groups: Their tie groups.
-            ids: Row -> its id, which breaks ties, falling as bytes; None keeps them as listed.
+        Ids break ties, falling as bytes; without them ties stay as listed.
         """
         places: IntArray = groups.first.copy()
         tied = groups.tied
@@ -121,10 +112,7 @@ def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool
 def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_]) -> IntArray:
     """Return the order that sorts each query by falling score, ties in any order.
 
-    Args:
-        scores: The scores of all queries.
-        starts: Where each query's scores start.
-        rises: Score but the last -> whether the next one of its query is higher.
+    `rises` has for each score but the last whether the next one of its query is higher.
     """
     if len(scores) < _LONG * (len(starts) - 1):
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -185,11 +173,7 @@ class TiedMembers:
         return cls(places, rows, number, (np.cumsum(sizes) - sizes)[which])
 
     def by_id(self, ids: ByteIds) -> IntArray:
-        """Return the place of each member where ids fall, as bytes: trec_eval's rule.
-
-        Args:
-            ids: Member -> its id.
-        """
+        """Return the place of each member where ids fall, as bytes: trec_eval's rule."""
         return self._placed(ids.falling_order(self.group))
 
     def by_row(self) -> IntArray:
@@ -227,12 +211,8 @@ class TieGroups:
     ) -> FloatArray:
         """Average a weight of ranks over the ranks of each row's tie group.
 
-        Args:
-            weight: Ranks -> what a document there weighs.
-            k: The last rank that weighs anything; an array where it differs from row to row.
-
-        Returns:
-            Row -> expected weight, if every order of the tied documents is as likely.
+        Every order of the tied documents is as likely. `k` is the last rank that weighs anything;
+        an array where it differs from row to row.
         """
         depth = int(self.last.max(initial=0))
         sums = np.concatenate(([0.0], np.cumsum(weight(np.arange(1, depth + 1)))))
@@ -244,20 +224,12 @@ class TieGroups:
 
 
 def find_tie_groups(
-    scores: FloatArray,
-    starts: IntArray,
-    query: IntArray,
-    rank: IntArray,
-    depth: int | None = None,
+    scores: FloatArray, starts: IntArray, query: IntArray, rank: IntArray, depth: int | None = None
 ) -> TieGroups:
     """Find the tie groups of judged documents in the scores of all that was retrieved.
 
-    Args:
-        scores: The scores of all queries one after the other, in any order within a query.
-        starts: Shape (n + 1,): where each query's scores start.
-        query: Row -> position of its query.
-        rank: Row -> rank of its document, ties in any order.
-        depth: Ranks below this one are not looked at.
+    Within a query scores come in any order, and ranks order ties in any way; those below `depth`
+    are not looked at.
     """
     query_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     one_query = query_of[1:] == query_of[:-1]
