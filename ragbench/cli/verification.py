@@ -224,7 +224,7 @@ def _latin(identifier: str) -> str:
 
 
 def verify_texts(samples: Sequence[Pairs], ours: Mapping[str, Ours]) -> int:
-    """Compute every value again, of several samples their mean; 1 if a difference is no rounding."""
+    """Compute every value again, the mean of several samples; 1 if a difference is no rounding."""
     checks, pairs = [], samples[0]
     for name, (values, total) in ours.items():
         metric = parse_metric(name)
