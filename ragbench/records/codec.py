@@ -114,13 +114,16 @@ def to_json(record: Record) -> dict[str, Any]:
     return {**found, **record.unknown}
 
 
-def from_json(made: type[T], value: Any, *, file: object = None, path: str = "") -> T:
+def from_json(
+    made: type[T], value: Any, *, file: object = None, line: int | None = None, path: str = ""
+) -> T:
     """Read a record strictly.
 
     Args:
         made: The class.
         value: What `json.loads` returned.
         file: Where it stands, for the message.
+        line: Its line, where each has a record.
         path: Its dotted place in the file; empty where it is the whole.
 
     Raises:
@@ -140,7 +143,7 @@ def from_json(made: type[T], value: Any, *, file: object = None, path: str = "")
         place = ".".join(filter(None, [path, *wrong.path]))
         found = wrong.found.format("value") if wrong.key else wrong.found
         raise DataError(
-            found, file=file, record=place, allowed=wrong.allowed, nearest=wrong.near
+            found, file=file, line=line, record=place, allowed=wrong.allowed, nearest=wrong.near
         ) from None
 
 
