@@ -147,9 +147,9 @@ def _file(folder: Path, kind: str, system: str) -> Path:
 
 
 def _firsts(path: Path, made: type[Row]) -> Iterator[tuple[Entry, Row]]:
-    """The lines of a file, with what they hold; where queries have several answers, those of the first ones.
-
     """The lines of a file and their rows; where queries have several answers, of the first ones.
+
+    An answer is what people are shown, and the first one is as good a draw as any.
     """
     rows = ((entry, entry.as_record(made)) for entry in read_jsonl(path))
     return ((entry, row) for entry, row in rows if not row.sample)

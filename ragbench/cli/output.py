@@ -79,7 +79,7 @@ def terminal_width() -> int:
 
 def write_notes(notes: Sequence[str]) -> None:
     """Write what a reader of the numbers should know, one sentence a line."""
-    from ragbench.report.digits import printable
+    from ragbench.report.text import printable
 
     for note in notes:
         click.echo(f"note: {printable(note)}", err=True)

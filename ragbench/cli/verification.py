@@ -19,7 +19,7 @@ from ragbench.data.files.predictions import Pairs
 from ragbench.data.trec.trec_files import read_run
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, RagbenchError
 from ragbench.records.manifest import PredictionRow
-from ragbench.report.digits import counted
+from ragbench.report.text import counted
 from ragbench.report.trec_eval import trec_eval_parts
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules

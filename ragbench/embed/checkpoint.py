@@ -108,12 +108,7 @@ class Checkpoint:
 
 
 def find_checkpoint(owner: str, model: str) -> Checkpoint:
-    """Tell a folder from a hub name; nothing is loaded.
-
-    Example:
-        >>> find_checkpoint("bertscore", "roberta-large").identity
-        'roberta-large'
-    """
+    """Tell a folder from a hub name; nothing is loaded."""
     folder = Path(model).expanduser()
     if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
         return Checkpoint(owner, model, folder)

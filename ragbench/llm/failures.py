@@ -91,14 +91,6 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
     Reads `retry-after-ms` (OpenAI), then `retry-after` in seconds or as an HTTP date (RFC 9110,
     10.2.3). A date in the past is 0.
-
-    Example:
-        >>> retry_after({"retry-after-ms": "250", "retry-after": "1"})
-        0.25
-        >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=50.0)
-        10.0
-        >>> retry_after({"retry-after": "soon"}) is None
-        True
     """
     for name, divisor in (("retry-after-ms", 1000), ("retry-after", 1)):
         seconds = _number(headers.get(name))

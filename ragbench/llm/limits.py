@@ -32,13 +32,7 @@ _OUTGROWN = 4.0  # a pace so far above the answers limits nothing
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How a server is asked.
-
-    Example:
-        >>> Limits(concurrency=0)
-        Traceback (most recent call last):
-        ragbench.errors.OptionError: limits: concurrency: found 0, allowed: an integer >= 1
-    """
+    """How a server is asked."""
 
     concurrency: int = 16
     """The most calls under way at once; fewer while the server complains."""
@@ -185,17 +179,15 @@ class AdaptiveLimit:
         while (self._again or self._new) and self.in_flight < int(self.size):
             wait_s = self.pace.wait_s(now)
             if wait_s > 0:
-                self._wake_in(wait_s)
+                if self._alarm is None:
+                    loop = asyncio.get_running_loop()
+                    self._alarm = loop.call_later(wait_s, self._alarmed)
                 return
             place = (self._again or self._new).popleft()
             if not place.done():
                 self._count(+1)
                 self.pace.sent(now)
                 place.set_result(None)
-
-    def _wake_in(self, wait_s: float) -> None:
-        if self._alarm is None:
-            self._alarm = asyncio.get_running_loop().call_later(wait_s, self._alarmed)
 
     def _alarmed(self) -> None:
         self._alarm = None

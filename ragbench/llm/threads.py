@@ -20,14 +20,6 @@ class LoopThread:
     All asynchronous work of its owner runs there, whoever asks: a plain function, a notebook's
     cell (where a loop runs already), several threads. So connections belong to one loop, and
     nothing needs a lock.
-
-    Example:
-        >>> async def answer():
-        ...     return 42
-        >>> loop = LoopThread("example")
-        >>> loop.run(answer())
-        42
-        >>> loop.close()
     """
 
     def __init__(self, name: str) -> None:

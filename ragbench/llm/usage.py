@@ -132,12 +132,8 @@ def _price(entry: Any, path: Path, name: str) -> Price:
     keys = {"input", "output"}
     if isinstance(entry, Mapping) and set(entry) == keys and all(map(_is_price, entry.values())):
         return Price(float(entry["input"]), float(entry["output"]))
-    raise DataError(
-        f"{entry!r} is no price",
-        file=path,
-        record=f"models.{name}",
-        allowed="{input: number, output: number}, US dollars per million tokens",
-    )
+    allowed = "{input: number, output: number}, US dollars per million tokens"
+    raise DataError(f"{entry!r} is no price", file=path, record=f"models.{name}", allowed=allowed)
 
 
 def _is_price(value: Any) -> bool:
@@ -257,22 +253,10 @@ class Budget:
     is, it fails as `over_budget`, and so does every later one: were smaller ones let in, what is
     done by then would be no fair sample. What is spent exceeds the budget only where a call uses
     more than its bound. `minutes` are wall time from now on; calls under way are waited for.
-
-    Example:
-        >>> import asyncio
-        >>> budget = Budget(tokens=100)
-        >>> held = asyncio.run(budget.reserve(Reservation(tokens=80, usd=0.0)))
-        >>> budget.settle(held, Usage(20, 10), 0.0)
-        >>> budget.spent_tokens
-        30
     """
 
     def __init__(
-        self,
-        *,
-        usd: float | None = None,
-        tokens: int | None = None,
-        minutes: float | None = None,
+        self, *, usd: float | None = None, tokens: int | None = None, minutes: float | None = None
     ) -> None:
         for name, value in (("usd", usd), ("tokens", tokens), ("minutes", minutes)):
             if value is not None and not value >= 0:
@@ -291,15 +275,13 @@ class Budget:
         """Hold what a call may use, waiting for others if need be; else fail as `over_budget`."""
         while True:
             with self._lock:
-                if self.refused or self.time_is_up:
-                    self.refused += 1
-                    raise CallFailure(Cause.OVER_BUDGET, self._full(wanted))
-                if self._fits(wanted):
+                over = self.refused or self.time_is_up
+                if not over and self._fits(wanted):
                     self._held_usd += wanted.usd
                     self._held_tokens += wanted.tokens
                     self._under_way += 1
                     return wanted
-                if not self._under_way:
+                if over or not self._under_way:
                     self.refused += 1
                     raise CallFailure(Cause.OVER_BUDGET, self._full(wanted))
                 loop = asyncio.get_running_loop()

@@ -225,9 +225,6 @@ def _check_version(connection: sqlite3.Connection, path: Path, kind: FileKind) -
     if tables and owner != kind.application_id:
         raise DataError(f"is a database, but no {kind.noun}", file=path)
     if version > kind.version:
-        raise DataError(
-            f"was written by a newer ragbench (schema {version})",
-            file=path,
-            allowed=f"schema {kind.version}",
-        )
+        found = f"was written by a newer ragbench (schema {version})"
+        raise DataError(found, file=path, allowed=f"schema {kind.version}")
     return version

@@ -42,13 +42,6 @@ class StageFile:
     """The items of one stage under one key; the file is made when the first item is put.
 
     `about` goes into the first line; the files `also` are only read, where `path` lacks an item.
-
-    Example:
-        >>> import tempfile
-        >>> with StageFile(Path(tempfile.mkdtemp()) / "k.jsonl", {"stage": "retrieve"}) as file:
-        ...     file.put("q1", ["d1", "d2"])
-        ...     file.get("q1"), "q2" in file, len(file)
-        (['d1', 'd2'], False, 1)
     """
 
     def __init__(self, path: Path, about: dict[str, Any], also: Sequence[Path] = ()) -> None:

@@ -45,12 +45,7 @@ class DamagedVectors(UserWarning):
 
 
 def vector_key(identity: str, prompt: str, text: str) -> bytes:
-    """Return the key of a text's vector: what the vector depends on, hashed.
-
-    Example:
-        >>> vector_key("m", "query: ", "x") == vector_key("m", "", "query: x")
-        False
-    """
+    """Return the key of a text's vector: what the vector depends on, hashed."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (identity, prompt, text):
         written = part.encode("utf-8", "surrogatepass")
@@ -60,17 +55,7 @@ def vector_key(identity: str, prompt: str, text: str) -> bytes:
 
 
 class EmbeddingCache(DatabaseFile):
-    """A file of vectors; several processes and threads may share it.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> key = vector_key("m", "", "a text")
-        >>> with EmbeddingCache(Path(tempfile.mkdtemp()) / VECTORS_FILE) as cache:
-        ...     cache.store({key: np.array([0.5, 2.0], dtype=np.float32)})
-        ...     [vector.tolist() for _, vector in cache.find([key, b"another"])], len(cache)
-        ([[0.5, 2.0]], 1)
-    """
+    """A file of vectors; several processes and threads may share it."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(Path(path), VECTORS, connect(Path(path), VECTORS))

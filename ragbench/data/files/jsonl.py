@@ -148,12 +148,8 @@ def read_jsonl(source: Source) -> Iterator[Entry]:
         except ValueError as error:
             raise DataError(str(error), file=name, line=number) from error
         if not isinstance(values, dict):
-            raise DataError(
-                f"{kind(values)}, expected an object",
-                file=name,
-                line=number,
-                allowed='{"key": ...}',
-            )
+            found = f"{kind(values)}, expected an object"
+            raise DataError(found, file=name, line=number, allowed='{"key": ...}')
         yield Entry(name, number, values)
     if empty:
         raise DataError("the file has no records, only blank lines", file=name)

@@ -35,9 +35,7 @@ class PythonLoader:
         """Call the user's code and check what it returns."""
         try:
             returned = self._call()
-        except RagbenchError:
-            raise
-        except KeyboardInterrupt:
+        except (RagbenchError, KeyboardInterrupt):
             raise
         except BaseException as error:  # code of the user's may raise anything, also SystemExit
             raise AdapterError(f"{self._owner}: {type(error).__name__}: {error}") from error

@@ -39,8 +39,7 @@ class Records:
         self,
         *,
         path: Annotated[
-            Path,
-            Option("The .jsonl, .csv or .parquet file, a row per question.", refers_to="path"),
+            Path, Option("The .jsonl, .csv or .parquet file, a row per question.", refers_to="path")
         ],
         columns: Annotated[
             Mapping[str, str | None] | None,
@@ -253,13 +252,13 @@ class RowReader:
 
     def read(self, entry: Entry) -> Row:
         """Read one record."""
-        question, contexts = self._question(entry), self.columns.get("contexts")
+        question, contexts = self._needed(entry, "question"), self.columns.get("contexts")
         column = self.columns.get("id")
         identifier = content_id(question) if column is None else entry.id(column)
         return Row(
             entry=entry,
             query=Query(identifier, question, self._metadata(entry)),
-            system=self._system(entry),
+            system=self._needed(entry, "system") if "system" in self.columns else None,
             contexts=None
             if contexts is None
             else self.passages.read(entry, contexts, cells=self.cells),
@@ -268,19 +267,11 @@ class RowReader:
             queries=self._texts(entry, "queries"),
         )
 
-    def _question(self, entry: Entry) -> str:
-        question = self._text(entry, "question")
-        if question is None or not question.strip():
-            raise entry.error(f"no question in column '{self.columns['question']}'")
-        return question
-
-    def _system(self, entry: Entry) -> str | None:
-        if "system" not in self.columns:
-            return None
-        system = self._text(entry, "system")
-        if system is None or not system.strip():
-            raise entry.error(f"no system in column '{self.columns['system']}'")
-        return system
+    def _needed(self, entry: Entry, part: str) -> str:
+        text = self._text(entry, part)
+        if text is None or not text.strip():
+            raise entry.error(f"no {part} in column '{self.columns[part]}'")
+        return text
 
     def _text(self, entry: Entry, part: str) -> str | None:
         column = self.columns.get(part)

@@ -30,12 +30,7 @@ from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
-from ragbench.records.baseline import (
-    BASELINE_SCHEMA,
-    BaselineFile,
-    BaselineScore,
-    BaselineSystem,
-)
+from ragbench.records.baseline import BASELINE_SCHEMA, BaselineFile, BaselineScore, BaselineSystem
 from ragbench.records.codec import from_json, to_json
 from ragbench.registry import nearest
 from ragbench.types import Cause, FloatArray
@@ -62,19 +57,7 @@ def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = Fals
 
 
 def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
-    """Return the text of a baseline file.
-
-    Example:
-        >>> from ragbench.data.runs.run_scores import *
-        >>> import numpy as np
-        >>> mrr = StoredScore("retrieval", "higher", "mean", 0, 1, 1.0, "mrr|v:1",
-        ...                   np.array([1.0, np.nan]), np.array([0, 1], np.uint8))
-        >>> bm25 = StoredSystem("bm25", "bm25", None, {"mrr": mrr})
-        >>> text = format_baseline(StoredScores("mine", "bm25", {}, ["q2", "q1"], [bm25]))
-        >>> print(text[text.index(' "q1"') : text.index("}", text.index('"q2"'))].rstrip())
-         "q1": ["no_relevant"],
-            "q2": [1.0]
-    """
+    """Return the text of a baseline file."""
     head = {
         "schema": BASELINE_SCHEMA,
         "name": scores.name,
@@ -174,8 +157,7 @@ def read_baseline(path: str | Path) -> StoredScores:
     file = from_json(BaselineFile, value, file=path)
     names = list(file.systems)
     if not names:
-        found = "found no system"
-        raise DataError(found, file=path, record="systems", allowed="at least one")
+        raise DataError("found no system", file=path, record="systems", allowed="at least one")
     query_ids = list(file.systems[names[0]].per_query)
     if file.queries != len(query_ids):
         found = f"{file.queries} queries, but {names[0]} has {len(query_ids)}"

@@ -17,13 +17,7 @@ from typing import IO
 
 from ragbench.data.files.judgements import trec_id
 from ragbench.data.files.lines import Rewindable, Source, WholeLines, opened, source_name
-from ragbench.data.trec.text import (
-    ParsedText,
-    no_rankings,
-    parse_regular,
-    parse_written,
-    rewritten,
-)
+from ragbench.data.trec.text import ParsedText, no_rankings, parse_regular, parse_written, rewritten
 from ragbench.types.hit_block import HitBlock
 
 CHUNK_BYTES = 1 << 20
