@@ -14,15 +14,7 @@ from ragbench.types.scores import Cause, Verdict
 if TYPE_CHECKING:
     from ragbench.llm import Budget, Replies, Totals
 
-NEEDS = (
-    "question",
-    "guidelines",
-    "contexts",
-    "reference",
-    "queries",
-    "answer",
-    "other",
-)
+NEEDS = ("question", "guidelines", "contexts", "reference", "queries", "answer", "other")
 """What a rubric may need of an item, in the order in which a judge reads it."""
 
 
@@ -31,14 +23,12 @@ class Item:
     """One answered question, as a judge sees it."""
 
     question: str | None = None
-    """What was asked."""
     answer: str | None = None
     """The system's answer; None where it has none, empty where it said nothing."""
     contexts: list[str] | None = None
     """The passages that the system retrieved, best first; None where they are not known. The
     marker `[1]` in an answer cites the first."""
     references: list[str] = field(default_factory=list)
-    """Gold answers."""
     query_id: str = ""
     """The query, for files."""
     queries: list[str] | None = None
@@ -56,7 +46,6 @@ class Rubric:
     """What a judge is asked, and what its levels mean."""
 
     name: str
-    """The name of the score."""
     asks: str
     """What is judged: answer, context, query or pair."""
     needs: tuple[str, ...]
@@ -70,7 +59,6 @@ class Rubric:
     method: str
     """How the verdict is made: rating, claims, pairwise or nuggets."""
     direction: str
-    """Which way is better."""
     formula: str | None = None
     """Method claims: the number that is made of the verdicts, a name in `FORMULAS`."""
     verdicts: str = "own"

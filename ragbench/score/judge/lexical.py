@@ -68,19 +68,10 @@ class Overlap:
 _WHICH = r"(?:in |on |at |from )?(?:what|which) (?:is |was |are |were )?(?:the )?"
 _KINDS = (
     ("number", r"how (?:many|much|long|old|far|tall|high|large|big|fast|often|deep|wide|heavy)\b"),
-    (
-        "number",
-        _WHICH + r"(?:number|percentage|amount|share)\b",
-    ),
-    (
-        "time",
-        r"when\b|" + _WHICH + r"(?:year|date|day|month|century|decade|time)\b",
-    ),
+    ("number", _WHICH + r"(?:number|percentage|amount|share)\b"),
+    ("time", r"when\b|" + _WHICH + r"(?:year|date|day|month|century|decade|time)\b"),
     ("person", r"(?:who|whom|whose|by whom|to whom|with whom)\b"),
-    (
-        "place",
-        r"where\b|" + _WHICH + r"(?:country|city|town|state|place|continent)\b",
-    ),
+    ("place", r"where\b|" + _WHICH + r"(?:country|city|town|state|place|continent)\b"),
     ("reason", r"why\b"),
     (
         "yes or no",

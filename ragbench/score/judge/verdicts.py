@@ -240,7 +240,6 @@ def same_answers(item: Item) -> bool:
 
 
 def _tie(item: Item, rubric: Rubric) -> Verdict:
-    """The verdict on equal answers."""
     cause = missing_input(item, rubric)
     if cause is not None:
         return not_applicable(cause, WHY_MISSING[cause])

@@ -36,12 +36,6 @@ def alpha_ndcg(
     A cut-off holds for the best ranking too. With alpha = 0 every mention counts in full, near
     1 only the first.
 
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where no document is relevant to a subtopic.
-
-    Raises:
-        OptionError: k is below 1, or alpha is not from 0 up and below 1.
-
     Example:
         The second document repeats subtopic a; the best ranking has b there:
         (1 + 0.5/log2(3)) / (1 + 1/log2(3)).
@@ -64,9 +58,6 @@ def alpha_ndcg(
 @_measure("subtopic_recall")
 def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its subtopics that its first k documents cover.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where no document is relevant to a subtopic.
 
     Example:
         >>> judged = {"d1": ["a"], "d2": ["a"], "d3": ["b"]}

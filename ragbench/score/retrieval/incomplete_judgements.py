@@ -51,11 +51,8 @@ def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the logarithm of its `bpref`: hard queries count more.
 
-    The run's value is exp of the mean, a geometric mean; queries are compared on logarithms.
-
-    Returns:
-        Array of shape (n,), natural logarithms from ln(1e-5) to 0; NaN where a query has no
-        relevant document.
+    The run's value is exp of the mean, a geometric mean; queries are compared on logarithms. They
+    lie between ln(1e-5) and 0.
 
     Example:
         The documents of a perfect query and one whose relevant document is missed: the floor.

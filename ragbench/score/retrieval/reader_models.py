@@ -36,12 +36,6 @@ def rbp(
     A persistence p of 0.5 looks at about two documents, 0.8 at five, 0.95 at twenty. With
     `gain=graded` each document counts by its grade over the largest grade in the qrels.
 
-    Returns:
-        Array of shape (n,), values in [0, 1); NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k or rel is below 1, p is not between 0 and 1, or there is no such gain.
-
     Example:
         Hits at ranks 1 and 3: 0.5 * (1 + 0.5^2).
 
@@ -71,12 +65,6 @@ def rbp_residual(
 
     What stands behind the first k ranks counts as not judged, as `rbp@k` has it.
 
-    Returns:
-        Array of shape (n,), values in (0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k is below 1, or p is not between 0 and 1.
-
     Example:
         Ranks 1 and 3 are judged: 1 - 0.5 * (1 + 0.5^2).
 
@@ -95,10 +83,7 @@ def rbp_residual(
 
 @_measure("err", perfect_is_high=False, from_qrels={"max": lambda ranked: ranked.max_grade})
 def err(
-    ranked: RankedGrades,
-    *,
-    k: Cutoff | None = None,
-    max: LargestGrade | None = None,
+    ranked: RankedGrades, *, k: Cutoff | None = None, max: LargestGrade | None = None
 ) -> FloatArray:
     """Score each query by the expected 1 / rank at which a reader is satisfied and stops.
 
@@ -107,12 +92,6 @@ def err(
 
     Larger grades than `max`, the top of the scale, count as it; without it the largest grade in
     the qrels is the top.
-
-    Returns:
-        Array of shape (n,), values in [0, 1); NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k or max is below 1, or max is above 1000.
 
     Example:
         Grade 1 of 1 at ranks 1 and 2: 1/2 + 1/2 * 1/2 * 1/2.

@@ -268,7 +268,6 @@ class _MetricScorer:
 
 
 def _check(options: Options) -> None:
-    """See whether everything is there that a run will need."""
     need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
     checkpoint = find_checkpoint(OWNER, options["model"])
     layer = choose_layer(options["model"], options["num_layers"])
