@@ -103,7 +103,9 @@ def to_json(record: Record) -> dict[str, Any]:
     return {**found, **record.unknown}
 
 
-def from_json(made: type[T], value: Any, *, file: object = None, path: str = "") -> T:
+def from_json(
+    made: type[T], value: Any, *, file: object = None, line: int | None = None, path: str = ""
+) -> T:
     """Read a record strictly; the error names the file and the dotted place, `path` first.
 
     Example:
@@ -120,7 +122,7 @@ def from_json(made: type[T], value: Any, *, file: object = None, path: str = "")
         place = ".".join(filter(None, [path, *wrong.path]))
         found = wrong.found.format("value") if wrong.key else wrong.found
         raise DataError(
-            found, file=file, record=place, allowed=wrong.allowed, nearest=wrong.near
+            found, file=file, line=line, record=place, allowed=wrong.allowed, nearest=wrong.near
         ) from None
 
 
