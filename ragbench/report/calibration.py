@@ -14,8 +14,15 @@ from ragbench.records.certificate import (
     RetestFound,
 )
 from ragbench.records.summary import Ends
-from ragbench.report.digits import MISSING, counted, difference, interval, printable, significant
-from ragbench.report.text_table import draw
+from ragbench.report.text import (
+    MISSING,
+    counted,
+    difference,
+    draw,
+    interval,
+    printable,
+    significant,
+)
 
 _NAMES = {
     "raw": "same level",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.summary import SystemScore
 from ragbench.report.base import Outcome
-from ragbench.report.digits import (
+from ragbench.report.text import (
     difference,
     interval,
     listed,
@@ -37,17 +37,9 @@ def headline(
     baselines: Mapping[str, str | None],
     confidence: float = 0.95,
 ) -> str:
-    """Write the sentence for one measure.
+    """Write one sentence for a measure, without a full stop, lower case but for names.
 
-    Args:
-        measure: Its name.
-        scores: The score of every system that has it, in the order of the summary.
-        family: The measure's comparisons; None where it has none.
-        baselines: The system that each system is compared with; None for a baseline.
-        confidence: Of the intervals and the verdict.
-
-    Returns:
-        One sentence without a full stop, lower case but for names.
+    `baselines` holds the system that each system is compared with; None for a baseline.
     """
     measured = {name: score for name, score in scores.items() if score.mean is not None}
     name = printable(measure)
@@ -58,7 +50,8 @@ def headline(
         return _without_comparison(name, measured, confidence)
     others = [s for s in family.tied_with_best if s != best and s in measured]
     against = baselines.get(best)
-    comparison = _find(family.comparisons, best, against)
+    pairs = (c for c in family.comparisons if (c.system, c.baseline) == (best, against))
+    comparison = next(pairs, None)
     if against is None or comparison is None or comparison.difference is None:
         same = [
             c.system
@@ -70,13 +63,6 @@ def headline(
     return _best_against_baseline(
         name, best, measured, [s for s in others if s != against], comparison, confidence
     )
-
-
-def _find(
-    comparisons: Sequence[Difference], system: str, baseline: str | None
-) -> Difference | None:
-    pairs = (c for c in comparisons if (c.system, c.baseline) == (system, baseline))
-    return next(pairs, None)
 
 
 def _value(score: SystemScore) -> str:
@@ -152,7 +138,6 @@ def _best_against_baseline(
 
 
 def _doubt(outcome: Outcome, against: str, change: str, certainty: str) -> str:
-    """Say why the best mean is not a better system."""
     if outcome == "worse":  # the means are over different queries, the difference is not
         return f"on the queries that both have it is worse than {against}: {change} ({certainty})"
     if outcome == "undecided":

@@ -8,7 +8,7 @@ from ragbench.records.comparison import Comparisons, PreferredPair
 from ragbench.records.comparison import Preference as Ranked
 from ragbench.records.summary import PreferredSystem, Summary
 from ragbench.report.base import Grid, Preference
-from ragbench.report.digits import (
+from ragbench.report.text import (
     MISSING,
     interval,
     listed,

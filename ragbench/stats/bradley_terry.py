@@ -65,9 +65,6 @@ def bradley_terry_strengths(
     Returns:
         Strengths with their limits; all NaN where there is no outcome at all.
 
-    Raises:
-        OptionError: An outcome outside 0..1, or pairs that do not go with the columns.
-
     Example:
         Three wins in four have odds of 3: half of log 3 above, and half below the average.
 

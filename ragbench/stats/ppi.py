@@ -100,10 +100,6 @@ def ppi_mean(
         The mean with its limits; NaN for the limits where all labels are equal and the range has
         no ends, since nothing then says how they vary.
 
-    Raises:
-        OptionError: random is false, fewer than 20 labels, fewer than two unlabelled items, or
-            values that are not finite.
-
     Example:
         The judge is right but for a constant .2: its mean of .4 becomes .2, with a third of the
         width that the labels have alone.
@@ -173,9 +169,6 @@ def ppi_difference(
         random: Whether the n queries were drawn at random from all.
         range: Smallest and largest possible label of ONE system.
         confidence: Coverage that is aimed at.
-
-    Raises:
-        OptionError: As `ppi_mean`; also where system and baseline have not the same queries.
 
     Example:
         >>> labels = ([1.0, 0.5] * 10, [0.5, 0.5] * 10)

@@ -220,9 +220,6 @@ def roc_auc(
         A value in [0, 1]; NaN with the reason where all items are good, or all bad. A constant
         score gives 0.5 without an interval: it tells nothing apart.
 
-    Raises:
-        OptionError: The two are not of one length, or good holds something else than 0 and 1.
-
     Example:
         Good: .9 and .4, bad: .4 and .1. Of four pairs three are in order, one is tied.
 

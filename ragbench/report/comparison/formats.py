@@ -17,9 +17,9 @@ from ragbench.records.comparison import (
 )
 from ragbench.report.comparison.base import DIFFERENCE_HEADS, Block, Cell, lay_out_comparison
 from ragbench.report.comparison.table import has_moved, moved_cells, moved_head, rankings_of
-from ragbench.report.digits import printable
 from ragbench.report.headline import outcome_of
 from ragbench.report.markdown import escape, table_lines
+from ragbench.report.text import printable
 
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
