@@ -34,7 +34,6 @@ class Checkpoint:
     owner: str
     """How messages name the component that needs it: `bertscore`."""
     name: str
-    """As the user wrote it."""
     folder: Path | None
     """Where it lies, unless it is a name on the hub."""
 

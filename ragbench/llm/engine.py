@@ -190,7 +190,6 @@ class ChatEngine:
         return await call.joined()
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
-        """The stored reply, or a new one."""
         reply = None if self.replies is None else self.replies.get(key)
         if reply is None:
             if self.replies is not None and self.replies.replay:
@@ -200,7 +199,6 @@ class ChatEngine:
         return reply
 
     async def _send(self, key: str, request: ChatRequest) -> ChatReply:
-        """Reserve, send, count, keep."""
         held = None if self.budget is None else await self.budget.reserve(self._bound(request))
 
         async def keep(reply: ChatReply) -> ChatReply:

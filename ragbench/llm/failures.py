@@ -26,15 +26,7 @@ def failure_of_status(
     code: str | None = None,
     param: str | None = None,
 ) -> CallFailure:
-    """Return the failure that an HTTP error stands for.
-
-    Example:
-        >>> failure = failure_of_status(429, "slow down", headers={"retry-after": "2"})
-        >>> failure.retryable, failure.throttled, failure.retry_after_s, failure.cause.word
-        (True, True, 2.0, 'server_error')
-        >>> failure_of_status(401, "bad key", headers={}).fatal
-        True
-    """
+    """Return the failure that an HTTP error stands for."""
     out_of_money = code in _QUOTA or any(word in message for word in _QUOTA)
     if status == 429 and out_of_money:
         detail = f"the account has no quota left: {shortened(message)}"

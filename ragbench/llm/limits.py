@@ -44,7 +44,6 @@ class Limits:
     longest_wait: float = 300.0
     """Seconds; a server that asks to wait longer fails the item."""
     seed: int = 0
-    """Seed of the jitter between tries."""
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -131,8 +130,10 @@ class AdaptiveLimit:
             self.pace.answered(now)
             weight = _MEMORY if self._latency_s else 1.0
             self._latency_s += weight * (took_s - self._latency_s)
-            if failure is None:
-                self._grow()
+            # a limit that is not reached has not been tried
+            if failure is None and self.in_flight >= int(self.size):
+                step = 1.0 if self.size < self._fast_until else _SLOWLY
+                self.size = min(float(self.most), self.size + step)
         self._count(-1)
         self._wake()
 
@@ -159,11 +160,6 @@ class AdaptiveLimit:
             return self.in_flight - 1.0
         kept = self._usual * (1 - self._share_of_few)
         return HEADROOM * max(measured * self._latency_s, kept)
-
-    def _grow(self) -> None:
-        if self.in_flight >= int(self.size):  # a limit that is not reached has not been tried
-            step = 1.0 if self.size < self._fast_until else _SLOWLY
-            self.size = min(float(self.most), self.size + step)
 
     def _count(self, step: int) -> None:
         """Take or give back a place; keep the usual number of calls under way, over seconds."""

@@ -90,7 +90,6 @@ class OpenAIChat:
             await self._client.close()
 
     async def _ask(self, wording: Wording) -> ChatReply:
-        """Send one wording once."""
         import openai
 
         try:
@@ -166,7 +165,6 @@ def _key(name: str, address: str | None) -> tuple[dict[str, str], str]:
 
 
 def _secrets_of(client: Any, kinds: tuple[type, ...]) -> dict[str, str]:
-    """The key of a ready client, to be kept out of texts."""
     if not isinstance(client, kinds):
         allowed = "an openai.OpenAI or openai.AsyncOpenAI"
         raise OptionError("openai", "client", type(client).__name__, allowed)

@@ -52,7 +52,6 @@ class Prices:
     """
 
     models: Mapping[str, Price]
-    """Price by the name that requests use."""
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> Prices:
@@ -89,13 +88,11 @@ class Totals:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
-    """Cost, as far as it is known."""
     unknown_usage: int = 0
     """Replies whose server does not say how many tokens they took."""
     unknown_cost: int = 0
     """Replies whose cost is not known; `cost_usd` lacks them."""
     models: set[str] = field(default_factory=set)
-    """The models, as the servers name them."""
 
     def add(self, reply: ChatReply) -> None:
         """Count a reply."""
@@ -147,7 +144,6 @@ class Estimate:
 
     calls: tuple[float, float] = (0.0, 0.0)
     tokens: tuple[float, float] = (0.0, 0.0)
-    """Tokens, sent and received."""
     usd: tuple[float, float] | None = (0.0, 0.0)
     """US dollars; None where a price is not known."""
 
@@ -220,7 +216,6 @@ class Counting:
         """There is nothing to give back."""
 
     def _made(self, schema: Mapping[str, Any]) -> Any:
-        """The plainest value of a schema."""
         if "enum" in schema:
             return schema["enum"][0]
         kind = schema.get("type")
@@ -240,7 +235,6 @@ class Reservation:
     """What one call may use at most."""
 
     tokens: int
-    """Tokens, sent and generated."""
     usd: float
     """Cost; 0 where the budget does not limit it."""
 

@@ -9,12 +9,12 @@ from ragbench.records.summary import SystemScore
 from ragbench.report.base import Outcome
 from ragbench.report.text import (
     difference,
-    interval,
     listed,
     percent,
     printable,
     probability,
     significant,
+    with_interval,
 )
 
 
@@ -65,12 +65,11 @@ def headline(
     )
 
 
-def _value(score: SystemScore) -> str:
-    return " ".join(filter(None, [significant(score.mean), interval(score.interval)]))
-
-
 def _without_comparison(name: str, measured: Mapping[str, SystemScore], confidence: float) -> str:
-    values = [f"{printable(s)} has {name} {_value(score)}" for s, score in measured.items()]
+    values = [
+        f"{printable(system)} has {name} {with_interval(score.mean, score.interval)}"
+        for system, score in measured.items()
+    ]
     if len(values) == 1:
         return f"{values[0]} ({percent(confidence)} interval); there is nothing to compare it with"
     return f"{len(values)} systems have {name}; they were not compared"
@@ -85,12 +84,13 @@ def _best_is_baseline(
     baseline: bool,
 ) -> str:
     role = ", the baseline," if baseline else ""
+    value = with_interval(measured[best].mean, measured[best].interval)
     equal = [system for system in others if system in same]
     untold = [system for system in others if system not in same]
     if equal and len(equal) == len(measured) - 1:
         every = listed([printable(system) for system in (best, *equal)])
-        return f"{every} have the same {name} on every query, {_value(measured[best])}"
-    parts = [f"{printable(best)}{role} is best on {name}, {_value(measured[best])}"]
+        return f"{every} have the same {name} on every query, {value}"
+    parts = [f"{printable(best)}{role} is best on {name}, {value}"]
     if equal:
         verb = "has" if len(equal) == 1 else "have"
         names = listed([printable(system) for system in equal])
@@ -101,7 +101,7 @@ def _best_is_baseline(
 
 
 def _untold(systems: Sequence[str]) -> str:
-    return f"{listed([printable(s) for s in systems])} cannot be told from it"
+    return f"{listed([*map(printable, systems)])} cannot be told from it"
 
 
 def _best_against_baseline(

@@ -39,6 +39,11 @@ def interval(pair: Sequence[float | None] | None) -> str:
     return "" if ends is None else f"[{significant(ends[0])}, {significant(ends[1])}]"
 
 
+def with_interval(value: float | None, pair: Sequence[float | None] | None) -> str:
+    """Write a number and its interval, where there is one."""
+    return f"{significant(value)} {interval(pair)}".rstrip()
+
+
 def difference(value: float, pair: Sequence[float | None] | None) -> tuple[str, str]:
     """Write a difference and its interval with signs and one common number of decimals.
 

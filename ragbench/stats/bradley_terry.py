@@ -35,9 +35,8 @@ class Strengths:
     """Shape (n systems,), with mean 0 in each group; NaN for a system that nothing was compared
     with."""
     lower: FloatArray
-    """Lower limits against the average of the group."""
+    """Limits, as `upper`, against the average of the group."""
     upper: FloatArray
-    """Upper limits against the average of the group."""
     groups: tuple[tuple[int, ...], ...]
     """Systems that comparisons connect. Strengths of different groups say nothing of each other."""
     rule: StrengthRule

@@ -27,19 +27,13 @@ class CorrectedMean:
     """A mean that people would have given, from few labels and many judgements."""
 
     mean: float
-    """The corrected mean."""
     lower: float
-    """Lower limit."""
     upper: float
-    """Upper limit."""
     judge_mean: float
     """What the judge says: the mean of all its scores."""
     labels_mean: float
-    """What the labels alone say."""
     labels_lower: float
-    """Lower limit from the labels alone."""
     labels_upper: float
-    """Upper limit from the labels alone."""
     weight: float
     """Lambda: how far the judge is believed; 0 leaves the labels alone."""
     n_labels: int
@@ -99,6 +93,9 @@ def ppi_mean(
     Returns:
         The mean with its limits; NaN for the limits where all labels are equal and the range has
         no ends, since nothing then says how they vary.
+
+    Raises:
+        OptionError: random is false, fewer than 20 labels, or fewer than two unlabelled items.
 
     Example:
         The judge is right but for a constant .2: its mean of .4 becomes .2, with a third of the

@@ -131,23 +131,16 @@ class _Signs:
     """Sums over j of s = sign(x_k - x_j) and t = sign(y_k - y_j), for each item k."""
 
     x: FloatArray
-    """Sum of s."""
     y: FloatArray
-    """Sum of t."""
     both: FloatArray
     """Sum of s t: pairs in the same order minus pairs in the opposite one."""
     x_untied: FloatArray
-    """Sum of s^2."""
     y_untied: FloatArray
-    """Sum of t^2."""
     x_by_x: FloatArray
-    """Sum of s_kj x_j."""
+    """Sum of s_kj x_j; `x` and `y` are the sums of s and t, those `untied` of their squares."""
     x_by_y: FloatArray
-    """Sum of s_kj y_j."""
     y_by_x: FloatArray
-    """Sum of t_kj x_j."""
     y_by_y: FloatArray
-    """Sum of t_kj y_j."""
 
 
 def _signs(table: FloatArray) -> _Signs:

@@ -34,9 +34,7 @@ class FileKind:
     application_id: int
     """Tells its files from those of others."""
     version: int
-    """Version of its table; files of newer ones are refused."""
     remedy: str
-    """What to do with a damaged one."""
     content: str = ""
     """The column that a row's checksum is of; empty where rows have none."""
     checksum_bytes: int = 16

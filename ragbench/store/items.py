@@ -164,7 +164,6 @@ def read_lines(path: Path) -> Iterator[tuple[str, Any] | None]:
 
 
 def _read(path: Path) -> tuple[list[tuple[str, Any]], int]:
-    """The items of a file, and how many of its lines are damaged."""
     found, damaged = [], 0
     try:
         for item in read_lines(path):

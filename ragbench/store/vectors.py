@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 VECTORS_FILE = "embeddings.sqlite"
-"""The cache of vectors in a cache folder."""
 VECTORS = FileKind(
     noun="cache of embeddings",
     table="vectors",
@@ -71,7 +70,11 @@ class EmbeddingCache(DatabaseFile):
             else:
                 damaged.append(key)
         if damaged:
-            self._drop(damaged)
+            self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in damaged])
+            text = (
+                f"{self.path}: {len(damaged)} stored vectors are damaged; they are computed again"
+            )
+            warnings.warn(DamagedVectors(text), stacklevel=3)
 
     def store(self, vectors: Mapping[bytes, Vectors]) -> None:
         """Put vectors on disk, all or none; one that is there already stays."""
@@ -99,8 +102,3 @@ class EmbeddingCache(DatabaseFile):
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         with self.transaction() as connection:
             connection.executemany(statement, rows)
-
-    def _drop(self, keys: Sequence[bytes]) -> None:
-        self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in keys])
-        text = f"{self.path}: {len(keys)} stored vectors are damaged; they are computed again"
-        warnings.warn(DamagedVectors(text), stacklevel=4)

@@ -28,9 +28,7 @@ class StoredPrediction:
 
     answer: str | None
     contexts: list[Document] | None = None
-    """The passages that it was made from, where the line has them."""
     system: str | None = None
-    """The system that answered, where the line names one."""
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction]:
@@ -89,7 +87,6 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
 
 
 def _sample(entry: Entry) -> int:
-    """Which of the answers to its query a line has."""
     value = entry.values.get("sample")
     if value in (None, ""):
         return 0

@@ -42,7 +42,6 @@ class RandomSplit:
     test: float
     """The share of the queries that become the test set, above 0 and below 1."""
     seed: int = 13
-    """Another seed draws another test set."""
 
 
 def parse_split(value: Mapping[str, Any] | None, owner: str) -> RandomSplit | None:

@@ -78,7 +78,6 @@ class HuggingFace:
         return RecordTable(entries, columns=self._columns, documents=documents, file=place)
 
     def _split(self) -> tuple[str, Any]:
-        """The name of the split and its rows."""
         try:
             # by name: a folder `datasets` where we are would pass for the package itself
             from datasets import load_dataset

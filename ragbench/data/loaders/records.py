@@ -121,7 +121,6 @@ class RecordTable:
 def _notes(
     entries: Sequence[Entry], columns: Columns, gathered: Gathered, documents: list[Document] | None
 ) -> list[str]:
-    """Say how the columns were read, and what was found."""
     used = set(columns.values())
     rest = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
     notes = [f"{len(entries)} rows, {len(gathered.queries)} questions"]
@@ -148,7 +147,6 @@ class Gathered:
     """The rows, put together by question and system."""
 
     queries: dict[str, Query] = field(default_factory=dict)
-    """The questions by id, in the order of the file."""
     answers: dict[str, list[str]] = field(default_factory=dict)
     systems: dict[str, dict[str, Answered]] = field(default_factory=dict)
     """System -> query id -> what it said."""
@@ -218,13 +216,11 @@ class Row:
     entry: Entry
     query: Query
     system: str | None
-    """Who answered; None where no column says it."""
     contexts: list[Document] | None
     answer: str | None
     reference: list[str]
     """The gold answers; empty ones are left out."""
     queries: list[str]
-    """The queries that the system formulated."""
 
     def parts(self, columns: Columns) -> dict[str, Any]:
         """The values by part, of the parts that a column plays."""

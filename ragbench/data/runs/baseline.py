@@ -100,7 +100,6 @@ def _system(system: StoredSystem, rows: Any, ids: list[str], costs: bool, seed: 
 
 
 def _costs(system: StoredSystem, rows: Any, ids: list[str]) -> str:
-    """What each query cost, null where it is not known."""
     columns = [system.costs[name][rows].tolist() for name in system.costs]
     queries = (
         f"    {_key(query)}{to_json_line([None if isnan(cell) else cell for cell in line])}"
@@ -217,7 +216,6 @@ class _Reader:
         return DataError(found, file=self._file, record=record, allowed=allowed, nearest=near)
 
     def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
-        """The line of a query: n values or causes."""
         if len(line) != n:
             found = f"'{query}' has {len(line)} values"
             raise self._wrong("per_query", found, f"{n}: one for each of the scores")
@@ -243,7 +241,8 @@ class _Reader:
             found = f"cost_columns is {list(system.cost_columns)!r}"
             raise self._wrong("", found, ", ".join(COST_COLUMNS))
         for query, line in system.costs.items():
-            if len(line) != n or not all(_is_cost(cell) for cell in line):
+            known = [cell for cell in line if cell is not None]
+            if len(line) != n or not all(_is_number(cell) and 0 <= cell < inf for cell in known):
                 allowed = f"{n} numbers from 0 on, or null"
                 raise self._wrong("costs", f"'{query}' is {list(line)!r}", allowed)
         # None becomes NaN
@@ -280,7 +279,3 @@ class _Reader:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_cost(value: Any) -> bool:
-    return value is None or (_is_number(value) and 0 <= value < inf)

@@ -74,7 +74,6 @@ def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
 LATEST = "latest"
 COMPARISONS = "comparisons.json"
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
-"""What `costs.csv` has of each system and query."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 

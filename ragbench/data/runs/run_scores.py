@@ -53,7 +53,6 @@ class StoredSystem:
     name: str
     """`bm25`, `bm25/extractive`, `given`."""
     retriever: str | None
-    """The retriever's name; None for a system that the records came with."""
     generator: str | None
     scores: Mapping[str, StoredScore]
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
@@ -74,7 +73,6 @@ class StoredScores:
     """The queries, in the order of all values."""
     systems: Sequence[StoredSystem]
     summary: Summary | None = None
-    """The summary, where a run was read; a baseline has none."""
 
 
 _IDENTIFYING = ("queries", "qrels", "answers")

@@ -107,7 +107,6 @@ def _points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
 
 
 def _one_number(values: Ints) -> Ints | int:
-    """Return the value that all have, if they have one."""
     first = int(values[0]) if len(values) else 0
     return first if (values == first).all() else values
 

@@ -113,7 +113,6 @@ def _line_starts(table: Positions) -> Positions:
 
 
 def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText | None:
-    """Read ids and scores; None where a score is no number."""
     # a copy, since a column of the table is slower to walk through, and it is done often
     scores = read_decimals(data, table[:, 3] + 1, table[:, 4].copy())
     if scores is None:

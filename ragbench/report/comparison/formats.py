@@ -126,7 +126,7 @@ def escape_latex(text: str) -> str:
     r"""Make a text show as it is in LaTeX.
 
     Example:
-        >>> print(escape("hit_rate@1 & 95 %"))
+        >>> print(escape_latex("hit_rate@1 & 95 %"))
         hit\_rate@1 \& 95 \%
     """
     return "".join(_ESCAPES.get(sign, sign) for sign in text)
