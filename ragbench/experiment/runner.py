@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,16 @@ def run_experiment(
         MissingExtra: A judge or metric needs a package that is not installed.
     """
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
-    config = _checked(source, overrides or {}, live)
+    if isinstance(source, ExperimentConfig):
+        config = source
+    else:
+        config = load_config(
+            source,
+            overrides=overrides or {},
+            live_retrievers=live.retrievers,
+            live_generators=live.generators,
+            live_apps=live.apps,
+        )
     progress, choices = progress or Silent(), choices or Choices()
     started = time.time()
     with progress.stage("load", 1, "data sets") as stage:
@@ -87,7 +96,8 @@ def run_experiment(
             )
         )
         session = stack.enter_context(run_in(Path(config.output) / config.name))
-        store = stack.enter_context(closing(_store(stage_folder, cache, also)))
+        made = StageStore(cache, also) if stage_folder is None else StageStore(stage_folder)
+        store = stack.enter_context(closing(made))
         workspace = Workspace(
             plan=plan,
             store=store,
@@ -102,23 +112,3 @@ def run_experiment(
         experiment = write_run(plan, results, choices, started)
         session.finished = results.spending is None or not results.spending.reached
     return experiment
-
-
-def _checked(
-    source: str | Path | Mapping[str, Any] | ExperimentConfig,
-    overrides: Mapping[str, Any],
-    live: LiveComponents,
-) -> ExperimentConfig:
-    if isinstance(source, ExperimentConfig):
-        return source
-    return load_config(
-        source,
-        overrides=overrides,
-        live_retrievers=live.retrievers,
-        live_generators=live.generators,
-        live_apps=live.apps,
-    )
-
-
-def _store(own: Path | None, cache: Path, also: Sequence[Path]) -> StageStore:
-    return StageStore(cache, also) if own is None else StageStore(own)
