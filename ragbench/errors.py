@@ -50,17 +50,8 @@ class Place:
         self, found: str, path: str, allowed: str | None = None, nearest: str | None = None
     ) -> Problem:
         """Return a problem that stands here."""
-        return Problem(
-            found,
-            self.file,
-            self.line,
-            self.column,
-            path,
-            allowed,
-            nearest,
-            self.source,
-            self.width,
-        )
+        where = (self.file, self.line, self.column)
+        return Problem(found, *where, path, allowed, nearest, self.source, self.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +105,7 @@ class Problem:
 
 
 class ConfigError(RagbenchError):
-    """Everything that is wrong with a config, in file order.
-
-    Attributes:
-        problems: One `Problem` per mistake.
-    """
+    """Everything that is wrong with a config, in file order: a `Problem` per mistake."""
 
     def __init__(self, problems: Sequence[Problem], subject: str = "the config") -> None:
         self.problems = tuple(problems)
@@ -129,11 +116,7 @@ class ConfigError(RagbenchError):
 
 
 class DataError(RagbenchError):
-    """A data file or object that cannot be read as what it should be.
-
-    Attributes:
-        problem: What is wrong and where.
-    """
+    """A data file or object that cannot be read as what it should be; `problem` says where."""
 
     def __init__(
         self,
@@ -145,14 +128,8 @@ class DataError(RagbenchError):
         allowed: str | None = None,
         nearest: str | None = None,
     ) -> None:
-        self.problem = Problem(
-            found=found,
-            file=None if file is None else str(file),
-            line=line,
-            path=record,
-            allowed=allowed,
-            nearest=nearest,
-        )
+        place = Place(None if file is None else str(file), line)
+        self.problem = place.problem(found, record, allowed, nearest)
         super().__init__(str(self.problem))
 
 
@@ -187,14 +164,7 @@ class MissingExtra(RagbenchError, ImportError):
     def __init__(
         self, subject: str, package: str, extra: str = "", *, advice: str | None = None
     ) -> None:
-        """Name what is missing.
-
-        Args:
-            subject: What cannot be done.
-            package: What it needs.
-            extra: The extra of ragbench that installs it.
-            advice: How to get it where no extra does.
-        """
+        """Name what cannot be done, and what brings it: an extra of ragbench, or `advice`."""
         self.subject, self.package, self.extra = subject, package, extra
         self.advice = advice or f"pip install 'ragbench[{extra}]'"
         super().__init__(f"{subject} needs {package}: {self.advice}")

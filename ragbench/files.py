@@ -54,11 +54,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def folder_written_atomically(path: Path) -> Iterator[Path]:
-    """Give a temporary folder that becomes `path` at the end of the block, whole or not at all.
-
-    Raises:
-        FileExistsError: The folder exists already.
-    """
+    """Give a temporary folder that becomes `path`, which must be new, whole or not at all."""
     if path.exists():
         raise FileExistsError(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,8 +90,7 @@ def check_writable(folder: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock that other processes wait for; it ends with the process, however that ends.
 
-    Args:
-        path: The file that stands for the lock; made where it is absent, and left.
+    The file that stands for the lock is made where it is absent, and left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as stream:

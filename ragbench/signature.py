@@ -70,9 +70,7 @@ class Signature:
 
 def _word(value: Any) -> str:
     """A part's value as one word; the two separators cannot occur in it."""
-    text = (
-        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-    )
+    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     return text.replace("|", "%7C").replace("\n", "%0A")
 
 

@@ -34,13 +34,6 @@ class SyncOrAsync:
     Clients of databases belong to the loop in which they connected, so that one loop serves all
     calls; it is started by the first one that must be awaited. The other form has an `a` before the
     name, unless `awaited` names it.
-
-    Example:
-        >>> class Search:
-        ...     async def ainvoke(self, question):
-        ...         return [question]
-        >>> SyncOrAsync(Search(), "invoke")("moons")
-        ['moons']
     """
 
     def __init__(self, target: Any, name: str, awaited: str = "") -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
+from ragbench.records.manifest import PredictionRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest
 from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.methods.templates import prompt_fingerprint
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
 from ragbench.signature import Signature
+
+Row = TypeVar("Row", VerdictRow, PredictionRow)
 
 Key = tuple[str, str]
 """System and query: one answer."""
@@ -122,7 +125,7 @@ def read_judged_run(path: Path) -> JudgedRun:
         )
     if summary.seed is None:
         raise DataError("no 'seed'", file=folder / "summary.json", allowed="an integer")
-    rows = {s.name: [*_firsts(_file(folder, "judgements", s.name))] for s in systems}
+    rows = {s.name: [*_firsts(_file(folder, "judgements", s.name), VerdictRow)] for s in systems}
     scores = {score.name: score for score in _scores(summary, rows, rubric_files(config))}
     judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
     answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
@@ -143,60 +146,60 @@ def _file(folder: Path, kind: str, system: str) -> Path:
     return folder / kind / f"{file_name(system)}.jsonl"
 
 
-def _firsts(path: Path) -> Iterator[Entry]:
-    """The lines of a file; where queries have several answers, those of the first ones.
+def _firsts(path: Path, made: type[Row]) -> Iterator[tuple[Entry, Row]]:
+    """The lines of a file and their rows; where queries have several answers, of the first ones.
 
     An answer is what people are shown, and the first one is as good a draw as any.
     """
-    return (entry for entry in read_jsonl(path) if not entry.values.get("sample"))
+    rows = ((entry, entry.as_record(made)) for entry in read_jsonl(path))
+    return ((entry, row) for entry, row in rows if not row.sample)
 
 
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
     """What each query has; a system without answers may have passages and queries."""
     if not _file(folder, "predictions", system).is_file():
         return
-    for entry in _firsts(_file(folder, "predictions", system)):
-        answer = entry.values.get("answer")
-        texts = tuple(_full_text(each) for each in entry.values.get("contexts") or ())
-        queries = tuple(map(str, entry.values.get("queries") or ()))
-        if answer is not None or texts or queries:
-            judged = JudgedAnswer(None if answer is None else str(answer), texts, queries)
-            yield (system, entry.text("query_id")), judged
-
-
-def _full_text(context: Mapping[str, Any]) -> str:
-    return " ".join(filter(None, [context.get("title"), context.get("text")]))
+    for _, row in _firsts(_file(folder, "predictions", system), PredictionRow):
+        texts = tuple(
+            " ".join(filter(None, (each.title, each.text))) for each in row.contexts or ()
+        )
+        if row.answer is not None or texts or row.queries:
+            yield (system, row.query_id), JudgedAnswer(row.answer, texts, row.queries)
 
 
 def _scores(
-    summary: Summary, rows: Mapping[str, Sequence[Entry]], files: Sequence[Path]
+    summary: Summary,
+    rows: Mapping[str, Sequence[tuple[Entry, VerdictRow]]],
+    files: Sequence[Path],
 ) -> Iterator[JudgedScore]:
     signatures = {
         name: score.signature for system in summary.systems for name, score in system.scores.items()
     }
-    found: dict[str, tuple[Entry, dict[Key, float], dict[Key, str]]] = {}
+    firsts: dict[str, tuple[Entry, VerdictRow]] = {}
+    found: dict[str, tuple[dict[Key, float], dict[Key, str]]] = {}
     samples: dict[str, dict[Key, Samples]] = {}
     for system, entries in rows.items():
-        for entry in entries:
-            rubric, judge = entry.text("rubric"), entry.text("judge")
-            several = f"{rubric}(judge={judge})"
-            name = several if several in signatures else rubric
-            _, scores, unscored = found.setdefault(name, (entry, {}, {}))
-            key = (system, entry.text("query_id"))
-            if taken := _samples(entry, signatures.get(name, "")):
+        for entry, row in entries:
+            several = f"{row.rubric}(judge={row.judge})"
+            name = several if several in signatures else row.rubric
+            firsts.setdefault(name, (entry, row))
+            scores, unscored = found.setdefault(name, ({}, {}))
+            key = (system, row.query_id)
+            if taken := _samples(row, signatures.get(name, "")):
                 samples.setdefault(name, {})[key] = taken
-            if entry.values.get("score") is None:
-                unscored[key] = str(entry.values.get("cause"))
+            if row.score is None:
+                unscored[key] = row.cause
             else:
-                scores[key] = float(entry.values["score"])
-    for name, (entry, scores, unscored) in found.items():
+                scores[key] = float(row.score)
+    for name, (scores, unscored) in found.items():
+        entry, first = firsts[name]
         if name not in signatures:
             raise entry.error(f"score '{name}' is not in summary.json")
         yield JudgedScore(
             name=name,
-            rubric=find_rubric(entry.text("rubric"), signatures[name], files),
-            judge=entry.text("judge"),
-            model=entry.text("model"),
+            rubric=find_rubric(first.rubric, signatures[name], files),
+            judge=first.judge,
+            model=first.model,
             signature=signatures[name],
             scores=scores,
             unscored=unscored,
@@ -204,9 +207,9 @@ def _scores(
         )
 
 
-def _samples(entry: Entry, signature: str) -> Samples:
+def _samples(row: VerdictRow, signature: str) -> Samples:
     """The samples of a verdict by model: those of one stand together; none where there is one."""
-    scores = [None if s is None else float(s) for s in entry.values.get("samples") or ()]
+    scores = [None if s is None else float(s) for s in row.samples]
     n = int(dict(Signature.parse(signature).parts).get("samples", 1)) if scores else 1
     return tuple(tuple(scores[i : i + n]) for i in range(0, len(scores), n)) if n > 1 else ()
 

@@ -7,8 +7,6 @@ import os
 import sys
 import tempfile
 import traceback
-from pathlib import Path
-from typing import NoReturn
 
 import click
 
@@ -98,7 +96,9 @@ def _exit_code() -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        return _leave(EXIT_INTERRUPTED)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(EXIT_INTERRUPTED)  # waits for no thread that a component may have left behind
     except click.ClickException as error:
         error.show()
         return EXIT_BAD_INPUT
@@ -119,19 +119,8 @@ def _exit_code() -> int:
 
 
 def _internal_error() -> int:
-    click.echo(f"internal error; please report it at {_ISSUES}, with {_log()}", err=True)
-    return EXIT_INTERNAL
-
-
-def _leave(code: int) -> NoReturn:
-    """Exit without waiting for threads that a component may have left behind."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _log() -> Path:
-    descriptor, name = tempfile.mkstemp(prefix="ragbench-", suffix=".log")
+    descriptor, log = tempfile.mkstemp(prefix="ragbench-", suffix=".log")
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         traceback.print_exc(file=stream)
-    return Path(name)
+    click.echo(f"internal error; please report it at {_ISSUES}, with {log}", err=True)
+    return EXIT_INTERNAL

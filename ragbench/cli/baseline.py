@@ -32,7 +32,7 @@ def command(run: Path, output: Path, costs: bool) -> None:
     from ragbench.cli.output import write_notes
     from ragbench.data.runs.baseline import write_baseline
     from ragbench.data.runs.run_scores import read_run_scores
-    from ragbench.report.digits import counted
+    from ragbench.report.text import counted
 
     scores = read_run_scores(run)
     write_baseline(output, scores, costs=costs)

@@ -95,9 +95,8 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
     gone = [each for each in stored_in(folder) if replies or each.kind != "replies"]
     if gone and not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError(
-                f"cannot ask about {len(gone)} files without a terminal; use --yes"
-            )
+            found = f"cannot ask about {len(gone)} files without a terminal; use --yes"
+            raise click.UsageError(found)
         click.confirm(f"Remove {len(gone)} files from {folder}?", abort=True, err=True)
     _removed(gone, remove(gone))
 
@@ -117,9 +116,8 @@ def _size(size: float) -> str:
 def _days(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text.strip().lower())
     if match is None:
-        raise click.BadParameter(
-            f"found {text!r}, allowed: 12h, 30d, 8w", param_hint="--older-than"
-        )
+        found = f"found {text!r}, allowed: 12h, 30d, 8w"
+        raise click.BadParameter(found, param_hint="--older-than")
     return float(match[1]) * _AGE[match[2]]
 
 

@@ -97,11 +97,9 @@ def certify_judge(
     """Compare the judge with people, print the result, and write the certificate."""
     run = request.run
     chosen = {score.name: score for score in run.chosen(request.rubrics)}
-    again = None if retest is None else read_judged_run(retest)
-    calibration = Calibration(
-        scale=request.scale, confidence=request.confidence, again=again, **options
-    )
-    found = read_labels(labels, run, list(chosen.values()), request.scale, _by_rubric(columns))
+    scale, again = request.scale, None if retest is None else read_judged_run(retest)
+    calibration = Calibration(scale=scale, confidence=request.confidence, again=again, **options)
+    found = read_labels(labels, run, list(chosen.values()), scale, _by_rubric(columns))
     notes: list[str] = []
     if request.probes:
         labelled = [score for score in chosen.values() if score.rubric.name in found]

@@ -127,9 +127,8 @@ def _render(found: Comparison, form: str) -> str:
         from ragbench.records.summary import Summary
         from ragbench.report.ci import render_junit
 
-        return render_junit(
-            Summary(name=" ".join(found.record.sources), systems=(), gates=_gates(found))
-        )
+        name = " ".join(found.record.sources)
+        return render_junit(Summary(name=name, systems=(), gates=_gates(found)))
     from ragbench.report.comparison import formats
 
     render = {

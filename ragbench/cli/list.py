@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,8 +31,6 @@ _FAMILIES = {
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(kind: str | None, as_json: bool) -> None:
     """List what a config can name: types with their options, measures, metrics and rubrics."""
-    import json
-
     kinds = [kind] if kind else list(_FAMILIES)
     catalog = {name: _rubrics() if name == "rubrics" else _components(name) for name in kinds}
     if as_json:
@@ -68,8 +67,6 @@ def _show(names: str, entry: dict[str, Any]) -> None:
 
 
 def _word(value: Any) -> str:
-    import json
-
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -140,23 +137,17 @@ def _rubrics() -> list[dict[str, Any]]:
         lower = ", lower is better" if rubric.direction == "lower" else ""
         sentence = (
             f"{said.measures} Asks of {rubric.asks}, by {rubric.method}{lower}; needs "
-            f"{', '.join(rubric.needs)}; "
-            f"judge: {', '.join(judges)}"
+            f"{', '.join(rubric.needs)}; judge: {', '.join(judges)}"
         )
-        found.append(
-            {
-                "name": name,
-                "help": sentence,
-                "built": True,
-                "options": [],
-                "asks": rubric.asks,
-                "needs": rubric.needs,
-                "method": rubric.method,
-                "direction": rubric.direction,
-                "judges": judges,
-                **said._asdict(),
-            }
-        )
+        entry = {"name": name, "help": sentence, "built": True, "options": []}
+        facts = {
+            "asks": rubric.asks,
+            "needs": rubric.needs,
+            "method": rubric.method,
+            "direction": rubric.direction,
+            "judges": judges,
+        }
+        found.append({**entry, **facts, **said._asdict()})
     return found
 
 

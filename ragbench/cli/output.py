@@ -49,18 +49,14 @@ def write_scores(
     systems: Sequence[Scored], output: Output, notes: Sequence[str], facts: Mapping[str, Any]
 ) -> None:
     """Write a table, JSON or CSV; notes are part of a table, else on stderr; facts are for JSON."""
-    if output.form == "table":
-        from ragbench.report.scores import render_table
+    from ragbench.report.scores import render_csv, render_json, render_table
 
+    if output.form == "table":
         write_result(render_table(systems, notes=notes, **output.parts))
         return
     if output.form == "json":
-        from ragbench.report.scores import render_json
-
         text = render_json(systems, per_query=output.per_query, summary=output.summary, **facts)
     else:
-        from ragbench.report.scores import render_csv
-
         text = render_csv(systems, **output.parts)
     write_notes(notes)
     write_result(text)
@@ -79,7 +75,7 @@ def terminal_width() -> int:
 
 def write_notes(notes: Sequence[str]) -> None:
     """Write what a reader of the numbers should know, one sentence a line."""
-    from ragbench.report.digits import printable
+    from ragbench.report.text import printable
 
     for note in notes:
         click.echo(f"note: {printable(note)}", err=True)

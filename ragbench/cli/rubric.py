@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,8 +41,6 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
 
 
 def _print_json(rubric: Rubric, previews: list[Preview], zero_shot: bool) -> None:
-    import json
-
     from ragbench.score.judge.methods.templates import prompt_fingerprint
 
     shown: dict[str, Any] = {
@@ -65,8 +64,6 @@ def _print_json(rubric: Rubric, previews: list[Preview], zero_shot: bool) -> Non
 
 
 def _print_text(rubric: Rubric, previews: list[Preview]) -> None:
-    import json
-
     needs = ", ".join(rubric.needs)
     click.echo(f"{rubric.name}: asks of {rubric.asks}, by {rubric.method}; needs {needs}")
     if rubric.verdicts == "shared":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ import click
 from ragbench.cli.output import config_argument, limit_option, no_judge_option, overrides_option
 
 if TYPE_CHECKING:
-    from ragbench.experiment.plan.records import Choices
     from ragbench.experiment.result import Experiment
 
 
@@ -67,13 +67,18 @@ def command(
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import AdapterError
+    from ragbench.experiment.plan.records import Choices
     from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
     from ragbench.secrets import redact
 
-    chosen = _choices(**choices)
+    judge = not choices.pop("no_judge")
+    if choices["judge_replay"] and not judge:
+        raise click.UsageError("--no-judge and --judge-replay exclude each other")
+    names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
+    chosen = Choices(judge=judge, only=tuple(names), **choices)
     checked = load_config(config, overrides=overrides)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
@@ -88,36 +93,14 @@ def command(
         click.echo(to_json(experiment.summary), nl=False)
     else:
         click.echo(_tables(experiment, notes=not quiet))
-    report_to_github(
-        lambda: render_markdown(summary, comparisons), summary.gates, config, os.environ
-    )
+    page = partial(render_markdown, summary, comparisons)
+    report_to_github(page, summary.gates, config, os.environ)
     code = exit_code_of(summary, strict=strict)
     if checked.metrics.verify:
         from ragbench.cli.verification import verify_experiment
 
         code = code or verify_experiment(checked, experiment)
     ctx.exit(code)
-
-
-def _choices(
-    *,
-    limit: int | None,
-    only: tuple[str, ...],
-    no_judge: bool,
-    judge_replay: bool,
-    retry_failed: bool,
-) -> Choices:
-    from ragbench.experiment.plan.records import Choices
-
-    if no_judge and judge_replay:
-        raise click.UsageError("--no-judge and --judge-replay exclude each other")
-    return Choices(
-        limit=limit,
-        only=tuple(name.strip() for part in only for name in part.split(",")),
-        judge=not no_judge,
-        judge_replay=judge_replay,
-        retry_failed=retry_failed,
-    )
 
 
 def _tables(experiment: Experiment, *, notes: bool) -> str:

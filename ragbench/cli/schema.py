@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,6 @@ def command(output: Path | None) -> None:
 
 def _laid_out(value: Any, indent: str = "") -> str:
     """The value as JSON; what fits in a line stays there: a third of the size, and readable."""
-    import json
-
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(line) <= _WIDTH or not isinstance(value, (dict, list)):
         return line

@@ -37,13 +37,7 @@ _REL_FORMATS = {
 """Format of judgements -> what to do instead."""
 
 
-def our_option(name: str) -> str:
-    """Return our name for a long option of trec_eval; others stay as they are."""
-    return _LONG.get(name, name)
-
-
-def rel_format(_: click.Context, __: click.Parameter, value: str | None) -> None:
-    """Refuse a format of judgements that is not grades."""
+def _rel_format(_: click.Context, __: click.Parameter, value: str | None) -> None:
     if value in (None, "qrels"):
         return
     instead = _REL_FORMATS.get(str(value))
@@ -52,8 +46,7 @@ def rel_format(_: click.Context, __: click.Parameter, value: str | None) -> None
     raise click.UsageError(f"-R {value}: no such format; allowed: qrels")
 
 
-def results_format(_: click.Context, __: click.Parameter, value: str | None) -> None:
-    """Refuse a format of runs that is not TREC's."""
+def _results_format(_: click.Context, __: click.Parameter, value: str | None) -> None:
     if value not in (None, "trec_results"):
         raise click.UsageError(f"-T {value}: no such format; allowed: trec_results")
 
@@ -66,8 +59,7 @@ _REFUSED = {
 """Option -> why it is not supported."""
 
 
-def refuse(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Say what to do instead of an option of trec_eval that is not there."""
+def _refuse(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     if value and not context.resilient_parsing:
         option = parameter.opts[0]
         raise click.UsageError(f"{option} is not supported: {_REFUSED[option]}")
@@ -93,7 +85,10 @@ _OF_RUNS = {
 
 @click.command(
     name="score",
-    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": our_option},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda name: _LONG.get(name, name),
+    },
 )
 @click.argument("files", nargs=-1, metavar="[QRELS RUN...]")
 @click.option("--qrels", metavar="FILE", help="The judgements, instead of the first argument.")
@@ -152,20 +147,20 @@ _OF_RUNS = {
 @click.option(
     *("-R", "--rel-format"),
     metavar="FORMAT",
-    callback=rel_format,
+    callback=_rel_format,
     expose_value=False,
     help="Form of the judgements: qrels, the only one supported.",
 )
 @click.option(
     *("-T", "--results-format"),
     metavar="FORMAT",
-    callback=results_format,
+    callback=_results_format,
     expose_value=False,
     help="Form of the runs: trec_results, the only one supported.",
 )
-@click.option(*("-D", "--debug"), callback=refuse, expose_value=False, hidden=True)
-@click.option(*("-Z", "--zscores"), callback=refuse, expose_value=False, hidden=True)
-@click.option("-o", "old_page", is_flag=True, callback=refuse, expose_value=False, hidden=True)
+@click.option(*("-D", "--debug"), callback=_refuse, expose_value=False, hidden=True)
+@click.option(*("-Z", "--zscores"), callback=_refuse, expose_value=False, hidden=True)
+@click.option("-o", "old_page", is_flag=True, callback=_refuse, expose_value=False, hidden=True)
 @click.version_option(
     __version__, "-v", "--version", prog_name="ragbench", message="%(prog)s %(version)s"
 )

@@ -164,13 +164,10 @@ def score_predictions(
             metrics,
             progress=lambda done, _: stage.advance(done - stage.done),
         )
-    scored = Scored(
-        Path(predictions).name, predictions, replace(evaluation, query_ids=tuple(pairs.ids))
-    )
-    notes = [
-        *_pair_notes(evaluation.counts),
-        *text_notes(pairs.predictions, pairs.references, metrics),
-    ]
+    evaluation = replace(evaluation, query_ids=tuple(pairs.ids))
+    scored = Scored(Path(predictions).name, predictions, evaluation)
+    notes = list(_pair_notes(evaluation.counts))
+    notes += text_notes(pairs.predictions, pairs.references, metrics)
     write_scores([scored], output, notes, {"references": list(references)})
     if not verify:
         return 0

@@ -66,9 +66,8 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     ]
     notes = [readiness(name, judge) for name, judge in plan.asked_judges.items()]
     notes += missing_keys(plan.generators)
-    notes += [
-        f"judge '{name}' would be skipped: {why}" for name, why in plan.skipped_judges.items()
-    ]
+    skipped = plan.skipped_judges.items()
+    notes += [f"judge '{name}' would be skipped: {why}" for name, why in skipped]
     fill = plan.fill
     graded = fill and f"unjudged passages among the best {fill.rules.depth} of each retriever"
     return [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ragbench.comparison.evaluate import evaluate_run_file
+from ragbench.data.files.jsonl import read_jsonl
 from ragbench.data.files.predictions import Pairs
 from ragbench.data.trec.trec_files import read_run
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, RagbenchError
-from ragbench.report.digits import counted
+from ragbench.records.manifest import PredictionRow
+from ragbench.report.text import counted
 from ragbench.report.trec_eval import trec_eval_parts
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
@@ -101,8 +102,9 @@ def verify_experiment(config: ExperimentConfig, experiment: Experiment) -> int:
             continue
         click.echo(f"verify: {name}", err=True)
         samples: dict[int, dict[str, str | None]] = {}
-        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-            samples.setdefault(row.get("sample", 0), {})[row["query_id"]] = row["answer"]
+        for entry in read_jsonl(path):
+            row = entry.as_record(PredictionRow)
+            samples.setdefault(row.sample or 0, {})[row.query_id] = row.answer
         ids = list(samples[0])
         gold = [list(collection.answers.get(query, ())) for query in ids]
         pairs = [Pairs(ids, [answers[q] for q in ids], gold) for answers in samples.values()]
@@ -224,10 +226,7 @@ def _latin(identifier: str) -> str:
 
 
 def verify_texts(samples: Sequence[Pairs], ours: Mapping[str, Ours]) -> int:
-    """Compute every value again and report the largest difference; 1 if it is not rounding.
-
-    There are several samples where a query has several answers, whose mean is its value.
-    """
+    """Compute every value again, the mean of several samples; 1 if a difference is no rounding."""
     checks, pairs = [], samples[0]
     for name, (values, total) in ours.items():
         metric = parse_metric(name)

@@ -50,16 +50,9 @@ def meet(
 ) -> Met:
     """Match the systems of base and runs, and put their queries into one order.
 
-    Args:
-        base: What the others are compared with.
-        runs: The others; none where the systems of one source are compared with each other.
-        measures: Names of scores; None takes all that base and runs share.
-        intersect: Compare the common queries where the sets differ, and count the others.
-        alone: Keep the systems that only one source has; nothing is the base of theirs.
-
-    Raises:
-        DataError: Signatures, data or query sets differ, or nothing meets; all that differs.
-        OptionError: A measure that no system has.
+    With `intersect` query sets may differ: the common queries are compared, the others counted.
+    Without runs the systems of the base are compared with each other; `alone` keeps the systems
+    that only one source has, which are compared with nothing. All that differs is in one error.
     """
     sources = (base, *runs)
     kept = alone or not runs
@@ -98,10 +91,8 @@ def _common_queries(
         for source, rows in zip(sources, judged, strict=True)
         if len(rows) > len(common)
     }
-    if left_out and not intersect:
+    if not common or (left_out and not intersect):
         raise DataError(_set_difference(sources, judged, len(common)))
-    if not common:
-        raise DataError(_set_difference(sources, judged, 0))
     taken = tuple(
         source.take(np.array([rows[query] for query in common], np.int64))
         for source, rows in zip(sources, judged, strict=True)
@@ -218,11 +209,7 @@ def _notes(
 def match_systems(
     base: ScoredSystems, runs: Sequence[ScoredSystems]
 ) -> dict[str, tuple[str | None, ...]]:
-    """Match systems by name; where base and run have one system each, these two.
-
-    Raises:
-        DataError: A run has no system that the base has; lists both.
-    """
+    """Match systems by name; where base and run have one system each, these two."""
     matches = [_matches(base, run) for run in runs]
     wanted = [name for name in base.systems if any(name in found for found in matches)]
     order = list(in_order([base, *runs])[0].systems)
@@ -264,16 +251,7 @@ def _matches(base: ScoredSystems, run: ScoredSystems) -> dict[str, str]:
 def choose_measures(
     pairs: Sequence[tuple[ScoredSystems, SystemScores]], asked: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the measures to compare: those asked for, or all that more than one system has.
-
-    Args:
-        pairs: The source of a system, and the system, for all that are compared.
-        asked: Names as the user wrote them; another spelling of a measure finds it too.
-
-    Raises:
-        OptionError: A measure that no system has.
-        DataError: No measure in common.
-    """
+    """Return the measures to compare: those asked for in any spelling, or all that several have."""
     having: dict[str, int] = {}
     for _, system in sorted(pairs, key=lambda pair: pair[0].summary is None):  # see `in_order`
         for name in system.columns:
@@ -290,16 +268,7 @@ def choose_measures(
 
 
 def find_measure(name: str, shared: Sequence[str], having: Collection[str] = ()) -> str:
-    """Find a measure among those that are shared, however it is spelt.
-
-    Args:
-        name: As the user wrote it.
-        shared: Measures that more than one system has.
-        having: Measures that any system has.
-
-    Raises:
-        DataError: Only one side has it.
-        OptionError: No side has it.
+    """Find a measure among the shared ones, however it is spelt; `having` are those of any side.
 
     Example:
         >>> find_measure("nDCG@10", ["map", "ndcg@10"])

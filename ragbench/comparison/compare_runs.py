@@ -29,6 +29,8 @@ from ragbench.stats import cluster_sums, max_t_p_values, paired_differences
 from ragbench.types import Run
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
+DEPTH = 5
+"""How many documents of a ranking are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,6 @@ def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None)
     Each system of a run is compared with that of the base; within one source, each with the
     source's baseline. The family of a measure are these comparisons. Which of all rows is better
     than which is tested by max-T over all pairs.
-
-    Args:
-        met: What `meet` returned.
-        method: Confidence, family, resampling, seed.
-        clusters: The cluster of each common query, where queries belong together.
     """
     rows = rows_of(met)
     systems = [_relabelled(row, met) for row in rows]
@@ -200,14 +197,6 @@ def better_than(
     Tests all pairs of systems as one family by step-down max-T, as the marks in tables of
     papers do. `better` obeys the direction of the measure. A count that is summed is not tested.
 
-    Args:
-        columns: System -> its column of one measure, over the same queries in the same order.
-        method: Confidence, resampling, seed.
-        clusters: The cluster of each query, where queries belong together.
-
-    Returns:
-        System -> the others, in the order of `columns`; empty where none is worse.
-
     Example:
         >>> from ragbench.signature import Signature
         >>> column = lambda x: ScoreColumn(
@@ -233,19 +222,8 @@ def better_than(
     return {name: sorted(others, key=names.index) for name, others in found.items()}
 
 
-DEPTH = 5
-"""How many documents of a ranking are shown."""
-
-
 def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple[MovedQueries, ...]:
-    """Find, for each comparison of a measure, the queries that moved most, up and down.
-
-    Args:
-        comparison: What `compare_met` returned.
-        met: What it was made from.
-        measure: The measure that they moved on.
-        n: How many queries of each comparison; those that moved less than others are left out.
-    """
+    """Find, for each comparison of a measure, the `n` queries that moved most, up or down."""
     readers: dict[Path, Run] = {}
     found = []
     for system, base, pairs in pairs_of(comparison, met, measure):

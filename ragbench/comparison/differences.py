@@ -36,20 +36,11 @@ def compare_systems(
     method: Method,
     clusters: Sequence[str] | None = None,
 ) -> Comparisons:
-    """Compare the systems that have a measure, measure by measure.
+    """Compare the systems of one experiment that have a measure, measure by measure.
 
     The p-values of a family are adjusted together: by default those of a measure's comparisons
     with the baseline, by Holm's procedure. Only queries that both systems have a score for are
     compared.
-
-    Args:
-        systems: All systems of one experiment, over the same queries in the same order.
-        baseline: The retriever that the others are compared with.
-        method: Confidence, tests, resampling, seed.
-        clusters: The cluster of each query, where queries belong together.
-
-    Returns:
-        What `comparisons.json` holds.
     """
     labels = None if clusters is None else np.asarray(clusters)
     pairs = pair_systems(systems, baseline)
@@ -159,7 +150,6 @@ def _compare(
 
 
 def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> list[Difference]:
-    """Test the pairs as one family."""
     if not family:
         return []
     table = np.column_stack([pair.differences for pair in family])
@@ -190,7 +180,6 @@ def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> li
 def _decide_early(
     family: Sequence[Pair], method: Method, clusters: Labels | None
 ) -> list[Difference]:
-    """Decide by the intervals of the judge's last look."""
     triples = _early(family)
     differ = which_differ(triples, method, clusters)
     return [
@@ -204,10 +193,7 @@ def _decide_early(
 
 
 def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
-    """Describe the differences of the queries that both have: how large, how sure, of how many.
-
-    Nothing is tested yet.
-    """
+    """Describe the differences of the queries that both have, without a test of them."""
     compared = ~np.isnan(pair.differences)
     d, labels = pair.differences[compared], None if clusters is None else clusters[compared]
     described = Difference(

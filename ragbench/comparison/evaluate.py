@@ -93,11 +93,7 @@ class Evaluation:
         }
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame, a row per item and a column per score.
-
-        Raises:
-            ImportError: pandas is not installed; it is no dependency of ragbench.
-        """
+        """Return a pandas DataFrame, a row per item and a column per score; needs pandas."""
         import pandas as pd
 
         values = {name: column.values for name, column in self.columns.items()}
@@ -219,9 +215,7 @@ class _Counted:
 
 
 def _as_list(reference: str | Sequence[str] | None) -> list[str]:
-    if reference is None:
-        return []
-    return [reference] if isinstance(reference, str) else list(reference)
+    return [reference] if isinstance(reference, str) else list(reference or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,28 +250,14 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
 ) -> Evaluation:
     r"""Score a run file against qrels, without ever holding the whole run.
 
-    The numbers are those of `evaluate_run` on what `read_run` reads. Time grows with the rows of
-    the run; memory with the qrels and the longest query, not with the run. A file whose queries
-    are scattered is read a second time, sorted through a temporary file of its size.
+    The numbers are those of `evaluate_run` on what `read_run` reads, and the keywords are its own.
+    Time grows with the rows of the run; memory with the qrels and the longest query, not with the
+    run. A file whose queries are scattered is read a second time, sorted through a temporary file
+    of its size.
 
-    Args:
-        run: A TREC run, plain or gzip: its path, `-` for standard input, or a binary stream.
-        qrels: The judgements, or their file.
-        measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`.
-        missing: What a judged query that the run lacks scores: 0, or nothing.
-        no_relevant: What a query without a relevant document scores: nothing, or 0.
-        ties: How documents with equal scores are ordered; `stable` takes the order of the file.
-        trec_eval: The version of trec_eval whose rounding is followed.
-        depth: Look at the first so many retrieved documents of a query only; None at all.
-        judged_only: Take the documents that are not judged out of the rankings first.
-        confidence: Level of the intervals.
-
-    Returns:
-        The scores, the queries in the order of the qrels; `counts` has the run's `tag` too.
-
-    Raises:
-        DataError: What is wrong with a file, and in which line.
-        OptionError: An unknown measure, or an option that is not allowed.
+    The run may be plain or gzip: a path, `-` for standard input, or a binary stream; `stable` ties
+    take its order. Only the first `depth` retrieved documents of a query are looked at. The queries
+    are in the order of the qrels; `counts` has the run's `tag` too.
 
     Example:
         >>> from io import BytesIO
@@ -301,12 +281,7 @@ def rank_run_file(
     *,
     _chunk_bytes: int = CHUNK_BYTES,
 ) -> RankedFile:
-    """Rank a run file block by block, for some measures.
-
-    Raises:
-        DataError: What is wrong with the file, and in which line.
-        OptionError: A measure that a run and qrels are not enough for.
-    """
+    """Rank a run file block by block, in the forms that some measures read."""
     subtopics = subtopics_read_by(measures, qrels, rules.ties)
     against = qrels if subtopics is None else numbered(subtopics)
     source = standard_input() if run == "-" else run
@@ -348,11 +323,7 @@ def evaluate_ranked_file(
 
 
 def refuse_unjudged(evaluation: Evaluation, run: object) -> None:
-    """Refuse a run that shares no query with the judgements: its scores would be about nothing.
-
-    Raises:
-        DataError: It does not; names a query of the judgements.
-    """
+    """Refuse a run that shares no query with the judgements: its scores would be about nothing."""
     if evaluation.counts["missing"] == evaluation.counts["queries"]:
         raise DataError(
             "no query of the run is judged",

@@ -27,14 +27,7 @@ Ends = tuple[float, float]
 
 
 def look_of(system: ScoreColumn, baseline: ScoreColumn) -> Look | None:
-    """Return the look that a difference must allow for: the earlier one, where both have one.
-
-    Example:
-        >>> from ragbench.signature import Signature
-        >>> whole = ScoreColumn("x", np.ones(2), np.zeros(2, np.uint8), Signature("x"))
-        >>> look_of(whole, replace(whole, look=Look(1, (1, 2), judged=1, queries=2))).number
-        1
-    """
+    """Return the look that a difference must allow for: the earlier one, where both have one."""
     looks = [column.look for column in (system, baseline) if column.look is not None]
     return min(looks, key=lambda look: look.judged / look.queries, default=None)
 
@@ -76,18 +69,11 @@ def paired_interval(
     clusters: Labels | None = None,
     look: Look | None = None,
 ) -> DifferenceInterval:
-    """Give the mean difference with the interval that may be printed.
+    """Give the mean difference with the interval that may be printed; rows are queries.
 
     Without a look it is `difference_interval`, at a planned one `interim_interval`. Where looks
     are always valid the limits are those of `betting_interval` in the order of judging, and the
-    rule is `betting`.
-
-    Args:
-        differences: Of all queries, one for each row; NaN where one of the two has no score.
-        method: Confidence and resampling.
-        range: Smallest and largest possible score of one system.
-        clusters: The cluster of each row.
-        look: When the judge stopped; None where it is no such judge.
+    rule is `betting`. `range` holds the smallest and the largest possible score of one system.
     """
     kept = ~np.isnan(differences)
     d = differences[kept]
@@ -126,11 +112,6 @@ def which_differ(
 
     A p-value of sign flips cannot be as small as an early look asks for, so that intervals decide:
     with k of m comparisons shown, the others are held at the level of m - k.
-
-    Args:
-        family: Of each comparison the differences, the look, and the score's range.
-        method: Confidence and resampling.
-        clusters: The cluster of each row.
 
     References:
         Ye, Li, Liu and Yao (2013), A group sequential Holm procedure with multiple primary

@@ -30,7 +30,6 @@ _WITHOUT_RESAMPLES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "mcnemar": mcnemar_p_values,
 }
 
-
 Families = Literal["measure", "all"]
 """What is corrected for together: the comparisons by one measure, or by all."""
 
@@ -44,9 +43,7 @@ class Method:
     resamples: int = 10_000
     """Sign flips of a randomization test, and bootstrap resamples."""
     seed: int = 13
-    """Seed of all resampling."""
     test: Test = "randomization"
-    """Paired test over queries."""
     correction: Correction = "holm"
     """How the p-values of a family are adjusted."""
     family: Families = "measure"
@@ -62,7 +59,6 @@ class FamilyResult:
     p: FloatArray
     """P-values before adjustment; NaN where nothing could be compared."""
     adjusted: FloatArray
-    """Adjusted for the family."""
     tests: list[Test]
     """Which test each p-value is of."""
     resamples: int
@@ -78,22 +74,12 @@ def adjust_family(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> FamilyResult:
-    """Test every column of differences and adjust for all of them.
+    """Test every column of differences (n queries or clusters, m comparisons), and adjust for all.
 
     McNemar's test is of hits and misses. A column with other differences gets the randomization
-    test, which on hits and misses is the same.
-
-    Args:
-        differences: Table (n queries or clusters, m comparisons); NaN where not scored.
-        test: How a column is tested.
-        correction: How the family is adjusted for; `max_t` has sign flips of its own.
-        alpha: Error rate of the family.
-        resamples: Sign flips at least. One in m can only be rejected if 1 / (B + 1) is at most
-            alpha / m, so Holm and Benjamini-Hochberg get as many as that takes.
-        seed: Equal seeds give equal p-values.
-
-    Returns:
-        P-values before and after adjustment.
+    test, which on hits and misses is the same. One of m can only be rejected by B sign flips if
+    1 / (B + 1) is at most alpha / m, so Holm and Benjamini-Hochberg get as many as that takes;
+    `max_t` has sign flips of its own.
 
     Example:
         >>> found = adjust_family(np.array([[0.1, 0.3]] * 6), correction="holm")

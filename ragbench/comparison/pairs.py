@@ -23,13 +23,10 @@ class Pair:
     """A system and its baseline by one measure."""
 
     measure: str
-    """The score's name."""
     system: str
-    """Whose score may be better or worse."""
     baseline: str
-    """What it is compared with."""
     column: ScoreColumn
-    """The system's scores."""
+    """Of the system."""
     differences: FloatArray
     """Score of the system minus score of the baseline; NaN where either has none."""
     look: Look | None = None
@@ -39,15 +36,7 @@ class Pair:
 def pair_systems(
     systems: Sequence[SystemScores], baseline: str | None
 ) -> dict[str, tuple[Pair, ...]]:
-    """Pair every system that has a measure with its baseline.
-
-    Args:
-        systems: All systems of one experiment, over the same queries in the same order.
-        baseline: The retriever that the others are compared with.
-
-    Returns:
-        Measure -> its pairs in the order of the systems; none for a count over the queries.
-    """
+    """Pair every system that has a measure with its baseline; a sum over queries has no pairs."""
     return {
         name: tuple(
             pair_columns(name, system, other)
@@ -82,11 +71,9 @@ class PairedScores:
     """One score of a system and of its baseline, over the same queries in the same order."""
 
     system: ScoreColumn
-    """Of the system that is tested."""
     baseline: ScoreColumn
     """Of what it is tested against."""
     query_ids: Sequence[str]
-    """The queries, one for each row."""
     clusters: Sequence[str] | None = None
     """Queries with equal labels belong together; None where each stands for itself."""
 
@@ -138,13 +125,7 @@ def pair_scores(
 ) -> PairedScores:
     """Put a score of two systems, from wherever they are, over the same queries in one order.
 
-    Args:
-        now: The score of the system that is tested.
-        before: The score of what it is tested against.
-        clusters: Query -> its cluster; None where each stands for itself.
-
-    Raises:
-        DataError: They may not be compared: signatures or query sets differ; says how.
+    `clusters` are by query. Where signatures or query sets differ the error says how.
     """
     (run, system, name), (base, other, theirs) = now, before
     met = meet(

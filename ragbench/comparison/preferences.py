@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,10 +46,6 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
     The win rate of a pair is its wins and half its ties, over the queries that were judged. The
     pairs are one family: that no side of a pair is preferred is tested by sign flips over the
     queries, adjusted by Holm's procedure.
-
-    Args:
-        pairs: The comparisons, over the same queries in the same order.
-        method: Confidence, resampling, seed.
 
     References:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.
@@ -116,16 +112,9 @@ def _systems(
             wins=won,
             ties=tied,
             losses=lost,
-            failed=_added(c.failed for c in own),
+            failed=dict(sum((Counter(c.failed) for c in own), Counter())),
             not_applicable=sum(c.not_applicable for c in own),
         )
-
-
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return dict(total)
 
 
 def _ranks(found: Strengths) -> list[int | None]:
@@ -136,7 +125,6 @@ def _ranks(found: Strengths) -> list[int | None]:
 
 
 def _notes(names: Sequence[str], found: Strengths) -> list[str]:
-    """Say what limits the strengths."""
     notes = []
     if found.rule == "plus_tie":
         notes.append(

@@ -43,18 +43,7 @@ def compare_slices(
 
     One-sided, and adjusted by studentized max-T over the tested slices of one field: the chance
     that any of them is called worse though none is stays below 1 - confidence. Fields, measures
-    and systems are families of their own.
-
-    Args:
-        systems: All systems of one experiment, over the same queries in the same order.
-        baseline: The retriever that the others are compared with.
-        method: Confidence, resampling, seed.
-        slicings: The slices of each field.
-        clusters: The cluster of each query, where queries belong together.
-
-    Returns:
-        The entry `slices` of `comparisons.json`, a row for each slice, measure and comparison.
-        `worse` is None where the slice was not tested.
+    and systems are families of their own. `worse` is None where the slice was not tested.
     """
     labels = None if clusters is None else np.asarray(clusters)
     return tuple(

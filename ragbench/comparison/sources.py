@@ -107,9 +107,8 @@ def from_evaluation(
     """Return the one system of an evaluation, under its name or the tag of its run file."""
     name = name or str(evaluation.counts.get("tag") or source)
     of_texts = "predictions" in evaluation.counts
-    kinds: dict[str, Kind] = dict.fromkeys(
-        evaluation.columns, "generation" if of_texts else "retrieval"
-    )
+    kind: Kind = "generation" if of_texts else "retrieval"
+    kinds = dict.fromkeys(evaluation.columns, kind)
     retriever = None if of_texts else name
     system = SystemScores(name, retriever, None, evaluation.columns, kinds, evaluation.counts)
     rankings = {} if run is None else {name: run}
@@ -150,20 +149,17 @@ def _column(name: str, score: StoredScore, stored: StoredScores) -> ScoreColumn:
 
 
 def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
+    look = column.look
+    if look is not None and look.places is not None:
+        look = replace(look, places=look.places[rows])
     return replace(
         column,
         values=column.values[rows],
         causes=column.causes[rows],
         total=column.total if whole else None,
         details={},
-        look=_taken_look(column.look, rows),
+        look=look,
     )
-
-
-def _taken_look(look: Look | None, rows: IntArray) -> Look | None:
-    if look is None or look.places is None:
-        return look
-    return replace(look, places=look.places[rows])
 
 
 DEFAULT_MEASURES = ("ndcg@10", "recall@10", "mrr@10", "map")
@@ -191,17 +187,10 @@ def read_scored(
 ) -> ScoredSystems:
     """Read scored systems from wherever they are.
 
-    Args:
-        source: A run folder or the folder of an experiment (its newest run), a baseline file, a
-            TREC run file, or what `evaluate_run`, `evaluate_texts` and `run_experiment` return.
-        name: What messages and tables call it; None takes the path.
-        qrels: The judgements of a TREC run file; nothing else needs them.
-        measures: What a TREC run file is scored by, by the rules of an experiment: a judged query
-            that it lacks counts as 0, one without a relevant document does not apply.
-
-    Raises:
-        DataError: There is nothing, or not what it should be; a run file without judgements.
-        OptionError: An unknown measure.
+    A run folder or the folder of an experiment (its newest run), a baseline file, a TREC run file,
+    or what `evaluate_run`, `evaluate_texts` and `run_experiment` return. Only a TREC run file needs
+    `qrels` and `measures`: it is scored by the rules of an experiment, where a judged query that it
+    lacks counts as 0, and one without a relevant document does not apply.
     """
     if isinstance(source, ScoredSystems):
         return source

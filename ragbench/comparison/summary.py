@@ -34,7 +34,6 @@ class ScoreSummary:
     bounds: tuple[float, float]
     """The aggregate if all failed queries had the worst, or the best, value."""
     direction: Direction
-    """Which way is better."""
     aggregate: Aggregate
     """How the values became one number."""
     signature: str
@@ -90,7 +89,7 @@ def summarize(
     labels = None if clusters is None else np.asarray(clusters)[is_scored]
     counts = enumerate(np.bincount(column.causes).tolist())
     failed = {Cause(code).word: n for code, n in counts if n and Cause(code).failed}
-    mean = _number(scored, column)
+    mean = mean_of(column)
     return ScoreSummary(
         mean=mean,
         interval=_interval(scored, column, confidence, labels),
@@ -109,7 +108,9 @@ def summarize(
 
 def mean_of(column: ScoreColumn) -> float:
     """Return the aggregate over the scored queries alone; NaN where none is scored."""
-    return _number(column.values[column.causes == Cause.SCORED], column)
+    if column.total is not None:
+        return column.total
+    return _aggregate(column.values[column.causes == Cause.SCORED], column.aggregate)
 
 
 def finite(value: float) -> float | None:
@@ -119,10 +120,6 @@ def finite(value: float) -> float | None:
 
 def _pair(limits: tuple[float, float]) -> tuple[float | None, float | None]:
     return finite(limits[0]), finite(limits[1])
-
-
-def _number(scored: FloatArray, column: ScoreColumn) -> float:
-    return _aggregate(scored, column.aggregate) if column.total is None else column.total
 
 
 def _aggregate(scored: FloatArray, aggregate: Aggregate) -> float:

@@ -61,11 +61,6 @@ def baseline_of(
     first pair; a control with what it is a control of, which is that pair; an app with the first
     system of the baseline retriever; systems of the records with the one that is named, or the
     first.
-
-    Args:
-        system: Whose baseline.
-        systems: Those that have the score in question, in the order of the run.
-        retriever: The baseline retriever.
     """
     others = [s for s in systems.values() if s.role != "control"]
     if system.role == "app":

@@ -207,9 +207,8 @@ def _undeclared(
         for parameter in named:
             key = parameter.name
             if parameter.default is parameter.empty and key not in item.entries.keys() | declared:
-                report.add(
-                    at, item.path, f"missing key '{key}'", f"{key}: what {cls.__name__} takes"
-                )
+                allowed = f"{key}: what {cls.__name__} takes"
+                report.add(at, item.path, f"missing key '{key}'", allowed)
     names = {parameter.name for parameter in named}
     return [
         key
@@ -241,7 +240,6 @@ def _written(
 
 
 CHUNK = "chunk"
-"""The key of the block."""
 CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
@@ -256,7 +254,6 @@ class CheckedChunk:
 
 
 NOT_CHUNKED = CheckedChunk()
-"""What an entry without the block has."""
 
 
 def indexes(component: Any) -> bool:

@@ -53,10 +53,6 @@ def _number(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
     return yaml.ScalarNode("tag:yaml.org,2002:float", word)
 
 
-def _list(dumper: yaml.SafeDumper, value: Any) -> yaml.SequenceNode:
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", list(value))
-
-
 # 1e-05 is a number in YAML 1.2, not in the 1.1 that PyYAML writes
 _Dumper.add_implicit_resolver(
     "tag:yaml.org,2002:float",
@@ -65,7 +61,7 @@ _Dumper.add_implicit_resolver(
 )
 _Dumper.add_representer(str, _text)
 _Dumper.add_representer(Quoted, _text)
-_Dumper.add_representer(tuple, _list)
+_Dumper.add_representer(tuple, _Dumper.represent_list)
 _Dumper.add_representer(float, _number)
 
 

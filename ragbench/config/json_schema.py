@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import typing
 from collections import Counter
@@ -93,9 +94,8 @@ def _metrics() -> Schema:
     retrieval["properties"]["match"] = match
     fill = _object(declared_options(Fill).values(), RetrievalMetrics.blocks["fill"])
     retrieval["properties"]["fill"] = fill
-    retrieval["properties"]["measures"]["items"] = _suggested(
-        [_example(name, MEASURES.load(name)) for name in MEASURES.names()]
-    )
+    examples = [_example(name, MEASURES.load(name)) for name in MEASURES.names()]
+    retrieval["properties"]["measures"]["items"] = _suggested(examples)
     properties = {
         "retrieval": retrieval,
         "generation": {
@@ -107,10 +107,10 @@ def _metrics() -> Schema:
             "description": "One judge, or judges by name.",
             "anyOf": [{"$ref": "#/$defs/judge"}, _mapping("judge")],
         },
-    }
-    properties["verify"] = {
-        "type": "boolean",
-        "description": "Compute every score again with its reference package.",
+        "verify": {
+            "type": "boolean",
+            "description": "Compute every score again with its reference package.",
+        },
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
@@ -257,7 +257,9 @@ def share(schema: Schema) -> Schema:
         if not path or uses[text] < 2 or len(text) < _WORTH_A_NAME:
             return _rebuilt(part, path, refer)
         if text not in names:
-            names[text] = name = _free(".".join(path), definitions)
+            wanted = ".".join(path)
+            numbered = itertools.chain([wanted], (f"{wanted}-{n}" for n in itertools.count(2)))
+            names[text] = name = next(each for each in numbered if each not in definitions)
             definitions[name] = {}  # keeps the name while its parts get theirs
             definitions[name] = _rebuilt(part, path, refer)
         return {"$ref": f"#/$defs/{names[text]}"}
@@ -298,11 +300,3 @@ def _rebuilt(
 
 def _text(schema: Schema) -> str:
     return json.dumps(schema, sort_keys=True)
-
-
-def _free(name: str, taken: dict[str, Schema]) -> str:
-    number = 2
-    candidate = name
-    while candidate in taken:
-        candidate, number = f"{name}-{number}", number + 1
-    return candidate

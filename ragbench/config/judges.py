@@ -52,10 +52,7 @@ class JudgeCommon:
 def check_judges(
     item: Item, at: Place, context: Context
 ) -> tuple[dict[str, JudgeBlock] | None, dict[str, Any]]:
-    """Return the judges by name, and the block as plain data with its defaults.
-
-    It is one block, or named blocks where every value is a mapping.
-    """
+    """Return the judges by name, and the block as plain data: several where all are mappings."""
     are_named = all(isinstance(entry.item.value, dict) for entry in item.entries.values())
     if not isinstance(item.value, dict) or not are_named:
         block, written = _judge(None, Entry(at, item), context)
@@ -100,8 +97,7 @@ def _judge(
         for key, value in values.items()
         if key not in written and isinstance(value, (str, bool, int, float))
     }
-    _check_pairs(item, rubrics, context)
-    _check_stopping(item, values, rubrics, context)
+    _check_combination(item, values, rubrics, context)
     if values.get("rubrics") is None:
         written["rubrics"] = list(rubrics)
     if loaded is None or len(report) > before or not values.keys() >= known.keys():
@@ -112,10 +108,7 @@ def _judge(
         cls=loaded[1],
         options={key: values[key] for key in own},
         rubrics=rubrics,
-        when=values["when"],
-        pairs=values["pairs"],
-        stop_when=values["stop_when"],
-        always_valid=values["always_valid"],
+        **{key: values[key] for key in common if key != "rubrics"},
         place=entry.key_place,
     )
     return block, written
@@ -144,31 +137,23 @@ def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Pa
     return tuple(found.values())
 
 
-def _check_pairs(item: Item, rubrics: Sequence[str | Path], context: Context) -> None:
-    from ragbench.score.judge.rubric import load_rubric
-
-    given = item.get("pairs")
-    if given is None or any(load_rubric(name).method == "pairwise" for name in rubrics):
-        return
-    found = "'pairs' means nothing without a rubric that compares two answers"
-    context.report.wrong(item.entries["pairs"], found, "rubrics: [pairwise]")
-
-
-def _check_stopping(
+def _check_combination(
     item: Item, values: dict[str, Any], rubrics: Sequence[str | Path], context: Context
 ) -> None:
-    """Refuse `stop_when` where it could end nothing, and `always_valid` where nothing stops."""
+    """Refuse what could do nothing: `pairs` or `stop_when` for these rubrics, `always_valid`."""
     from ragbench.score.judge.rubric import load_rubric
 
-    of_pairs = rubrics and all(load_rubric(name).method == "pairwise" for name in rubrics)
-    if values.get("stop_when") is not None and of_pairs:
-        entry = item.entries["stop_when"]
+    of_pairs = [load_rubric(name).method == "pairwise" for name in rubrics]
+    if item.get("pairs") is not None and not any(of_pairs):
+        found = "'pairs' means nothing without a rubric that compares two answers"
+        context.report.wrong(item.entries["pairs"], found, "rubrics: [pairwise]")
+    if values.get("stop_when") is not None and of_pairs and all(of_pairs):
         found = "'stop_when' means nothing where every rubric compares two answers"
-        context.report.wrong(entry, found, "a rubric of single answers, such as faithfulness")
+        allowed = "a rubric of single answers, such as faithfulness"
+        context.report.wrong(item.entries["stop_when"], found, allowed)
     if values.get("always_valid") and values.get("stop_when") is None:
         found = "'always_valid' means nothing without 'stop_when'"
-        entry = item.entries["always_valid"]
-        context.report.wrong(entry, found, "stop_when: decided")
+        context.report.wrong(item.entries["always_valid"], found, "stop_when: decided")
 
 
 def check_clusters(
@@ -179,9 +164,8 @@ def check_clusters(
         if judge.always_valid and cluster is not None:
             path = ("metrics", "judge", *([judge.name] if judge.name else []), "always_valid")
             found = f"bets are on single queries, and the units are clusters ({cluster})"
-            report.add(
-                judge.place, path, found, "stop_when: decided alone, whose looks are planned"
-            )
+            allowed = "stop_when: decided alone, whose looks are planned"
+            report.add(judge.place, path, found, allowed)
 
 
 def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:

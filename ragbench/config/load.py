@@ -187,8 +187,8 @@ class TreeCheck:
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = check_statistics(self._item("statistics"), self.context)
         check_clusters(metrics.metrics.judges, statistics[0].get("cluster"), self.report)
-        budget = self._block("budget", BudgetLimits)
-        executor = self._block("executor", Executor)
+        budget = check_block(self._item("budget"), BudgetLimits, self.report)
+        executor = check_block(self._item("executor"), Executor, self.report)
         gates = self._gates(metrics.metrics, generators, LOADERS)
         is_complete = top.keys() >= declared.keys()  # else it was unreadable
         if self.report or not is_complete or dataset is None or not dataset.component:
@@ -210,7 +210,6 @@ class TreeCheck:
         }
         return ExperimentConfig(
             name=name,
-            seed=top["seed"],
             dataset=dataset.component,
             retrievers=_built(retrievers),
             generators=_built(generators),
@@ -219,12 +218,10 @@ class TreeCheck:
             metrics=metrics.metrics,
             statistics=Statistics(**statistics[0]),
             gates=gates[0],
-            max_failed=top["max_failed"],
             budget=BudgetLimits(**budget[0]),
             executor=Executor(**executor[0]),
-            cache=top["cache"],
             cache_also=tuple(map(Path, top["cache_also"] or ())),
-            output=top["output"],
+            **{key: top[key] for key in ("seed", "max_failed", "cache", "output")},
             path=self.path,
             resolved={key: written[key] for key in _RESOLVED if written[key] not in ({}, [], None)},
         )
@@ -263,9 +260,8 @@ class TreeCheck:
             self.report.wrong(item, found, "a mapping from names to components")
         for name, entry in item.entries.items():
             if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
-                self.report.add(
-                    entry.key_place, item.path, f"{name!r} is not a name", _NAME_ALLOWED
-                )
+                found = f"{name!r} is not a name"
+                self.report.add(entry.key_place, item.path, found, _NAME_ALLOWED)
         return expand_sweeps(item, self.report)
 
     def _components(self, block: str, family_of: Callable[[Item], Family]) -> dict[str, Checked]:
@@ -321,9 +317,6 @@ class TreeCheck:
             self._may_bring_systems(loaders),
         )
         return check_gates(item, known, self.report, self.context.base)
-
-    def _block(self, name: str, record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return check_block(self._item(name), record, self.report)
 
     def _item(self, name: str) -> Item:
         """The block as it stands in the file, or an empty one."""

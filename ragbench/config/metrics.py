@@ -95,7 +95,12 @@ def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, d
     names = block.get("measures")
     if names is not None:
         parsed = _parse_names(names, parse_measures, "measure", report)
-        _check_cutoffs(parsed, values.get("top_k"), report)
+        top_k = values.get("top_k")
+        for item, measures in parsed:
+            deepest = max((measure.k or 0 for measure in measures), default=0)
+            if top_k is not None and deepest > top_k:
+                found = f"{item.shown()} looks deeper than top_k"
+                report.wrong(item, found, f"k up to top_k, which is {top_k}")
     return RetrievalMetrics(**values), written
 
 
@@ -181,14 +186,6 @@ def _parse(item: Item, parse: Callable[[str], Any], noun: str, report: Report) -
     except RagbenchError as error:  # a third party's, which cannot be loaded
         report.wrong(item, str(error))
     return None
-
-
-def _check_cutoffs(parsed: list[tuple[Item, Any]], top_k: int | None, report: Report) -> None:
-    for item, measures in parsed:
-        deepest = max((measure.k or 0 for measure in measures), default=0)
-        if top_k is not None and deepest > top_k:
-            found = f"{item.shown()} looks deeper than top_k"
-            report.wrong(item, found, f"k up to top_k, which is {top_k}")
 
 
 METADATA = re.compile(r"metadata(\.[^.\s]+)+")

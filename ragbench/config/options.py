@@ -1,7 +1,4 @@
-"""Options of an entry against what is declared: their values, and what these name.
-
-Other retrievers, files and Python code are found, and paths become absolute.
-"""
+"""Options of an entry against what is declared, and the retrievers, files and code they name."""
 
 from __future__ import annotations
 

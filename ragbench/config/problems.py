@@ -78,13 +78,8 @@ class Report:
     def unknown_key(self, place: Place, path: KeyPath, key: str, allowed: Iterable[str]) -> None:
         """Note a key that does not belong there."""
         names = list(allowed)
-        self.add(
-            place,
-            path,
-            f"unknown key '{key}'",
-            ", ".join(names) or "no keys",
-            nearest_name(key, names),
-        )
+        known = ", ".join(names) or "no keys"
+        self.add(place, path, f"unknown key '{key}'", known, nearest_name(key, names))
 
     def include(self, problems: Iterable[Problem]) -> None:
         """Take over problems of another report."""
@@ -101,8 +96,5 @@ class Report:
 
     def error(self, subject: str) -> ConfigError:
         """Return every problem as one error, in file order; overrides come last."""
-        return ConfigError(sorted(self, key=_position), subject)
-
-
-def _position(problem: Problem) -> tuple[bool, int, int]:
-    return problem.line is None, problem.line or 0, problem.column or 0
+        ordered = sorted(self, key=lambda p: (p.line is None, p.line or 0, p.column or 0))
+        return ConfigError(ordered, subject)

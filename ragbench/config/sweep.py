@@ -63,7 +63,9 @@ def _grid(name: str, entry: Entry, sweep: Item, report: Report) -> dict[str, Ent
         for key, value in zip(axes, values, strict=True):
             item = _with(item, key, value, sweep.entries[key].key_place)
             full_name += f"-{key}={_as_name(value)}"
-        made[_unused(full_name, made)] = Entry(entry.key_place, item)
+        # two values may read the same
+        numbered = itertools.chain([full_name], (f"{full_name}_{n}" for n in itertools.count(2)))
+        made[next(each for each in numbered if each not in made)] = Entry(entry.key_place, item)
     return made
 
 
@@ -116,9 +118,3 @@ def _as_name(value: Item) -> str:
         return "_".join(_as_name(part) for part in value.items)
     text = "mapping" if value.entries else value.written
     return _NOT_IN_NAMES.sub("_", text) or "_"
-
-
-def _unused(name: str, taken: Mapping[str, Entry]) -> str:
-    """The name, with a number where two values read the same."""
-    numbered = itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2)))
-    return next(candidate for candidate in numbered if candidate not in taken)

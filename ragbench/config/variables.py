@@ -32,23 +32,16 @@ def interpolate(item: Item, environment: Mapping[str, str], report: Report) -> I
     A variable that is empty counts as absent where there is a default, as in a shell. What an
     unquoted `${N:-3}` gives is read as if it stood there: 3 is a number. `$${` stands for `${`.
     """
+
+    def replaced(entry: Entry) -> Entry:
+        value = interpolate(entry.item, environment, report)
+        return Entry(entry.key_place, value, tuple(map(replaced, entry.repeats)))
+
     if isinstance(item.value, dict):
-        entries = {
-            key: Entry(
-                entry.key_place,
-                interpolate(entry.item, environment, report),
-                tuple(
-                    Entry(again.key_place, interpolate(again.item, environment, report))
-                    for again in entry.repeats
-                ),
-            )
-            for key, entry in item.value.items()
-        }
-        return replace(item, value=entries)
+        return replace(item, value={key: replaced(entry) for key, entry in item.value.items()})
     if isinstance(item.value, tuple):
-        return replace(
-            item, value=tuple(interpolate(part, environment, report) for part in item.value)
-        )
+        parts = tuple(interpolate(part, environment, report) for part in item.value)
+        return replace(item, value=parts)
     if isinstance(item.value, str) and "${" in item.value:
         return _interpolated(item, item.value, environment, report)
     return item
@@ -152,9 +145,8 @@ def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None
     parts: list[str] = []
     position = 0
     while match := _PART.match(text, position):
-        parts.append(
-            next(part for part in match.group("double", "single", "bare") if part is not None)
-        )
+        ways = match.group("double", "single", "bare")
+        parts.append(next(part for part in ways if part is not None))
         position = match.end()
         if match["end"] == "=":
             return tuple(parts), text[position:]
@@ -184,9 +176,8 @@ def _put(
     path = override.path[: depth + 1]
     if path in blocks:
         empty = Item({}, override.place, path)
-        return node.with_entry(
-            part, _put(empty, override, depth + 1, blocks, report), override.place
-        )
+        child = _put(empty, override, depth + 1, blocks, report)
+        return node.with_entry(part, child, override.place)
     names = list(dict.fromkeys([*node.entries, *(b[-1] for b in blocks if b[:-1] == here)]))
     found = f"no '{part}' in {dotted(here) or 'the config'}"
     report.wrong(override, found, ", ".join(names) or None, nearest(part, names))

@@ -35,11 +35,7 @@ class _StopReadingError(Exception):
 
 
 def read_yaml(text: str, file: str | None, report: Report) -> Item | None:
-    """Return the tree of a YAML text; None where it cannot be read at all.
-
-    Everything that is wrong with the text itself goes into the report: syntax, repeated keys,
-    keys that are not text, unknown tags and aliases, numbers with leading zeros.
-    """
+    """Return the tree of a YAML text; None where it cannot be read at all."""
     return _Reader(text, file, report).read()
 
 
@@ -254,9 +250,8 @@ def explain(
             report.add(place, path, f"'{bracket}' is not closed", f"a '{_CLOSING[bracket]}'")
             return
     if "quoted scalar" in context and "end of stream" in problem and opened is not None:
-        report.add(
-            place_at(opened.line, opened.column, 1), path, "the quote is not closed", "a quote"
-        )
+        place = place_at(opened.line, opened.column, 1)
+        report.add(place, path, "the quote is not closed", "a quote")
         return
     found, allowed = _words(problem, context, character)
     if character == "{" and lines[mark.line][: mark.column].endswith("$"):

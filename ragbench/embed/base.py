@@ -63,28 +63,18 @@ class Embedder(Protocol):
 
 
 Model = Annotated[
-    str,
-    Option("The model: a folder, or a name on the Hugging Face hub.", refers_to="path_or_name"),
+    str, Option("The model: a folder, or a name on the Hugging Face hub.", refers_to="path_or_name")
 ]
-"""Where the model is."""
 QueryPrompt = Annotated[
-    str | None,
-    Option("Text put before a query; null: the prompt of the model."),
+    str | None, Option("Text put before a query; null: the prompt of the model.")
 ]
-"""The prefix of queries."""
 DocumentPrompt = Annotated[
-    str | None,
-    Option("Text put before a document; null: the prompt of the model."),
+    str | None, Option("Text put before a document; null: the prompt of the model.")
 ]
-"""The prefix of documents."""
 ComputeDevice = Annotated[Device, Option("Where the model computes; auto takes a GPU.")]
-"""Which processor."""
 BatchTokens = Annotated[
-    int | None,
-    Option("Tokens per batch, padding included; null depends on the device.", ge=1),
+    int | None, Option("Tokens per batch, padding included; null depends on the device.", ge=1)
 ]
-"""How much at a time."""
 KeepVectors = Annotated[
     bool, Option("Whether vectors are kept in .ragbench, so that no text is encoded twice.")
 ]
-"""Whether there is a cache."""

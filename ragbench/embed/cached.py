@@ -118,10 +118,8 @@ class CachedEmbedder:
         broken = ~np.isfinite(vectors).all(axis=1)
         if broken.any():
             text = texts[int(broken.argmax())]
-            raise DataError(
-                f"model {self.identity}: the vector of {text[:60]!r} is not finite",
-                allowed="a model whose weights are whole",
-            )
+            found = f"model {self.identity}: the vector of {text[:60]!r} is not finite"
+            raise DataError(found, allowed="a model whose weights are whole")
         return vectors
 
 

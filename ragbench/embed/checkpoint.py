@@ -34,7 +34,6 @@ class Checkpoint:
     owner: str
     """How messages name the component that needs it: `bertscore`."""
     name: str
-    """As the user wrote it."""
     folder: Path | None
     """Where it lies, unless it is a name on the hub."""
 
@@ -108,12 +107,7 @@ class Checkpoint:
 
 
 def find_checkpoint(owner: str, model: str) -> Checkpoint:
-    """Tell a folder from a hub name; nothing is loaded.
-
-    Example:
-        >>> find_checkpoint("bertscore", "roberta-large").identity
-        'roberta-large'
-    """
+    """Tell a folder from a hub name; nothing is loaded."""
     folder = Path(model).expanduser()
     if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
         return Checkpoint(owner, model, folder)

@@ -19,16 +19,13 @@ _AT_ONCE = 4096  # pairs that are tokens at a time
 _ONE_SCORE = "a cross-encoder: a model with one score for a pair"
 
 Pair = tuple[str, str]
-"""What is asked, and what may answer it."""
 
 
 class PairScore(NamedTuple):
     """What a cross-encoder says of a pair."""
 
     score: float
-    """The model's own number."""
     truncated: bool
-    """Whether the pair is longer than the model can read."""
 
 
 class PairScorer:
@@ -113,7 +110,9 @@ def shared_pair_scorer(
     """Return a cross-encoder that stays loaded: the next call gets the same one."""
     need_packages(owner, EXTRA, PACKAGES)
     checkpoint = find_checkpoint(owner, model)
-    _check_labels(checkpoint)
+    if (labels := checkpoint.config().num_labels) != 1:  # before the weights are read
+        found = f"{checkpoint.name} (with {labels} labels)"
+        raise OptionError(owner, "model", found, _ONE_SCORE)
     return _scorer(checkpoint, checkpoint.identity, choose_device(owner, device), batch_tokens)
 
 
@@ -125,11 +124,3 @@ def _scorer(
     batch_tokens: int | None,
 ) -> PairScorer:
     return PairScorer(checkpoint, device, batch_tokens)
-
-
-def _check_labels(checkpoint: Checkpoint) -> None:
-    """Refuse what classifies, or encodes single texts, before its weights are read."""
-    labels = checkpoint.config().num_labels
-    if labels != 1:
-        found = f"{checkpoint.name} (with {labels} labels)"
-        raise OptionError(checkpoint.owner, "model", found, _ONE_SCORE)

@@ -87,7 +87,6 @@ class EntailmentModel:
         return np.array(owners, dtype=np.int64), windows
 
     def _cut(self, premise: str, hypothesis: str) -> Iterator[Mapping[str, list[int]]]:
-        """The windows of a premise, each beside the hypothesis."""
         hypothesis, room = self._shortened(hypothesis)
         cut: dict[str, Any] = {}
         if room is not None:

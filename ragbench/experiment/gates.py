@@ -29,7 +29,7 @@ from ragbench.gates.fail_if import FailIf
 from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Kind, Summary
-from ragbench.report.digits import counted
+from ragbench.report.text import counted
 from ragbench.score.base import ScoreColumn
 
 GateLike = Mapping[str, Any] | str

@@ -23,14 +23,7 @@ Finding = tuple[str, Decision]
 def find_retrieval(
     run: Any, qrels: Any, at_least: Mapping[str, float], *, decide: str = "mean"
 ) -> list[Finding]:
-    """Hold the measures of one run against their limits.
-
-    Args:
-        run: Rankings, as `evaluate_run` takes them.
-        qrels: Judgements, as `evaluate_run` takes them.
-        at_least: Measure -> smallest value.
-        decide: `mean`, or `interval` for the lower end of the interval.
-    """
+    """Hold the measures of one run against their limits: measure -> smallest value."""
     columns = evaluate_run(run, qrels, list(at_least)).columns
     by: Decide = "interval" if decide == "interval" else "mean"
     gates = [Limit(measure=name, min=least, decide=by) for name, least in at_least.items()]
@@ -48,18 +41,7 @@ def find_not_worse(
     system: str | None = None,
     method: Method | None = None,
 ) -> list[Finding]:
-    """Compare the systems of a run with those of the same name in a baseline, by rule G.
-
-    Args:
-        now: An experiment, a run folder, or what `evaluate_run` returns.
-        baseline: The same, or a baseline file.
-        measures: Measure -> largest drop.
-        system: Only this one.
-        method: Confidence and resampling.
-
-    Raises:
-        DataError: Nothing to compare, or it may not be compared.
-    """
+    """Compare systems with those of the same name by rule G, where `measures` has the margins."""
     run, base = read_scored(now), read_scored(baseline)
     findings = []
     for name, other in _matches(run, base, system):

@@ -68,7 +68,6 @@ class KnownNames:
     """What a gate may refer to, as far as it is known when the gate is checked."""
 
     scores: KnownScores
-    """The scores."""
     retrievers: Sequence[str] = ()
     """The names of what has scores of rankings."""
     pairs: Sequence[str] = ()
@@ -121,7 +120,6 @@ class GatedRun:
     """What a run gives for gates to be held against it."""
 
     scored: ScoredSystems
-    """The systems of the run with their columns."""
     method: Method
     """How intervals are made."""
     files: GateFiles
@@ -154,7 +152,6 @@ class Candidate:
     """One system that a gate is held against."""
 
     system: SystemScores
-    """The system."""
     score: str
     """The name under which it has what the gate is about."""
     having: Mapping[str, SystemScores]
@@ -228,12 +225,9 @@ class Gate(ABC):
 
     @abstractmethod
     def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
-        """Note what is wrong with it.
+        """Note in `entry` what is wrong with it.
 
-        Args:
-            entry: Takes the problems.
-            known: The scores and systems that it may name.
-            complete: False where a key is missing, which was said: names alone are looked at.
+        Where a key is missing, which was said, it is not `complete`: names alone are looked at.
         """
 
     def read(self, files: GateFiles) -> None:  # noqa: B027  most kinds name no file

@@ -137,12 +137,7 @@ class Change(MeasureGate):
 
     @abstractmethod
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
-        """Decide it for a system and its counterpart.
-
-        Args:
-            pairs: Both columns over the same queries.
-            method: Confidence and resampling.
-        """
+        """Decide it for a system and its counterpart, over the same queries."""
 
     def _counterpart(self, held: Candidate) -> tuple[ScoredSystems, SystemScores | None]:
         """Where what a system is compared with comes from, and that system."""
@@ -158,11 +153,7 @@ class Change(MeasureGate):
 
 
 def score_in(source: ScoredSystems, system: str, score: str) -> str:
-    """Return the name under which a system has a score.
-
-    Raises:
-        DataError: It has none of that name.
-    """
+    """Return the name under which a system has a score, however that is spelt."""
     names = list(source.systems[system].columns)
     found = find_score(score, names)
     if found is None:
@@ -180,12 +171,7 @@ def queries_to_decide(
 ) -> dict[str, int | None]:
     """Return the queries, or clusters, for two truths: equal systems, and what was observed.
 
-    Args:
-        distance: Of what was observed from the margin.
-        margin: Of the gate: how far equal systems are from it.
-        sd: Spread of the differences.
-        n_units: How many there are.
-        confidence: Of the interval that decides.
+    `distance` is that of what was observed from the margin, `n_units` how many there are now.
 
     Example:
         >>> queries_to_decide(0.05, 0.05, 0.2, 50, 0.95)

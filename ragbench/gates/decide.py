@@ -13,12 +13,9 @@ from ragbench.registry import nearest
 
 
 def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[GateVerdict]:
-    """Hold the gates against a run.
+    """Hold the gates against a run: an entry for each gate and system, in the order of the config.
 
-    Returns:
-        The `gates` of `summary.json`: an entry for each gate and system, in the order of the
-        config. Where a gate cannot be compared with what it names, its entry is undecided and
-        `refused`.
+    Where a gate cannot be compared with what it names, its entry is undecided and `refused`.
     """
     return [_verdict(gate, system, found) for gate in gates for system, found in gate.verdicts(run)]
 
@@ -39,23 +36,14 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
 
 
 def read_gate_files(gates: Sequence[Gate]) -> GateFiles:
-    """Read every file that gates name, once.
-
-    Raises:
-        ConfigError: Files that are not what they should be, or lack a system, measure or rubric
-            that a gate names; all of them, each at its gate.
-    """
+    """Read every file that gates name, once; what is wrong with them is in one error, by gate."""
     files = GateFiles()
     _check_each(gates, lambda gate: gate.read(files), "the config")
     return files
 
 
 def check_references(gates: Sequence[Gate], base: ScoredSystems) -> None:
-    """Refuse gates on systems or scores that what they are compared with does not have.
-
-    Raises:
-        ConfigError: All of them, each at its gate.
-    """
+    """Refuse gates on systems or scores that what they are compared with does not have."""
     _check_each(gates, lambda gate: gate.check_base(base), "the gates")
 
 
@@ -73,13 +61,7 @@ def _check_each(gates: Sequence[Gate], check: Callable[[Gate], None], subject: s
 def check_gate_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[str]) -> None:
     """Refuse gates on scores or systems that the run does not have.
 
-    Args:
-        gates: The gates.
-        scores: Every score of the run, those of judges that are skipped included.
-        systems: Every system of the run.
-
-    Raises:
-        ConfigError: All of them, each at its gate.
+    The scores are all of the run, those of judges that are skipped included.
     """
     problems = []
     for gate in gates:

@@ -66,11 +66,8 @@ class Drop(Change):
         undecided, with the queries that it would take. No difference on any query passes. Queries
         that failed count at their worst and at their best: a verdict that they could turn is
         undecided. Clusters, where there are any, are the unit; fewer than 10 are undecided. Fewer
-        than 12 queries decide no margin up to a twentieth of the range.
-
-        Returns:
-            The verdict; its facts hold difference and interval as they are printed (not turned
-            round), the number of queries, and those that became worst.
+        than 12 queries decide no margin up to a twentieth of the range. Facts hold difference and
+        interval as they are printed, not turned round.
 
         Example:
             One of eight queries lost its hit, which says next to nothing about all others.
@@ -140,17 +137,24 @@ class Drop(Change):
         """The mean of exactly these queries, which needs no interval."""
         d = d[~np.isnan(d)]
         mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
-        facts = {"difference": pairs.sign * mean + 0.0, "n": len(d), "n_changed": n_changed}
-        why = f"{pairs.sign * mean + 0.0:+.4g} over these {len(d)} queries"
+        shown = pairs.sign * mean + 0.0
+        facts = {"difference": shown, "n": len(d), "n_changed": n_changed}
+        why = f"{shown:+.4g} over these {len(d)} queries"
         if bool(at_least(np.array([mean]), -self.max_drop)[0]):
             return Decision("pass", f"{why}: no drop by more than {self.max_drop:g}", facts)
         return Decision("fail", f"{why}: a drop by more than {self.max_drop:g}", facts)
 
 
+def _turned(found: DifferenceInterval, sign: int) -> tuple[float, float, float]:
+    """The mean and its interval as they are printed; adding 0.0 makes -0.0 0.0."""
+    low, high = sorted((sign * found.lower + 0.0, sign * found.upper + 0.0))
+    return sign * found.mean + 0.0, low, high
+
+
 def _facts(found: DifferenceInterval, sign: int) -> dict[str, Any]:
-    ends = sorted((sign * found.lower + 0.0, sign * found.upper + 0.0))
+    mean, *ends = _turned(found, sign)
     return {
-        "difference": finite(sign * found.mean + 0.0),
+        "difference": finite(mean),
         "interval": [finite(end) for end in ends],
         "n": found.n,
         "n_changed": found.n_changed,
@@ -180,7 +184,6 @@ def _width(score_range: tuple[float, float]) -> float:
 
 
 def _shown_interval(found: DifferenceInterval, sign: int) -> str:
-    low, high = sorted((sign * found.lower + 0.0, sign * found.upper + 0.0))
+    mean, low, high = _turned(found, sign)
     turned = "" if sign == 1 else ", lower is better"
-    mean = sign * found.mean + 0.0
     return f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {found.n} queries{turned}"

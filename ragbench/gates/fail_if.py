@@ -33,9 +33,6 @@ class FailIf:
     def parse(cls, text: str) -> FailIf:
         """Read a condition.
 
-        Raises:
-            OptionError: It is none, or its margin is not a number from 0 on.
-
         Example:
             >>> FailIf.parse("ndcg@10 drop > 0.01").gate.text
             'ndcg@10 drop <= 0.01'
@@ -82,15 +79,9 @@ def decide_all(
     method: Method,
     clusters: Sequence[str] | None = None,
 ) -> Iterator[ComparedGate]:
-    """Decide each condition for each system that is compared by its measure.
+    """Decide each condition, with the name of its measure, for each system that is compared by it.
 
-    Args:
-        conditions: Each with the name of its measure in the comparison.
-        comparison: What `compare_met` returned.
-        met: What it was made from.
-        method: Confidence, resampling, seed: those of the comparison, so that the interval that
-            decides is the one that is printed.
-        clusters: The cluster of each common query, where queries belong together.
+    The method is that of the comparison, so that the interval that decides is the one printed.
     """
     for condition, measure in conditions:
         compared = list(pairs_of(comparison, met, measure, clusters))

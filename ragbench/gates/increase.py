@@ -70,10 +70,6 @@ class Increase(Change):
         blocks of queries at once. What is the same on every query passes; one factor on every query
         is held against the share as it is. Clusters, where there are any, are the unit.
 
-        Returns:
-            The verdict; its facts hold the increase with its interval, both amounts, the number of
-            queries, and those whose cost rose most.
-
         Example:
             >>> from ragbench.score.base import ScoreColumn
             >>> from ragbench.signature import Signature
@@ -109,10 +105,10 @@ class Increase(Change):
             f"{found.n} queries"
         )
         verdict = _beyond(found, margin)
-        if verdict is not None:
-            least = "or more" if verdict == "pass" else ""
-            by = f"no increase by {margin:g}" if least else f"more than {margin:g}"
-            return Decision(verdict, f"{why}: {by} {least}".rstrip(), facts)
+        if verdict == "pass":
+            return Decision("pass", f"{why}: no increase by {margin:g} or more", facts)
+        if verdict == "fail":
+            return Decision("fail", f"{why}: more than {margin:g}", facts)
         n_units = found.n if n_clusters is None else n_clusters
         # the spread that a mean of so many would have with this interval
         half, tail = (found.upper - found.lower) / 2, (1 - method.confidence) / 2

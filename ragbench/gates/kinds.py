@@ -34,24 +34,16 @@ def gate_options() -> dict[str, DeclaredOption]:
     for kind in kinds:
         declared |= {**declared_options(kind), **declared}
     first = [kind.subject for kind in kinds] + [key for kind in kinds for key in kind.conditions]
-    return {key: _optional(declared[key]) for key in dict.fromkeys([*first, *declared])}
-
-
-def _optional(option: DeclaredOption) -> DeclaredOption:
-    if option.default is not REQUIRED:
-        return option
-    return replace(option, annotation=option.annotation | None, default=None)
+    for key, option in declared.items():
+        if option.default is REQUIRED:
+            declared[key] = replace(option, annotation=option.annotation | None, default=None)
+    return {key: declared[key] for key in dict.fromkeys([*first, *declared])}
 
 
 def make_gate(values: Mapping[str, Any], entry: Entry) -> tuple[Gate, bool] | None:
     """Make the gate that some keys mean; what is wrong with the keys goes into `entry`.
 
-    Args:
-        values: The keys that are given, in the order in which they stand.
-        entry: Takes the problems.
-
-    Returns:
-        The gate, and whether nothing is missing in it; None where it is of no kind.
+    Returns the gate, and whether nothing is missing in it; None where it is of no kind.
     """
     kinds = gate_kinds()
     subjects = list(dict.fromkeys(kind.subject for kind in kinds))

@@ -21,7 +21,6 @@ from ragbench.gates.base import (
     within,
 )
 from ragbench.gates.scores import KnownScore
-from ragbench.records.gate import Verdict
 from ragbench.records.summary import Latency, SystemSummary, Tokens
 from ragbench.registry import Option
 from ragbench.score.base import ScoreColumn
@@ -75,9 +74,6 @@ class Limit(MeasureGate):
         Queries that failed count at their worst and at their best: a verdict that they could turn
         is undecided. A score of no query is undecided.
 
-        Returns:
-            The verdict; its facts hold mean, interval, and how many queries were scored and failed.
-
         Example:
             >>> from ragbench.signature import Signature
             >>> hits = ScoreColumn(
@@ -101,7 +97,7 @@ class Limit(MeasureGate):
             failed = f"; {n_failed} failed" if n_failed else ""
             nothing = "the score has no interval" if found.n else f"nothing was scored{failed}"
             return Decision("undecided", nothing, facts)
-        verdict = self._verdict(value)
+        verdict = within(value, self.min, self.max)
         why = f"mean {found.mean:.4g} over {found.n} queries"
         if self.decide == "interval":
             low, high = found.interval
@@ -109,7 +105,7 @@ class Limit(MeasureGate):
             why += f"its {'upper' if self.min is None else 'lower'} end is compared"
         if n_failed:
             ends = self._at_worst_and_best(column, found, confidence)
-            if any(math.isnan(end) or self._verdict(end) != verdict for end in ends):
+            if any(math.isnan(x) or within(x, self.min, self.max) != verdict for x in ends):
                 turned = f"{n_failed} queries failed, which could turn {verdict}"
                 return Decision("undecided", f"{turned}; of the others: {why}", facts)
         return Decision(verdict, why, facts)
@@ -118,9 +114,6 @@ class Limit(MeasureGate):
         """Whether the interval does not hold the limit."""
         low, high = found.facts.get("interval") or (None, None)
         return low is not None and high is not None and not low <= self.limit <= high
-
-    def _verdict(self, value: float) -> Verdict:
-        return within(value, self.min, self.max)
 
     def _compared(self, found: ScoreSummary) -> float:
         """The number that is held against the limit; NaN where there is none."""

@@ -47,9 +47,6 @@ class QueriesWorse(Change):
         queries, not a guess at others. Without `by` every query counts that became worse at all. A
         query that failed may have become worse: a verdict that such queries could turn is
         undecided.
-
-        Returns:
-            The verdict; its facts hold the count and the queries that became worst.
         """
         d = pairs.differences()
         is_worse = at_least(-d, self.margin) & (d < 0)

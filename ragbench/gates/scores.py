@@ -18,11 +18,8 @@ class KnownScore:
     kind: Kind
     """What it looks at."""
     direction: str
-    """Which way is better."""
     low: float
-    """The smallest possible value."""
     high: float
-    """The largest possible value."""
     aggregate: str
     """How the values become one number."""
 
@@ -32,7 +29,6 @@ class KnownScores:
     """The scores of a config, as far as they are known before the data are read."""
 
     named: Mapping[str, KnownScore]
-    """Name -> score, of the blocks that the config has."""
     open: frozenset[Kind]
     """The kinds whose block is left out: the data will say which scores there are."""
 

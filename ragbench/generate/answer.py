@@ -40,9 +40,8 @@ def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
     if "answer" not in answer:
         return None
     queries = answer.get("queries")
-    return Prediction(
-        answer["answer"], answer.get("contexts"), queries=[] if queries is None else queries
-    )
+    queries = [] if queries is None else queries
+    return Prediction(answer["answer"], answer.get("contexts"), queries=queries)
 
 
 def _check_rest(prediction: Prediction) -> None:
@@ -70,11 +69,10 @@ def _passage(passage: Any, number: int, reader: HitReader) -> Document:
     if isinstance(passage, str):
         passage = Document("", passage)
     if isinstance(passage, Mapping):
-        own_id, text, title = passage.get("id"), _text_of(passage), passage.get("title")
-        metadata = passage.get("metadata")
+        text = next((passage[key] for key in _TEXTS if key in passage), None)
+        own_id, title, metadata = passage.get("id"), passage.get("title"), passage.get("metadata")
     elif isinstance(passage, (Document, ScoredDocument)):
-        own_id, text, title = passage.id, passage.text, passage.title
-        metadata = passage.metadata
+        own_id, text, title, metadata = passage.id, passage.text, passage.title, passage.metadata
     elif hasattr(passage, "page_content"):  # a document of LangChain
         own_id, text, title = getattr(passage, "id", None), passage.page_content, None
         metadata = getattr(passage, "metadata", None)
@@ -85,7 +83,3 @@ def _passage(passage: Any, number: int, reader: HitReader) -> Document:
     hit = reader.read(own_id=own_id, text=text, metadata=metadata, score=None)
     identifier = checked_id(hit.id, f"passage {number}")
     return Document(identifier, text or "", title or hit.title or "", hit.metadata)
-
-
-def _text_of(passage: Mapping[str, Any]) -> Any:
-    return next((passage[key] for key in _TEXTS if key in passage), None)

@@ -99,13 +99,7 @@ def callbacks_of(heard: Heard) -> list[Any]:
         """Tells what it hears."""
 
         def on_chain_start(
-            self,
-            serialized: Any,
-            inputs: Any,
-            *,
-            run_id: Any,
-            parent_run_id: Any = None,
-            **kwargs: Any,
+            self, *given: Any, run_id: Any, parent_run_id: Any = None, **kwargs: Any
         ) -> None:
             heard.started(run_id, parent_run_id)
 

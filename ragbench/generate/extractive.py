@@ -94,10 +94,8 @@ def _worth(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
             if 0 <= near < len(pool) and pool[near].passage == sentence.passage
         ]
         content = own[index] + _NEIGHBOUR_SHARE * max(beside, default=0.0)
-        discount = (1 + _RANK_WEIGHT * sentence.passage) * (
-            1 + _POSITION_WEIGHT * sentence.position
-        )
-        worth.append(content / discount)
+        by_rank, by_position = _RANK_WEIGHT * sentence.passage, _POSITION_WEIGHT * sentence.position
+        worth.append(content / ((1 + by_rank) * (1 + by_position)))
     return worth
 
 

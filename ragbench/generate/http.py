@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.adapters.hits import HitReader
-from ragbench.adapters.http import Endpoint, EndpointOptions, Url
+from ragbench.adapters.http import EndpointOptions, Url
 from ragbench.adapters.templates import (
     PASSAGE_PLACES,
     JsonPath,
@@ -31,12 +31,6 @@ class AnswerPaths:
 
     Further paths lead to `texts`, `ids`, `titles`, `queries` (lists), `input_tokens`,
     `output_tokens`, `usd` (numbers).
-
-    Example:
-        >>> paths = AnswerPaths("$.answer", texts="$.sources[*].text", usd="$.cost")
-        >>> found = paths.read({"answer": "Io", "sources": [{"text": "Io erupts."}], "cost": 0.1})
-        >>> found.answer, found.contexts[0].text, found.usage.usd
-        ('Io', 'Io erupts.', 0.1)
     """
 
     def __init__(self, answer: str, **more: str | None) -> None:
@@ -96,10 +90,17 @@ class HttpService:
     is_opaque = True
 
     def __init__(
-        self, endpoint: Endpoint, body: Mapping[str, Any], places: Sequence[str], paths: AnswerPaths
+        self,
+        chosen: HttpGeneratorOptions | HttpAppOptions,
+        body: Mapping[str, Any],
+        places: Sequence[str],
+        **paths: str | None,
     ) -> None:
-        check_template(body, places, "http", "body")
-        self._endpoint, self._body, self._paths = endpoint, body, paths
+        self._endpoint = chosen.endpoint(chosen.url)
+        paths |= {"input_tokens": chosen.input_tokens, "output_tokens": chosen.output_tokens}
+        self._paths = AnswerPaths(chosen.answer, **paths, usd=chosen.usd)
+        self._body = chosen.body or body
+        check_template(self._body, places, "http", "body")
 
     def _ask(self, values: Mapping[str, Any]) -> Prediction:
         return self._paths.read(self._endpoint.post(fill(self._body, values)))
@@ -168,17 +169,8 @@ class HttpGenerator(HttpService, Generator):
 
     def __init__(self, **options: Any) -> None:
         chosen = HttpGeneratorOptions(**options)
-        super().__init__(
-            chosen.endpoint(chosen.url),
-            chosen.body or {"question": "{question}", "contexts": "{contexts}"},
-            ("question", *PASSAGE_PLACES),
-            AnswerPaths(
-                chosen.answer,
-                input_tokens=chosen.input_tokens,
-                output_tokens=chosen.output_tokens,
-                usd=chosen.usd,
-            ),
-        )
+        body = {"question": "{question}", "contexts": "{contexts}"}
+        super().__init__(chosen, body, ("question", *PASSAGE_PLACES))
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
         """Post a question; no JSON, or none with an answer at its path, fails it."""
@@ -197,19 +189,13 @@ class HttpApp(HttpService):
     def __init__(self, **options: Any) -> None:
         chosen = HttpAppOptions(**options)
         super().__init__(
-            chosen.endpoint(chosen.url),
-            chosen.body or {"question": "{question}"},
+            chosen,
+            {"question": "{question}"},
             ("question",),
-            AnswerPaths(
-                chosen.answer,
-                texts=chosen.texts,
-                ids=chosen.ids,
-                titles=chosen.titles,
-                queries=chosen.queries,
-                input_tokens=chosen.input_tokens,
-                output_tokens=chosen.output_tokens,
-                usd=chosen.usd,
-            ),
+            texts=chosen.texts,
+            ids=chosen.ids,
+            titles=chosen.titles,
+            queries=chosen.queries,
         )
 
     def answer(self, question: str) -> Prediction:

@@ -133,7 +133,6 @@ class HuggingfaceGenerator(Generator):
     declares = HuggingfaceOptions
 
     def __init__(self, **options: Any) -> None:
-        """Find the model; it is loaded by `check` or the first question."""
         chosen = HuggingfaceOptions(**options)
         self._checkpoint = find_checkpoint("huggingface", chosen.model)
         self.prompt = load_prompt(chosen.prompt, chosen.system, "huggingface")
@@ -187,7 +186,7 @@ class HuggingfaceGenerator(Generator):
         max_tokens = int(self._options["max_tokens"])
         passages = fit(contexts, self._budget(question, contexts, max_tokens), self._model.count)
         while True:
-            tokens = self._model.tokens(self._messages(question, passages))
+            tokens = self._model.tokens(self.prompt.messages(question, passages))
             room = self._model.longest - max_tokens
             if len(tokens) <= room or not passages:
                 break
@@ -202,9 +201,6 @@ class HuggingfaceGenerator(Generator):
     def _budget(self, question: str, contexts: Sequence[Document], max_tokens: int) -> int | None:
         """Tokens that the passages may take: what is asked for, and what the model can read."""
         empty = [Document(document.id) for document in contexts]
-        around = len(self._model.tokens(self._messages(question, empty)))
+        around = len(self._model.tokens(self.prompt.messages(question, empty)))
         room = max(0, self._model.longest - max_tokens - around)
         return room if self._context_tokens is None else min(room, self._context_tokens)
-
-    def _messages(self, question: str, passages: Sequence[Document]) -> tuple[Message, ...]:
-        return self.prompt.messages(question, passages)

@@ -66,7 +66,6 @@ class LangchainGenerator(ChatGenerator):
     is_opaque = True
 
     def __init__(self, *, client: Any = None, **options: Any) -> None:
-        """Make the object, or take `client`, one that exists."""
         chosen = LangchainGeneratorOptions(**options)
         owner = "generator 'langchain'"
         made = resolve_client(client, chosen.factory, chosen.args, owner)
@@ -107,10 +106,6 @@ class LangchainGenerator(ChatGenerator):
     def totals(self) -> Totals:
         """Return what a chat model has cost; a chain's calls are in the usage of its answers."""
         return super().totals() if self._chain is None else Totals()
-
-    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Ask the chain or the model."""
-        return self._answered(question, contexts, 0)
 
     def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
         if self._chain is None:
@@ -162,7 +157,6 @@ class LangchainApp:
         id_field: IdField = None,
         client: Any = None,
     ) -> None:
-        """Make or take the chain; from Python, `client` is one that exists."""
         owner = "app 'langchain'"
         made = resolve_client(client, factory, args, owner)
         check_template(input, ("question",), "langchain", "input")

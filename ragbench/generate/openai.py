@@ -36,9 +36,8 @@ class OpenAIGeneratorOptions(
 class OpenAIGenerator(ChatGenerator):
     """Answer by a language model on a server that speaks the OpenAI protocol.
 
-    The passages are numbered, best first. Where `context_tokens` is set, whole passages are taken
-    as long as they fit; the first that does not is cut after a word, the rest is left out. Tokens
-    are estimated: four ASCII characters, or one other character, each.
+    The passages are numbered, best first. The tokens of `context_tokens` are estimated: four ASCII
+    characters, or one other character, each.
     """
 
     declares = OpenAIGeneratorOptions

@@ -41,10 +41,7 @@ class Prompt:
         return fingerprint([self.system, self.user])
 
     def messages(self, question: str, passages: Sequence[Document]) -> tuple[Message, ...]:
-        """Return the conversation that asks a question.
-
-        Question and passages are put in as values, which are not read as templates.
-        """
+        """Return the conversation that asks a question; no value in it is read as a template."""
         listed = [
             {"number": number, "id": d.id, "title": d.title, "text": d.text}
             for number, d in enumerate(passages, start=1)

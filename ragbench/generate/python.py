@@ -22,10 +22,9 @@ class CallableGenerator(Generator):
     def __init__(self, function: Any) -> None:
         self._function = function
 
-    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction | str:
+    def generate(self, question: str, contexts: Sequence[Document]) -> Any:
         """Ask the function."""
-        answer: Prediction | str = self._function(question, contexts)
-        return answer
+        return self._function(question, contexts)
 
 
 class OwnGenerator(Generator):

@@ -25,7 +25,6 @@ class ChatRequest:
     """All that a reply depends on, apart from the server."""
 
     model: str
-    """The model, as the server calls it."""
     messages: tuple[Message, ...]
     temperature: float | None = None
     """None leaves it to the server."""
@@ -34,13 +33,11 @@ class ChatRequest:
     seed: int | None = None
     """Seed of the first sample; sample n is asked with seed + n."""
     stop: tuple[str, ...] = ()
-    """Texts at which the reply ends."""
     schema: Mapping[str, Any] | None = None
     """JSON schema of the reply, in the subset that `check_schema` allows; None: any text."""
     top_logprobs: int = 0
     """How many alternatives per token the reply should list; 0: no log-probabilities."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters that the server knows."""
     sample: int = 0
     """Which of several replies to the same question this is; part of the key, never sent."""
 
@@ -81,7 +78,6 @@ class Attempt:
     cause: str
     detail: str
     latency_ms: float
-    """How long the try was under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +88,6 @@ class ChatReply:
     finish_reason: str = ""
     """Why it stopped, in the server's words: `stop`, `length`, `content_filter`."""
     refusal: str | None = None
-    """Its refusal, where it refused."""
     usage: Usage = Usage()
     logprobs: tuple[TokenLogprob, ...] | None = None
     """Log-probabilities per token; None where the server returns none."""
@@ -102,7 +97,6 @@ class ChatReply:
     latency_ms: float = 0.0
     """How long the try that succeeded was under way."""
     attempts: tuple[Attempt, ...] = ()
-    """The tries that failed before it."""
     cost_usd: float | None = None
     """What it cost when it was paid for; None where the price or the usage is not known."""
     stored: bool = False
@@ -144,7 +138,6 @@ class CallFailure(ModelError):
     throttled: bool = False
     """Whether the server asks for fewer calls."""
     retry_after_s: float | None = None
-    """How long the server asks to wait; None where it does not say."""
     fatal: bool = False
     """Whether every other call must fail as well: a wrong key, an empty account."""
     status: int | None = None

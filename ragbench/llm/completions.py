@@ -30,11 +30,6 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
     """Return the reply in the body of a completion.
 
     A body that is no JSON is a failure that may be retried: a proxy answered, or it was cut.
-
-    Example:
-        >>> choice = {"message": {"content": "4"}, "finish_reason": "stop"}
-        >>> read_completion({"model": "m", "choices": [choice]}).text
-        '4'
     """
     completion = _parsed(body) if isinstance(body, str) else body
     if isinstance(completion.get("error"), Mapping):

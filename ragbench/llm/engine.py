@@ -33,13 +33,6 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
     """Return the key of a request to a server: equal if and only if both are.
 
     The order of keys in mappings does not count, and 1.0 is 1; true is not.
-
-    Example:
-        >>> from ragbench.llm.base import Message
-        >>> ask = lambda **more: ChatRequest("m", (Message("user", "hi"),), **more)
-        >>> server = {"type": "openai", "base_url": "http://127.0.0.1:8000/v1"}
-        >>> request_key(server, ask()) == request_key(server, ask(sample=1))
-        False
     """
     content = {"server": dict(identity), "request": request.to_dict()}
     try:
@@ -50,15 +43,7 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
 
 
 class Replies(ReplyStore[ChatReply]):
-    """A store of chat replies in one file; see `ReplyStore` for how it is opened.
-
-    Example:
-        >>> import tempfile
-        >>> with Replies(f"{tempfile.mkdtemp()}/replies.sqlite") as replies:
-        ...     first = replies.store("k", ChatReply("yes")).result()
-        ...     replies.get("k").text, replies.get("other"), len(replies)
-        ('yes', None, 1)
-    """
+    """A store of chat replies in one file; see `ReplyStore` for how it is opened."""
 
     def __init__(
         self, path: str | Path, *, also: Sequence[str | Path] = (), replay: bool = False
@@ -99,17 +84,6 @@ class ChatEngine:
     A request is looked up in the store, else reserved in the budget, sent within the limits, put on
     disk, and only then returned. Equal requests that are under way at once are sent once. The
     caller closes `replies`; engines may share a `budget`.
-
-    Example:
-        >>> from ragbench.llm.base import Message
-        >>> from ragbench.llm.openai import OpenAIChat
-        >>> from ragbench.testing import ChatServer
-        >>> with ChatServer("four") as server:
-        ...     with ChatEngine(OpenAIChat(base_url=server.url)) as engine:
-        ...         request = ChatRequest("m", (Message("user", "2 + 2?"),))
-        ...         reply = engine.ask(request)
-        >>> reply.text, engine.totals.calls
-        ('four', 1)
     """
 
     def __init__(
@@ -216,7 +190,6 @@ class ChatEngine:
         return await call.joined()
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
-        """The stored reply, or a new one."""
         reply = None if self.replies is None else self.replies.get(key)
         if reply is None:
             if self.replies is not None and self.replies.replay:
@@ -226,7 +199,6 @@ class ChatEngine:
         return reply
 
     async def _send(self, key: str, request: ChatRequest) -> ChatReply:
-        """Reserve, send, count, keep."""
         held = None if self.budget is None else await self.budget.reserve(self._bound(request))
 
         async def keep(reply: ChatReply) -> ChatReply:

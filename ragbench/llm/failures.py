@@ -26,15 +26,7 @@ def failure_of_status(
     code: str | None = None,
     param: str | None = None,
 ) -> CallFailure:
-    """Return the failure that an HTTP error stands for.
-
-    Example:
-        >>> failure = failure_of_status(429, "slow down", headers={"retry-after": "2"})
-        >>> failure.retryable, failure.throttled, failure.retry_after_s, failure.cause.word
-        (True, True, 2.0, 'server_error')
-        >>> failure_of_status(401, "bad key", headers={}).fatal
-        True
-    """
+    """Return the failure that an HTTP error stands for."""
     out_of_money = code in _QUOTA or any(word in message for word in _QUOTA)
     if status == 429 and out_of_money:
         detail = f"the account has no quota left: {shortened(message)}"
@@ -91,14 +83,6 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
     Reads `retry-after-ms` (OpenAI), then `retry-after` in seconds or as an HTTP date (RFC 9110,
     10.2.3). A date in the past is 0.
-
-    Example:
-        >>> retry_after({"retry-after-ms": "250", "retry-after": "1"})
-        0.25
-        >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=50.0)
-        10.0
-        >>> retry_after({"retry-after": "soon"}) is None
-        True
     """
     for name, divisor in (("retry-after-ms", 1000), ("retry-after", 1)):
         seconds = _number(headers.get(name))

@@ -188,8 +188,6 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Reader:
-    """A recursive-descent reader over one text."""
-
     def __init__(self, text: str, at: int) -> None:
         self.text, self.at = text, at
         self.has_key = False  # whether a key was read: prose has brackets, but no keys
@@ -331,22 +329,15 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
 
     Three things are mended, since they leave no doubt: 4.0 and "4" where an integer is wanted, and
     keys that a schema without `additionalProperties` does not know, which are left out.
-
-    Example:
-        >>> level = {"type": "integer", "minimum": 1, "maximum": 5}
-        >>> conform({"level": 4.0, "mood": "?"}, {"type": "object", "properties": {"level": level},
-        ...     "required": ["level"], "additionalProperties": False})
-        {'level': 4}
-        >>> conform("four", level)
-        Traceback (most recent call last):
-        ragbench.llm.json_reply.Unreadable: the reply is "four", expected an integer
     """
     wanted = schema.get("type")
     if wanted == "integer":
         value = _whole(value)
     if wanted is not None and not _has_type(value, wanted):
         raise _unfit(value, path, _phrase(wanted))
-    if "enum" in schema and not any(_equal(value, allowed) for allowed in schema["enum"]):
+    is_truth = isinstance(value, bool)  # to Python, true is 1
+    same = [each for each in schema.get("enum", ()) if isinstance(each, bool) is is_truth]
+    if "enum" in schema and value not in same:
         raise _unfit(value, path, "one of " + ", ".join(map(json.dumps, schema["enum"])))
     if isinstance(value, dict):
         return _conform_object(value, schema, path)
@@ -398,10 +389,6 @@ def _whole(value: Any) -> Any:
 def _has_type(value: Any, wanted: str) -> bool:
     is_truth = isinstance(value, bool)
     return isinstance(value, _TYPES[wanted]) and (not is_truth or wanted == "boolean")
-
-
-def _equal(value: Any, allowed: Any) -> bool:
-    return isinstance(value, bool) is isinstance(allowed, bool) and bool(value == allowed)
 
 
 def _phrase(wanted: str) -> str:

@@ -61,7 +61,6 @@ class LangchainChat:
         return await in_thread(lambda: self._model.invoke(messages, **options))
 
     def _reply(self, message: Any) -> ChatReply:
-        """Read a message: langchain's own, or a text."""
         if isinstance(message, str):
             return ChatReply(redact(message, self._secrets), model=self.name)
         content = getattr(message, "content", None)

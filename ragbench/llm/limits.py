@@ -32,13 +32,7 @@ _OUTGROWN = 4.0  # a pace so far above the answers limits nothing
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How a server is asked.
-
-    Example:
-        >>> Limits(concurrency=0)
-        Traceback (most recent call last):
-        ragbench.errors.OptionError: limits: concurrency: found 0, allowed: an integer >= 1
-    """
+    """How a server is asked."""
 
     concurrency: int = 16
     """The most calls under way at once; fewer while the server complains."""
@@ -50,7 +44,6 @@ class Limits:
     longest_wait: float = 300.0
     """Seconds; a server that asks to wait longer fails the item."""
     seed: int = 0
-    """Seed of the jitter between tries."""
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -137,8 +130,10 @@ class AdaptiveLimit:
             self.pace.answered(now)
             weight = _MEMORY if self._latency_s else 1.0
             self._latency_s += weight * (took_s - self._latency_s)
-            if failure is None:
-                self._grow()
+            # a limit that is not reached has not been tried
+            if failure is None and self.in_flight >= int(self.size):
+                step = 1.0 if self.size < self._fast_until else _SLOWLY
+                self.size = min(float(self.most), self.size + step)
         self._count(-1)
         self._wake()
 
@@ -166,11 +161,6 @@ class AdaptiveLimit:
         kept = self._usual * (1 - self._share_of_few)
         return HEADROOM * max(measured * self._latency_s, kept)
 
-    def _grow(self) -> None:
-        if self.in_flight >= int(self.size):  # a limit that is not reached has not been tried
-            step = 1.0 if self.size < self._fast_until else _SLOWLY
-            self.size = min(float(self.most), self.size + step)
-
     def _count(self, step: int) -> None:
         """Take or give back a place; keep the usual number of calls under way, over seconds."""
         now = self._clock()
@@ -185,17 +175,15 @@ class AdaptiveLimit:
         while (self._again or self._new) and self.in_flight < int(self.size):
             wait_s = self.pace.wait_s(now)
             if wait_s > 0:
-                self._wake_in(wait_s)
+                if self._alarm is None:
+                    loop = asyncio.get_running_loop()
+                    self._alarm = loop.call_later(wait_s, self._alarmed)
                 return
             place = (self._again or self._new).popleft()
             if not place.done():
                 self._count(+1)
                 self.pace.sent(now)
                 place.set_result(None)
-
-    def _wake_in(self, wait_s: float) -> None:
-        if self._alarm is None:
-            self._alarm = asyncio.get_running_loop().call_later(wait_s, self._alarmed)
 
     def _alarmed(self) -> None:
         self._alarm = None

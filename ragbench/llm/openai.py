@@ -11,11 +11,7 @@ from urllib.parse import urlsplit
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
 from ragbench.llm.completions import Fallbacks, Wording, join_chunks, read_completion
-from ragbench.llm.failures import (
-    failure_of_body,
-    failure_of_connection,
-    failure_of_exception,
-)
+from ragbench.llm.failures import failure_of_body, failure_of_connection, failure_of_exception
 from ragbench.llm.threads import in_thread
 from ragbench.secrets import redact
 from ragbench.types import Cause
@@ -94,7 +90,6 @@ class OpenAIChat:
             await self._client.close()
 
     async def _ask(self, wording: Wording) -> ChatReply:
-        """Send one wording once."""
         import openai
 
         try:
@@ -163,19 +158,13 @@ def _key(name: str, address: str | None) -> tuple[dict[str, str], str]:
     """The secrets to keep out of texts, and the key to send."""
     key = os.environ.get(name, "")
     if not key and address is None:
-        raise OptionError(
-            "openai",
-            "api_key_env",
-            f"{name} (not set)",
-            "the name of an environment variable that holds the key; "
-            "or base_url, for a server that needs none",
-        )
-    secrets = {name: key} if len(key) >= _SHORTEST_SECRET else {}
-    return secrets, key or "none"
+        allowed = "the name of an environment variable that holds the key"
+        either = f"{allowed}; or base_url, for a server that needs none"
+        raise OptionError("openai", "api_key_env", f"{name} (not set)", either)
+    return {name: key} if len(key) >= _SHORTEST_SECRET else {}, key or "none"
 
 
 def _secrets_of(client: Any, kinds: tuple[type, ...]) -> dict[str, str]:
-    """The key of a ready client, to be kept out of texts."""
     if not isinstance(client, kinds):
         allowed = "an openai.OpenAI or openai.AsyncOpenAI"
         raise OptionError("openai", "client", type(client).__name__, allowed)
@@ -190,12 +179,9 @@ def _checked_address(address: str | None) -> str | None:
     parts = urlsplit(address)
     if parts.username or parts.password or parts.query or parts.fragment:
         bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-        raise OptionError(
-            "openai",
-            "base_url",
-            f"{bare} with credentials or a query",
-            "an address alone; the key goes into the variable that api_key_env names",
-        )
+        found = f"{bare} with credentials or a query"
+        allowed = "an address alone; the key goes into the variable that api_key_env names"
+        raise OptionError("openai", "base_url", found, allowed)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise OptionError("openai", "base_url", address, "http://... or https://...")
     return address

@@ -12,7 +12,6 @@ from ragbench.llm.json_reply import Unreadable, check_schema, read_json
 from ragbench.types import Cause
 
 Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
-"""Sends a request: `ChatEngine.aask`."""
 
 
 @dataclass(frozen=True, slots=True)

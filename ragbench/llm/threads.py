@@ -20,14 +20,6 @@ class LoopThread:
     All asynchronous work of its owner runs there, whoever asks: a plain function, a notebook's
     cell (where a loop runs already), several threads. So connections belong to one loop, and
     nothing needs a lock.
-
-    Example:
-        >>> async def answer():
-        ...     return 42
-        >>> loop = LoopThread("example")
-        >>> loop.run(answer())
-        42
-        >>> loop.close()
     """
 
     def __init__(self, name: str) -> None:
@@ -43,7 +35,9 @@ class LoopThread:
             return _awaited(self._submit(started.run()))
         except BaseException:
             # Ctrl-C may have come while it was handed over: there is no future to cancel then
-            self._call(started.cancel)
+            loop = self._loop
+            if loop is not None and not loop.is_closed():
+                loop.call_soon_threadsafe(started.cancel)
             raise
 
     async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
@@ -85,11 +79,6 @@ class LoopThread:
             coroutine.close()
             raise RuntimeError(f"{self._name}: a call that blocks, from inside its own event loop")
         return asyncio.run_coroutine_threadsafe(coroutine, self._started())
-
-    def _call(self, function: Callable[[], None]) -> None:
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(function)
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -134,7 +123,6 @@ class _Cancellable(Generic[Value]):
         self._task: asyncio.Task[Any] | None = None
 
     async def run(self) -> Value:
-        """Run the coroutine."""
         if self._is_off:
             raise asyncio.CancelledError
         self._task = asyncio.current_task()

@@ -52,7 +52,6 @@ class Prices:
     """
 
     models: Mapping[str, Price]
-    """Price by the name that requests use."""
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> Prices:
@@ -89,13 +88,11 @@ class Totals:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
-    """Cost, as far as it is known."""
     unknown_usage: int = 0
     """Replies whose server does not say how many tokens they took."""
     unknown_cost: int = 0
     """Replies whose cost is not known; `cost_usd` lacks them."""
     models: set[str] = field(default_factory=set)
-    """The models, as the servers name them."""
 
     def add(self, reply: ChatReply) -> None:
         """Count a reply."""
@@ -132,12 +129,8 @@ def _price(entry: Any, path: Path, name: str) -> Price:
     keys = {"input", "output"}
     if isinstance(entry, Mapping) and set(entry) == keys and all(map(_is_price, entry.values())):
         return Price(float(entry["input"]), float(entry["output"]))
-    raise DataError(
-        f"{entry!r} is no price",
-        file=path,
-        record=f"models.{name}",
-        allowed="{input: number, output: number}, US dollars per million tokens",
-    )
+    allowed = "{input: number, output: number}, US dollars per million tokens"
+    raise DataError(f"{entry!r} is no price", file=path, record=f"models.{name}", allowed=allowed)
 
 
 def _is_price(value: Any) -> bool:
@@ -151,7 +144,6 @@ class Estimate:
 
     calls: tuple[float, float] = (0.0, 0.0)
     tokens: tuple[float, float] = (0.0, 0.0)
-    """Tokens, sent and received."""
     usd: tuple[float, float] | None = (0.0, 0.0)
     """US dollars; None where a price is not known."""
 
@@ -224,7 +216,6 @@ class Counting:
         """There is nothing to give back."""
 
     def _made(self, schema: Mapping[str, Any]) -> Any:
-        """The plainest value of a schema."""
         if "enum" in schema:
             return schema["enum"][0]
         kind = schema.get("type")
@@ -244,7 +235,6 @@ class Reservation:
     """What one call may use at most."""
 
     tokens: int
-    """Tokens, sent and generated."""
     usd: float
     """Cost; 0 where the budget does not limit it."""
 
@@ -257,22 +247,10 @@ class Budget:
     is, it fails as `over_budget`, and so does every later one: were smaller ones let in, what is
     done by then would be no fair sample. What is spent exceeds the budget only where a call uses
     more than its bound. `minutes` are wall time from now on; calls under way are waited for.
-
-    Example:
-        >>> import asyncio
-        >>> budget = Budget(tokens=100)
-        >>> held = asyncio.run(budget.reserve(Reservation(tokens=80, usd=0.0)))
-        >>> budget.settle(held, Usage(20, 10), 0.0)
-        >>> budget.spent_tokens
-        30
     """
 
     def __init__(
-        self,
-        *,
-        usd: float | None = None,
-        tokens: int | None = None,
-        minutes: float | None = None,
+        self, *, usd: float | None = None, tokens: int | None = None, minutes: float | None = None
     ) -> None:
         for name, value in (("usd", usd), ("tokens", tokens), ("minutes", minutes)):
             if value is not None and not value >= 0:
@@ -291,15 +269,13 @@ class Budget:
         """Hold what a call may use, waiting for others if need be; else fail as `over_budget`."""
         while True:
             with self._lock:
-                if self.refused or self.time_is_up:
-                    self.refused += 1
-                    raise CallFailure(Cause.OVER_BUDGET, self._full(wanted))
-                if self._fits(wanted):
+                over = self.refused or self.time_is_up
+                if not over and self._fits(wanted):
                     self._held_usd += wanted.usd
                     self._held_tokens += wanted.tokens
                     self._under_way += 1
                     return wanted
-                if not self._under_way:
+                if over or not self._under_way:
                     self.refused += 1
                     raise CallFailure(Cause.OVER_BUDGET, self._full(wanted))
                 loop = asyncio.get_running_loop()

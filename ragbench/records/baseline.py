@@ -22,17 +22,11 @@ class BaselineScore(Record):
     n: int
     """How many queries have a value."""
     kind: Kind
-    """What the score looks at."""
     direction: Direction
-    """Which way is better."""
     aggregate: Aggregate
-    """How the values became one number."""
     range: Range
-    """The smallest and the largest possible value of one query."""
     signature: str
-    """What the values depend on."""
     early: Early | None = optional()
-    """When its judge stopped; None for a score that is always of all queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +52,10 @@ class BaselineFile(Record):
     """A whole file."""
 
     schema: str = BASELINE_SCHEMA
-    """The version of the file."""
     name: str
-    """The experiment's name."""
     baseline: str | None
     """The system that the experiment compared the others with."""
     data: Mapping[str, str]
     """Part of the data set -> fingerprint."""
     queries: int
-    """How many queries there are."""
     systems: Mapping[str, BaselineSystem] = field(repr=False)
-    """Every system that has a score."""

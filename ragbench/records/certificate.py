@@ -14,12 +14,10 @@ PROBES_SCHEMA = "ragbench.probes/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementFound(Record):
-    """One statistic of agreement; None where it is not defined."""
+    """One statistic of agreement with its limits; None where it is not defined, and why."""
 
     value: float | None
-    """The statistic."""
     interval: Ends
-    """Its confidence limits."""
     n: int
     """Answers that it is of."""
     level: str = ""
@@ -27,23 +25,17 @@ class AgreementFound(Record):
     rule: str = ""
     """How the interval was computed."""
     reason: str | None = ""
-    """Why it is not defined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFound(Record):
-    """What sways a judge, or why that is not known."""
+    """What sways a judge, with its limits: `measured`, or `not available` and why."""
 
     status: str
-    """`measured`, or `not available`."""
     statistic: str = optional("")
-    """What was computed."""
     value: float | None = optional()
-    """It."""
     interval: Ends | None = optional()
-    """Its confidence limits."""
     n: int = optional(0)
-    """Answers."""
     n_own: int = optional(0)
     """Those that the judge's own model wrote."""
     queries: int = optional(0)
@@ -55,13 +47,12 @@ class ProbeFound(Record):
     rule: str = optional("")
     """Of a correlation: how the interval was computed."""
     reason: str | None = optional()
-    """Why it is not available; of a correlation what was left out."""
+    """Of a correlation what was left out."""
     finding: str = optional("")
-    """What the value says."""
     flip_rate: float | None = optional()
     """Share of answers with another level; None where the judge was not asked again."""
     flip_interval: Ends | None = optional(ABSENT)
-    """Its confidence limits; None where there are too few queries."""
+    """None where there are too few queries."""
     mean_difference: float | None = optional()
     """Mean absolute difference of the scores."""
     unit: str = optional("")
@@ -70,36 +61,29 @@ class ProbeFound(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetestFound(Record):
-    """How often a judge that is asked twice gives another level, or why that is not known."""
+    """How often a judge asked twice gives another level: `measured` or `not available`."""
 
     status: str
-    """`measured`, or `not available`."""
     reason: str | None = optional()
-    """Why it is not available."""
     flip_rate: float | None = optional()
     """Share of answers with another level."""
     mean_difference: float | None = optional()
     """Mean absolute difference of the scores."""
     unit: str = optional("")
-    """What flips: a level, or the score."""
     interval: Ends | None = optional()
-    """Confidence limits of the share."""
     n: int = optional(0)
-    """Answers."""
     between: str = optional("")
     """Between what: two samples, or two runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction(Record):
-    """A mean, or a difference of means, that labels corrected; or why they could not."""
+    """A mean, or a difference of means: `corrected` by labels, or `not available` and why."""
 
     against: str | None = optional()
     """Of a difference: the system that is compared with."""
     status: str
-    """`corrected`, or `not available`."""
     reason: str = optional("")
-    """Why it is not available."""
     mean: float | None = optional()
     """What people would say of all answers."""
     judge_mean: float | None = optional()
@@ -115,27 +99,20 @@ class Correction(Record):
     n_judged: int = optional(0)
     """Answers with a verdict, the labelled ones included."""
     interval: Ends | None = optional()
-    """Confidence limits of the mean."""
     labels_interval: Ends | None = optional()
-    """Confidence limits by the labels alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsRead(Record):
-    """The labels that a certificate rests on."""
+    """The labels that a certificate rests on, and those that it leaves out."""
 
     n: int
     """Answers with a label and a verdict."""
     raters: tuple[str, ...]
-    """Who labelled."""
     without_label: int
-    """Rows without a label."""
     without_verdict: int
-    """Labels without a verdict."""
     between_levels: int
-    """Labels between two levels."""
     queries: int
-    """Queries that the answers are to."""
     fingerprint: str
     """Of who said what of which answer."""
     random: bool
@@ -149,7 +126,6 @@ class Confusion(Record):
     """Labels of people by level of the judge; empty where the scale has no levels."""
 
     levels: tuple[float, ...]
-    """The levels."""
     counts: tuple[tuple[int, ...], ...]
     """A row for each level of people, a column for each of the judge."""
 
@@ -163,9 +139,7 @@ class JudgedRubric(Record):
     rubric_fingerprint: str
     """Of the rubric."""
     judge: str
-    """The judge's name."""
     model: str
-    """What gave the verdicts."""
     signature: str
     """What the score depends on."""
 
@@ -175,7 +149,6 @@ class ProbedRubric(JudgedRubric):
     """A judge asked again by one rubric."""
 
     probes: Mapping[str, ProbeFound]
-    """Probe -> what came out."""
     retest: RetestFound
     """Whether it says the same twice."""
 
@@ -189,13 +162,11 @@ class CertifiedRubric(JudgedRubric):
     good: str
     """Which labels count as good, in words."""
     labels: LabelsRead
-    """What it rests on."""
     agreement: Mapping[str, AgreementFound]
     """Statistic -> judge and people."""
     ceiling: Mapping[str, AgreementFound]
     """Statistic -> people among each other; empty where there is one rater."""
     confusion: Confusion
-    """Labels by level of the judge."""
     probes: Mapping[str, ProbeFound]
     """Probe -> what came out."""
     retest: RetestFound
@@ -211,17 +182,13 @@ class Certificate(Record):
     """What labels of people say of a judge."""
 
     schema: str = CERTIFICATE_SCHEMA
-    """The version of the file."""
     run: str
-    """The experiment's name."""
     data: Mapping[str, str]
     """Fingerprints of the data set."""
     systems: tuple[str, ...]
     """The systems that were judged."""
     confidence: float
-    """Level of every interval."""
     rubrics: Mapping[str, CertifiedRubric]
-    """Score -> what is known of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,17 +196,13 @@ class ProbeReport(Record):
     """What is known of a judge without labels."""
 
     schema: str = PROBES_SCHEMA
-    """The version of the file."""
     run: str
-    """The experiment's name."""
     data: Mapping[str, str]
     """Fingerprints of the data set."""
     systems: tuple[str, ...]
     """The systems that were judged."""
     confidence: float
-    """Level of every interval."""
     rubrics: Mapping[str, ProbedRubric]
-    """Score -> what is known of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

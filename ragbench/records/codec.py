@@ -43,11 +43,7 @@ class Record:
     """Keys that this version does not know, as they stood in the file."""
 
     def check(self) -> None:
-        """Look at what types cannot say, when a record was read.
-
-        Raises:
-            Unfit: Something that no such record has.
-        """
+        """Look at what types cannot say, when a record was read; raise `Unfit`."""
 
 
 class Unfit(Exception):
@@ -56,14 +52,7 @@ class Unfit(Exception):
     def __init__(
         self, found: str, *, allowed: str | None = None, near: str | None = None, key: bool = False
     ) -> None:
-        """Say what is wrong.
-
-        Args:
-            found: What was found, as a phrase; where `key` is set, `{}` stands for the key.
-            allowed: What would be right.
-            near: The right spelling that is nearest.
-            key: Whether the object that holds the value still has to name it.
-        """
+        """Keep what is wrong; with `key` the name of the value replaces `{}` in `found`."""
         super().__init__(found)
         self.found, self.allowed, self.near, self.key = found, allowed, near, key
         self.path: list[str] = []
@@ -114,17 +103,10 @@ def to_json(record: Record) -> dict[str, Any]:
     return {**found, **record.unknown}
 
 
-def from_json(made: type[T], value: Any, *, file: object = None, path: str = "") -> T:
-    """Read a record strictly.
-
-    Args:
-        made: The class.
-        value: What `json.loads` returned.
-        file: Where it stands, for the message.
-        path: Its dotted place in the file; empty where it is the whole.
-
-    Raises:
-        DataError: A key is missing or has a value of another type; names the place.
+def from_json(
+    made: type[T], value: Any, *, file: object = None, line: int | None = None, path: str = ""
+) -> T:
+    """Read a record strictly; the error names the file and the dotted place, `path` first.
 
     Example:
         >>> from ragbench.records.gate import GateVerdict
@@ -140,7 +122,7 @@ def from_json(made: type[T], value: Any, *, file: object = None, path: str = "")
         place = ".".join(filter(None, [path, *wrong.path]))
         found = wrong.found.format("value") if wrong.key else wrong.found
         raise DataError(
-            found, file=file, record=place, allowed=wrong.allowed, nearest=wrong.near
+            found, file=file, line=line, record=place, allowed=wrong.allowed, nearest=wrong.near
         ) from None
 
 

@@ -29,11 +29,9 @@ class VariancePart(Record):
     sources: tuple[str, ...]
     """What it is due to; several where one run cannot tell them apart."""
     variance: float | None
-    """How much."""
     df: float
     """Degrees of freedom of the estimate."""
     confounded: bool
-    """Whether it is due to several sources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +39,12 @@ class Design(Record):
     """How often to ask."""
 
     queries: int
-    """Queries."""
     generations: int | None = optional()
     """Answers to each; None where generators were asked once."""
     judgements: int
     """Judgements of each answer."""
     cost: float
-    """What it takes."""
     unit: str
-    """In which unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +52,12 @@ class Variance(Record):
     """What the variance of a comparison is made of."""
 
     components: tuple[VariancePart, ...]
-    """By source."""
     queries: int
-    """How many queries there were."""
     generations: int | None = optional()
     """How many answers to each; None where generators were asked once."""
     judgements: int
     """How many judgements of each answer."""
     standard_error: float | None
-    """Of the difference."""
     cheapest_half_as_wide: Design | None
     """The cheapest way to an interval half as wide."""
 
@@ -75,13 +67,10 @@ class Difference(Record):
     """A system and its baseline by one measure, paired over the queries that both have."""
 
     system: str
-    """Whose score may be better or worse."""
     baseline: str
-    """What it is compared with."""
     difference: float | None = None
     """Mean of the system's score minus the baseline's; None where no query has both."""
     interval: Ends | None = None
-    """Its confidence limits."""
     n: int = 0
     """Queries that both have."""
     n_changed: int | None = None
@@ -93,7 +82,6 @@ class Difference(Record):
     effect_size: float | None = None
     """The difference in standard deviations of the differences."""
     effect_interval: Ends | None = None
-    """Its confidence limits."""
     minimum_detectable: float | None = None
     """The smallest difference that so many queries are likely to show."""
     early: Early | None = optional()
@@ -103,7 +91,6 @@ class Difference(Record):
     resamples: int | None = None
     """Sign flips behind p; None for a test without."""
     p: float | None = None
-    """Of this comparison alone."""
     p_adjusted: float | None = None
     """Adjusted for its family; None where no p-value decides, but a judge's looks."""
     differs: bool | None = None
@@ -119,19 +106,14 @@ class MeasureComparison(Record):
     """All systems by one measure."""
 
     measure: str
-    """The score's name."""
     kind: Kind | None = None
-    """What it looks at."""
     direction: Direction = "higher"
-    """Which way is better."""
     signature: str | None = None
-    """What its values depend on."""
     best: str | None = None
     """The system with the best mean; None for a count."""
     tied_with_best: tuple[str, ...] = ()
     """The best, and those that cannot be told from it."""
     comparisons: tuple[Difference, ...] = ()
-    """Each system with its baseline."""
     better_than: Mapping[str, tuple[str, ...]] | None = optional()
     """System -> those that it is significantly better than, where runs are compared."""
 
@@ -143,19 +125,13 @@ class SliceDifference(Record):
     field: str
     """What sorts the queries: `metadata.topic`, `query_length`."""
     slice: str
-    """Which slice."""
     measure: str
-    """The score's name."""
     system: str
-    """Whose score may be worse."""
     baseline: str
-    """What it is compared with."""
     direction: Direction
-    """Which way is better."""
     difference: float | None = None
     """Mean difference; None where no query has both."""
     interval: Ends | None = None
-    """Its confidence limits."""
     n: int = 0
     """Queries of the slice that both have."""
     n_changed: int | None = None
@@ -175,19 +151,15 @@ class PreferredPair(Record):
     system: str
     """A win is its win."""
     other: str
-    """The other."""
     wins: int
-    """Queries that the system won."""
     ties: int
     """Queries where neither was preferred."""
     losses: int
-    """Queries that the other won."""
     same_answer: int
     """How many of the ties are equal answers."""
     win_rate: float | None
     """Wins and half the ties; None where nothing was judged."""
     interval: Ends
-    """Its confidence limits."""
     n: int
     """Queries that were judged."""
     failed: Mapping[str, int]
@@ -197,7 +169,6 @@ class PreferredPair(Record):
     bounds: Ends
     """The win rate if the failed ones were all lost, or won."""
     signature: str
-    """What it depends on."""
     p: float | None
     """That no side is preferred."""
     p_adjusted: float | None
@@ -216,7 +187,6 @@ class Preference(Ranking):
     """What one judge prefers by one rubric."""
 
     comparisons: tuple[PreferredPair, ...]
-    """The pairs."""
     win_matrix: Mapping[str, Mapping[str, float]]
     """Row system -> column system -> win rate of the row, for the pairs that were judged."""
 
@@ -230,15 +200,10 @@ class OverSource(Record):
     over: str
     """Its first stage."""
     measure: str
-    """The score's name."""
     difference: float | None
-    """Mean difference."""
     interval: Ends
-    """Its confidence limits."""
     n: int
-    """Queries that both have."""
     n_changed: int
-    """Queries whose score differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,21 +213,15 @@ class ControlDifference(Record):
     control: str
     """Which passages it gets: `gold_context`, `no_context`, `shuffled_context`."""
     generator: str
-    """Who answers."""
     score: str
-    """The score's name."""
     mean: float | None
-    """The control's mean."""
     system: str
     """What it is compared with: the generator on the baseline retriever."""
     system_mean: float | None
-    """The mean of that."""
     difference: float | None
     """How far the control lies above it."""
     interval: Ends
-    """Confidence limits of the difference."""
     n: int
-    """Queries that both have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +229,6 @@ class Comparisons(Record):
     """The systems of one run, measure by measure."""
 
     schema: str = COMPARISON_SCHEMA
-    """The version of the file."""
     baseline: str | None = None
     """The retriever that the others are compared with, or the first of several runs."""
     confidence: float | None
@@ -286,17 +244,13 @@ class Comparisons(Record):
     resamples: int | None
     """Sign flips of a randomization test, and bootstrap resamples."""
     seed: int | None
-    """Of all resampling."""
     measures: tuple[MeasureComparison, ...] = ()
-    """Every measure."""
     slices: tuple[SliceDifference, ...] = optional(())
     """Where the queries are sorted into slices."""
     preferences: tuple[Preference, ...] = optional(())
-    """What judges prefer of pairs of systems."""
     over_sources: tuple[OverSource, ...] = optional(())
     """What retrievers over others add to these."""
     controls: tuple[ControlDifference, ...] = optional(())
-    """Generators with other passages."""
 
     def measure(self, name: str) -> MeasureComparison | None:
         """Return what is known of a measure; None where nothing is."""
@@ -319,11 +273,8 @@ class ComparedSystem(Record):
     system: str
     """Its own name."""
     source: str
-    """Where it comes from."""
     retriever: str | None
-    """Its retriever."""
     generator: str | None
-    """Its generator."""
     scores: Mapping[str, SystemScore]
     """Its scores over the common queries."""
 
@@ -337,13 +288,9 @@ class ComparedGate(Record):
     system: str | None
     """Whose; None where nobody has the measure."""
     baseline: str | None
-    """What it is compared with."""
     measure: str
-    """The score's name."""
     max_drop: float
-    """How much it may fall."""
     verdict: Verdict
-    """What became of it."""
     why: str
     """The numbers in words."""
     facts: Mapping[str, Any]
@@ -355,9 +302,7 @@ class MovedQuery(Record):
     """A query whose score moved."""
 
     query_id: str
-    """Which."""
     score: float
-    """Of the system."""
     baseline_score: float
     """Of what it is compared with."""
     difference: float
@@ -370,22 +315,15 @@ class MovedQuery(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedQueries(Record):
-    """The queries that moved most between two systems."""
+    """The queries that moved most between two systems by one measure, the most moved first."""
 
     measure: str
-    """On which measure."""
     system: str
-    """Whose scores moved."""
     baseline: str
-    """From those of which system."""
     up: int
-    """Queries with a higher score."""
     down: int
-    """Queries with a lower score."""
     same: int
-    """Queries with an equal score."""
     queries: tuple[MovedQuery, ...]
-    """Those that moved most, the most moved first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,17 +333,14 @@ class ComparedRuns(Comparisons):
     sources: tuple[str, ...]
     """What was compared; the first is what the others are compared with."""
     queries: int
-    """How many queries all have."""
     left_out: Mapping[str, int]
     """Source -> how many of its queries the others lack."""
     systems: tuple[ComparedSystem, ...]
-    """The rows."""
     notes: tuple[str, ...]
     """What a reader should know, one sentence each."""
     gates: tuple[ComparedGate, ...] = ()
     """The verdict on each condition and system."""
     moved: tuple[MovedQueries, ...] = ()
-    """The queries that moved most."""
 
 
 def fill_facts(summary: Summary, comparisons: Comparisons | None) -> Summary:

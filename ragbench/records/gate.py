@@ -21,12 +21,10 @@ class GateVerdict(Record):
     """
 
     gate: Prose
-    """The condition, as tables show it."""
     system: str | None
     """Whose; None where the gate is about no single system: a certificate, a judge that was
     skipped."""
     verdict: Verdict
-    """What became of it."""
     why: Prose
     """The numbers in words."""
     line: int | None = None

@@ -21,25 +21,20 @@ class JudgePayment(Record):
     models: tuple[str, ...]
     """The models as their servers name them."""
     calls: int
-    """Calls that were sent."""
     stored: int
     """Replies that were stored already."""
     failed: int
-    """Calls that failed."""
     tokens: Tokens
-    """Tokens of what was sent."""
     usd: float | None
     """Dollars; None where a price is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageWork(Record):
-    """What a stage had to do."""
+    """How many items a stage had, and how many of them were stored already."""
 
     items: int
-    """Items in all."""
     stored: int
-    """Those that were stored already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +42,13 @@ class Manifest(Record):
     """Versions, data fingerprints, signatures, seeds and timings; never a secret."""
 
     schema: str = MANIFEST_SCHEMA
-    """The version of the file."""
     ragbench: str = ""
-    """Version of ragbench."""
     python: str = ""
-    """Version of Python."""
     platform: str = ""
     """Operating system and processor."""
     packages: Mapping[str, str | None] = field(default_factory=dict)
     """Package whose version may move a number -> its version; None where it is not installed."""
     seed: int | None = None
-    """Of all that is random."""
     choices: Mapping[str, Any] = field(default_factory=dict)
     """What the command line chose."""
     live: tuple[str, ...] = ()
@@ -79,11 +70,9 @@ class Manifest(Record):
     started: str = ""
     """When, in UTC."""
     seconds: float = 0.0
-    """How long the run took."""
     stages: Mapping[str, float] = field(default_factory=dict)
     """Stage -> seconds."""
     work: Mapping[str, StageWork] = field(default_factory=dict)
-    """Stage -> what it had to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +80,8 @@ class UnscoredRow(Record):
     """Why a query has no score."""
 
     system: str
-    """Whose score."""
     query_id: str
-    """Which query."""
     measure: str
-    """The score's name."""
     status: str = ""
     """Whether it failed or does not apply."""
     cause: str
@@ -111,9 +97,7 @@ class Passage(Record):
     """A passage that a generator got."""
 
     id: str
-    """Its document."""
     title: str | None = None
-    """Its title."""
     text: str | None = None
     """Its text; None where a service gave ids alone."""
 
@@ -123,11 +107,8 @@ class UsageRow(Record):
     """What an answer took; None where it is not known."""
 
     input_tokens: int | None = None
-    """Tokens sent."""
     output_tokens: int | None = None
-    """Tokens received."""
     usd: float | None = None
-    """Dollars."""
 
     @classmethod
     def of(cls, usage: Usage) -> UsageRow:
@@ -147,7 +128,6 @@ class PredictionRow(Record):
     """What a system said to a query."""
 
     query_id: str
-    """Which query."""
     sample: int | None = optional()
     """Which of several answers."""
     answer: str | None
@@ -159,7 +139,6 @@ class PredictionRow(Record):
     usage: UsageRow | None = optional()
     """What it took; None where it failed."""
     latency_ms: float | None = None
-    """How long it took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,17 +146,12 @@ class FailedPrediction(Record):
     """Why a system has no answer to a query."""
 
     query_id: str
-    """Which query."""
     sample: int | None = optional()
-    """Which of several answers."""
     answer: None = None
-    """There is none."""
     contexts: None = None
-    """Nor what it would have been made from."""
     cause: str
     """The word of the cause."""
     detail: Prose
-    """The text of the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +163,6 @@ class VerdictRow(Record):
     other: str | None = optional()
     """Of a pair: to whose answer."""
     query_id: str
-    """Which query."""
     document_id: str | None = optional()
     """Of a passage: its document."""
     grade: int | None = optional(ABSENT)
@@ -199,7 +172,6 @@ class VerdictRow(Record):
     sample: int | None = optional()
     """Which of several answers; None where each query has one."""
     rubric: str
-    """What was asked."""
     score: float | None = None
     """From 0 to 1; None where the verdict failed or does not apply."""
     level: float | None = None
@@ -221,18 +193,11 @@ class VerdictRow(Record):
     spread: float | None = None
     """Standard deviation of these scores."""
     usage: UsageRow = UsageRow()
-    """What the replies took."""
     judge: str
-    """The judge's name."""
 
     @classmethod
     def of(cls, verdict: Verdict, **asked: Any) -> VerdictRow:
-        """Return the row of a verdict.
-
-        Args:
-            verdict: What was said.
-            asked: The fields that a verdict lacks: of what, by which rubric, judge and model.
-        """
+        """Return the row of a verdict; `asked` has the fields that a verdict lacks."""
         return cls(
             score=verdict.score,
             level=verdict.level,

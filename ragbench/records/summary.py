@@ -13,7 +13,6 @@ from ragbench.types import Direction
 SUMMARY_SCHEMA = "ragbench.summary/1"
 
 Ends = Annotated[tuple[float | None, float | None], "[low, high], or null"]
-"""Both ends of an interval."""
 Range = Annotated[tuple[float | None, float | None], "[low, high], null where unbounded"]
 """The smallest and the largest possible value of one query."""
 Kind = Literal["retrieval", "generation", "judge"]
@@ -21,7 +20,6 @@ Kind = Literal["retrieval", "generation", "judge"]
 Role = Literal["system", "app", "control"]
 """What a system is: part of the grid, a whole app, or what no system competes with."""
 Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
-"""How the values of the queries became one number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,6 @@ class Dataset(Record):
     name: Prose = ""
     """Its folder or file, with the split."""
     type: str = ""
-    """Its format."""
     queries: int | None = None
     """How many were asked."""
     documents: int | None = None
@@ -51,7 +48,6 @@ class Dataset(Record):
     answers: int | None = None
     """How many queries have a gold answer."""
     notes: tuple[str, ...] = ()
-    """How the data were read, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +55,9 @@ class Judge(Record):
     """A judge as the config declares it."""
 
     type: str = ""
-    """How it is asked."""
     model: str = ""
     """The model that is asked for."""
     label: str | None = None
-    """What a reader has to know of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +67,7 @@ class Judging(Record):
     models: tuple[str, ...]
     """The models as their servers name them."""
     tokens: Tokens
-    """Tokens of all replies."""
     usd: float | None
-    """Dollars; None where a price is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,29 +105,21 @@ class Saved(Record):
     """What a judge that stopped early did not take; None where it is not known."""
 
     calls: int | None
-    """Calls of models."""
     usd: float | None
-    """Dollars."""
     tokens: int | None
-    """Tokens sent and received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyStopping(Record):
-    """How far a judge went that may stop early, and what that saved."""
+    """How far a judge went that may stop early, as `Early` says it, and what that saved."""
 
     stopped: bool
-    """Whether queries were left out."""
     judged: int
     """How many queries were judged, without those that the budget left out."""
     queries: int
-    """How many there are."""
     look: int
-    """Which of the planned looks was the last; from 1."""
     sizes: tuple[int, ...]
-    """After how many queries, or clusters, each planned look is."""
     always_valid: bool
-    """Whether intervals hold whenever one looks, not at the planned looks alone."""
     over_budget: int = optional(0)
     """How many queries the budget left out."""
     saved: Saved | None = None
@@ -144,14 +128,11 @@ class EarlyStopping(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBy(Record):
-    """Whose judgements a score of rankings rests on, where a model made some."""
+    """Pairs of query and passage behind a score of rankings, where a model judged some; by whom."""
 
     people: int
-    """Pairs of query and passage that people judged."""
     model: int
-    """Pairs that the model judged."""
     failed: int
-    """Pairs that it could not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,15 +152,11 @@ class SystemScore(Record):
     bounds: Ends | None = None
     """The aggregate if all failed queries had the worst, or the best, value."""
     kind: Kind | None = optional()
-    """What the score looks at; None in a file of an older version."""
+    """None in a file of an older version, as `range`."""
     direction: Direction
-    """Which way is better."""
     aggregate: Aggregate
-    """How the values became one number."""
     range: Range | None = optional()
-    """The smallest and the largest possible value of one query; None in an older file."""
     signature: str
-    """What the number depends on."""
     not_judged: int | None = optional()
     """How many of those that it does not apply to were not judged, since the judge stopped."""
     early: Early | None = optional()
@@ -188,7 +165,6 @@ class SystemScore(Record):
     """What the system is compared with by this score, where that is another than by its others; its
     own name where it is the baseline itself."""
     judge: str | None = optional()
-    """The judge behind it."""
     model: str | None = optional()
     """The model that judged, as its server names it."""
     spread: float | None = optional()
@@ -235,7 +211,6 @@ class SystemSummary(Record):
     generator: str | None
     """The generator's name; None for a retriever alone."""
     role: Role = "system"
-    """What it is."""
     baseline: str | None = None
     """What it is compared with; None for a baseline itself."""
     scores: Mapping[str, SystemScore]
@@ -243,15 +218,12 @@ class SystemSummary(Record):
     counts: Mapping[str, Any] = optional({})
     """How its run was read: missing queries, repeated documents, judged share."""
     answers: AnswerCounts | None = optional()
-    """Its answers, where each query has several."""
     latency_ms: Latency | None = None
-    """What its calls took."""
     queries_per_second: float | None = None
     """By what the calls took, with as many at once as the config allows."""
     tokens: Tokens | None = None
     """What models got and sent."""
     usd: float | None = None
-    """Dollars; None where a price is not known."""
     judging: Mapping[str, Judging] = optional({})
     """Judge -> what judging this system took."""
 
@@ -268,9 +240,7 @@ class Cost(Record):
     """Dollars and tokens; None where they are not known."""
 
     usd: float | None
-    """Dollars."""
     tokens: int | None
-    """Tokens sent and received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +250,6 @@ class Spending(Record):
     limits: Mapping[str, float]
     """`usd`, `tokens`, `minutes`: those that are set."""
     spent: Cost
-    """What the run paid."""
     reached: bool
     """Whether anything was left out for it."""
     missing: Mapping[str, int]
@@ -294,11 +263,9 @@ class Fill(Record):
     """Who graded passages beside people, how many, and what it took."""
 
     judge: str
-    """The judge's name."""
     model_name: str
     """The model, as its server names it."""
     rubric: str
-    """What it was asked."""
     depth: int
     """The best so many hits of each retriever."""
     pairs: int
@@ -312,7 +279,6 @@ class Fill(Record):
     without_text: int
     """How many have no text to grade."""
     judging: Judging
-    """What it took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,21 +286,16 @@ class PreferredSystem(Record):
     """A system in a ranking by preference."""
 
     system: str
-    """Its name."""
     rank: int | None
     """1 is the strongest; None where comparisons do not connect all systems."""
     strength: float | None
     """Log-odds against the average of the systems."""
     interval: Ends
-    """Confidence limits of the strength."""
     win_rate: float | None
     """Wins and half the ties over all its comparisons."""
     wins: int
-    """Comparisons won."""
     ties: int
-    """Neither was preferred."""
     losses: int
-    """Comparisons lost."""
     failed: Mapping[str, int]
     """Cause -> comparisons that failed."""
     not_applicable: int
@@ -351,19 +312,14 @@ class Ranking(Record):
     """The systems as one judge prefers them by one rubric."""
 
     name: str = ""
-    """The score's name."""
     rubric: str = ""
-    """What the judge was asked."""
     judge: str = ""
-    """The judge's name."""
     model: str = ""
-    """The model, as its server names it."""
     pairs: str = "all"
     """`all` pairs of systems, or each with the `baseline`."""
     baseline: str | None = None
     """What all others are compared with; None for all pairs."""
     systems: tuple[PreferredSystem, ...]
-    """Every system."""
     rule: str
     """How the strengths were computed."""
     notes: tuple[str, ...]
@@ -375,7 +331,6 @@ class PreferenceSummary(Ranking):
     """What one judge prefers by one rubric, without the single pairs."""
 
     judging: Judging
-    """What the judge took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,23 +338,17 @@ class Summary(Record):
     """A whole run."""
 
     schema: str = SUMMARY_SCHEMA
-    """The version of the file."""
     name: str
-    """The experiment's name."""
     run_id: str = ""
-    """The run; empty where there is none."""
     complete: bool = True
     """Whether so many items were scored that the means are to be trusted."""
     dataset: Dataset | None = None
-    """Its data."""
     counts: Mapping[str, int] = optional({})
     """`queries`: how many were asked, where they are a sample."""
     budget: Spending | None = optional()
     """What was spent, where there is a budget."""
     seed: int | None = None
-    """Of all that is random."""
     confidence: float = 0.95
-    """Level of every interval."""
     baseline: str | None = None
     """The retriever that the others are compared with."""
     cluster: str | None = optional()
@@ -415,9 +364,7 @@ class Summary(Record):
     systems: tuple[SystemSummary, ...]
     """Every system, in the order of the tables."""
     preferences: tuple[PreferenceSummary, ...] = optional(())
-    """What judges prefer of pairs of systems."""
     gates: tuple[GateVerdict, ...] = ()
-    """What became of the gates."""
     warnings: tuple[Prose, ...] = ()
     """What makes numbers doubtful, a sentence each."""
     notes: tuple[Prose, ...] = ()

@@ -17,11 +17,7 @@ PYTHON = "python:"
 
 @dataclass(frozen=True)
 class Family:
-    """A family of components: what `type:` may say, resolved on first use.
-
-    Built-in components, those of installed packages (entry points) and `python:module:Name` go
-    through the same `load`.
-    """
+    """A family of components: what `type:` may say, resolved on first use."""
 
     noun: str
     """What one member is called: `retriever`."""

@@ -90,10 +90,7 @@ class DeclaredOption:
         return value
 
     def converted(self, value: Any) -> Any:
-        """Return a value of YAML in the declared type: a list as a tuple, 1 as 1.0, text as a path.
-
-        The value has no mismatches.
-        """
+        """Return a value without mismatches in the declared type: a list as a tuple, 1 as 1.0."""
         return _converted(self.annotation, value)
 
 
@@ -312,9 +309,8 @@ def _wrong_for_all(
     found: dict[tuple[int | str, ...], Mismatch] = {}
     for mismatch in (mismatch for member in members for mismatch in member):
         known = found.setdefault(mismatch.steps, mismatch)
-        found[mismatch.steps] = replace(
-            known, out_of_range=known.out_of_range or mismatch.out_of_range
-        )
+        is_out = known.out_of_range or mismatch.out_of_range
+        found[mismatch.steps] = replace(known, out_of_range=is_out)
     whole = found.pop(steps, None)
     # a list with one wrong element is meant as a list: the element is what is to be mended
     if found or whole is None:

@@ -29,11 +29,9 @@ class ScoreCell:
     interval: str = ""
     """`[low, high]`; empty where there is none."""
     mark: Mark = ""
-    """Best, tied with the best, or neither."""
     mean: float | None = None
     """The number behind the text, for drawings."""
     ends: tuple[float, float] | None = None
-    """The interval behind the text."""
 
     @property
     def text(self) -> str:
@@ -46,7 +44,6 @@ class DifferenceCell:
     """One system's difference from its baseline by one measure."""
 
     outcome: Outcome = ""
-    """What the comparison says."""
     value: str = ""
     """Signed; `-` where there is no comparison."""
     interval: str = ""
@@ -79,34 +76,28 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One column of a section: every system's score and its difference from the baseline."""
+    """One column of a section: an entry for each of its systems."""
 
     name: str
-    """As summary.json has it."""
     title: str
     """The column's head: the name, and what a reader would get wrong otherwise."""
     scores: tuple[ScoreCell, ...]
-    """One for each system of the section."""
     differences: tuple[DifferenceCell, ...]
-    """One for each system of the section."""
     details: tuple[Detail | None, ...]
-    """One for each system of the section; None where it has no such score."""
+    """None where a system has no such score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The systems and measures of one kind."""
+    """The systems (rows) and measures (columns) of one kind."""
 
     kind: Kind
-    """What is scored."""
     title: str
     """`retrieval`, or with the judge's name."""
     labels: tuple[str, ...]
     """What has to be read with the numbers: which judge, and what it is."""
     systems: tuple[str, ...]
-    """The rows."""
     measures: tuple[Measure, ...]
-    """The columns."""
     against: str
     """Head of the differences: `vs bm25`; empty where nothing is compared."""
     counts: tuple[str, ...]
@@ -115,14 +106,11 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One gate and what became of it."""
+    """One gate and its verdict."""
 
     verdict: str
-    """`pass`, `fail` or `undecided`."""
     gate: str
-    """The condition."""
     system: str
-    """Whose."""
     why: str
     """The numbers behind the verdict."""
 
@@ -132,23 +120,16 @@ class Cost:
     """What one system took, as text; `-` where it is unknown."""
 
     system: str
-    """Who."""
     p50_ms: str
-    """Half of the queries took at most this long."""
     p95_ms: str
-    """95 of 100 queries took at most this long."""
     per_second: str
-    """Queries a second, with as many calls at once as the config allows."""
+    """Queries, with as many calls at once as the config allows."""
     input_tokens: str
-    """Tokens sent to models."""
     output_tokens: str
-    """Tokens received from models."""
     usd: str
-    """US dollars."""
 
 
 COST_HEADS = ("system", "p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
-"""The heads of a table of costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +137,9 @@ class SliceRow:
     """A slice of the queries where a system got worse, as text."""
 
     slice: str
-    """The field and the slice."""
     system: str
     """Which got worse than its baseline."""
     measure: str
-    """By which measure."""
     queries: str
     """How many queries of the slice both systems have."""
     difference: str
@@ -170,17 +149,15 @@ class SliceRow:
 
 
 SLICE_HEADS = ("slice", "system", "measure", "queries", "difference", "p")
-"""The heads of a table of slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """What became of the slices."""
+    """The slices that got worse, and what was tested, field by field."""
 
     rows: tuple[SliceRow, ...]
     """Those that got worse, the surest first."""
     lines: tuple[str, ...]
-    """What was tested, field by field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +165,9 @@ class Grid:
     """A table of text."""
 
     caption: str
-    """What it shows."""
     heads: tuple[str, ...]
     """The heads of its columns; the first column names the rows."""
     rows: tuple[tuple[str, ...], ...]
-    """The cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +177,6 @@ class Preference:
     title: str
     """The rubric, and whose preference it is."""
     headline: str
-    """The result in words."""
     labels: tuple[str, ...]
     """What has to be read with the numbers: which judge, which pairs, what limits them."""
     grids: tuple[Grid, ...]
@@ -214,7 +188,6 @@ class Layout:
     """A whole page."""
 
     name: str
-    """The experiment."""
     run_id: str
     """The run; empty where it has none."""
     subject: str
@@ -224,11 +197,9 @@ class Layout:
     gates: tuple[Gate, ...]
     """Undecided ones first."""
     sections: tuple[Section, ...]
-    """Those that have a score."""
     slices: Slices | None
     """Where systems got worse; None where no slices were asked for."""
     preferences: tuple[Preference, ...]
-    """What judges prefer of pairs of systems."""
     legend: tuple[tuple[str, str], ...]
     """What each mark and word on this page means."""
     notes: tuple[str, ...]

@@ -13,9 +13,16 @@ from ragbench.records.certificate import (
     ProbeReport,
     RetestFound,
 )
-from ragbench.records.summary import Ends
-from ragbench.report.digits import MISSING, counted, difference, interval, printable, significant
-from ragbench.report.text_table import draw
+from ragbench.report.text import (
+    MISSING,
+    counted,
+    difference,
+    draw,
+    interval,
+    printable,
+    significant,
+    with_interval,
+)
 
 _NAMES = {
     "raw": "same level",
@@ -53,7 +60,7 @@ def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list
     head = f"{certificate.run}: {name} by judge {rubric.judge} ({rubric.model})"
     raters = ", ".join(map(printable, labels.raters))
     scale = "..".join(f"{end:g}" for end in rubric.scale)
-    lines = [
+    return [
         f"{printable(head)}, against {counted(len(labels.raters), 'raters')}: {raters}",
         f"{counted(labels.n, 'answers')} to {counted(labels.queries, 'queries')}, "
         f"labels on {scale}",
@@ -69,7 +76,6 @@ def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list
         "",
         *_notes(rubric, certificate.confidence),
     ]
-    return lines
 
 
 def _agreement(rubric: CertifiedRubric) -> list[str]:
@@ -85,7 +91,7 @@ def _agreement(rubric: CertifiedRubric) -> list[str]:
 def _cell(found: AgreementFound | None) -> str:
     if found is None or found.value is None:
         return MISSING
-    return f"{significant(found.value)} {interval(found.interval)}".rstrip()
+    return with_interval(found.value, found.interval)
 
 
 def _confusion(rubric: CertifiedRubric) -> list[str]:
@@ -112,7 +118,7 @@ def _flips(found: ProbeFound) -> str:
     """How many got another level, where the judge was asked again, and how many have no verdict."""
     if found.flip_rate is None:
         return ""
-    rate = f"{significant(found.flip_rate)} {interval(found.flip_interval)}".rstrip()
+    rate = with_interval(found.flip_rate, found.flip_interval)
     lost = ", ".join(f"{count} {cause}" for cause, count in (found.unscored or {}).items())
     left_out = f"; left out: {lost}" if lost else ""
     return f"; {rate} of {counted(found.n, 'answers')} got another {found.unit}{left_out}"
@@ -141,9 +147,9 @@ def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
                 ["judge", *(significant(found.judge_mean) for _, found in done)],
                 [
                     "labels alone",
-                    *(_mean(found.labels_mean, found.labels_interval) for _, found in done),
+                    *(with_interval(found.labels_mean, found.labels_interval) for _, found in done),
                 ],
-                ["corrected", *(_mean(found.mean, found.interval) for _, found in done)],
+                ["corrected", *(with_interval(found.mean, found.interval) for _, found in done)],
                 ["width", *(_ratio(found) for _, found in done)],
                 ["lambda", *(significant(found.lambda_) for _, found in done)],
             ]
@@ -166,10 +172,6 @@ def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
             f"not corrected ({len(names)}: {printable(names[0])}{', ...' * (len(names) > 1)}): "
             + reason
         )
-
-
-def _mean(mean: float | None, ends: Ends | None) -> str:
-    return f"{significant(mean)} {interval(ends)}".rstrip()
 
 
 def _ratio(found: Correction) -> str:

@@ -8,19 +8,13 @@ from xml.etree import ElementTree
 
 from ragbench.records.gate import GateVerdict
 from ragbench.records.summary import Summary
-from ragbench.report.digits import printable, significant
+from ragbench.report.text import printable, significant
 
 
 def render_junit(summary: Summary) -> str:
-    """Write the gates of a run as JUnit XML.
+    """Write the gates of a run as JUnit XML, foreign text escaped and control characters shown.
 
     A run without gates is an empty suite: a reader then has a file, and nothing to count.
-
-    Args:
-        summary: Of the run.
-
-    Returns:
-        XML that ends in a line feed; foreign text is escaped, control characters are shown.
 
     Example:
         >>> gate = GateVerdict(gate="map >= 0.2", system="bm25", verdict="fail", why="it is 0.1")
@@ -37,11 +31,8 @@ def render_junit(summary: Summary) -> str:
     }
     skipped = sum(gate.verdict == "undecided" and not gate.refused for gate in gates)
     root = ElementTree.Element("testsuites", {"name": "ragbench", "time": "0", **_text(counts)})
-    suite = ElementTree.SubElement(
-        root,
-        "testsuite",
-        {"name": name, "time": "0", **_text({**counts, "skipped": skipped})},
-    )
+    of_suite = {"name": name, "time": "0", **_text({**counts, "skipped": skipped})}
+    suite = ElementTree.SubElement(root, "testsuite", of_suite)
     run = {"name": "run_id", "value": printable(summary.run_id)}
     ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property", run)
     for gate in gates:
@@ -83,9 +74,7 @@ _CUT = "\n\n(cut here: the report in the run folder has the rest)\n"
 def annotate(gates: Sequence[GateVerdict], file: str | None) -> list[str]:
     """Return a workflow command for each gate that did not pass, at its line of the config.
 
-    Args:
-        gates: Of the run.
-        file: The config, relative to the repository; None where gates are from a command line.
+    The file is relative to the repository; None where gates are from a command line.
 
     Example:
         >>> gate = GateVerdict(

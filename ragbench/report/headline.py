@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.summary import SystemScore
 from ragbench.report.base import Outcome
-from ragbench.report.digits import (
+from ragbench.report.text import (
     difference,
-    interval,
     listed,
     percent,
     printable,
     probability,
     significant,
+    with_interval,
 )
 
 
@@ -37,17 +37,9 @@ def headline(
     baselines: Mapping[str, str | None],
     confidence: float = 0.95,
 ) -> str:
-    """Write the sentence for one measure.
+    """Write one sentence for a measure, without a full stop, lower case but for names.
 
-    Args:
-        measure: Its name.
-        scores: The score of every system that has it, in the order of the summary.
-        family: The measure's comparisons; None where it has none.
-        baselines: The system that each system is compared with; None for a baseline.
-        confidence: Of the intervals and the verdict.
-
-    Returns:
-        One sentence without a full stop, lower case but for names.
+    `baselines` holds the system that each system is compared with; None for a baseline.
     """
     measured = {name: score for name, score in scores.items() if score.mean is not None}
     name = printable(measure)
@@ -58,7 +50,8 @@ def headline(
         return _without_comparison(name, measured, confidence)
     others = [s for s in family.tied_with_best if s != best and s in measured]
     against = baselines.get(best)
-    comparison = _find(family.comparisons, best, against)
+    pairs = (c for c in family.comparisons if (c.system, c.baseline) == (best, against))
+    comparison = next(pairs, None)
     if against is None or comparison is None or comparison.difference is None:
         same = [
             c.system
@@ -72,19 +65,11 @@ def headline(
     )
 
 
-def _find(
-    comparisons: Sequence[Difference], system: str, baseline: str | None
-) -> Difference | None:
-    pairs = (c for c in comparisons if (c.system, c.baseline) == (system, baseline))
-    return next(pairs, None)
-
-
-def _value(score: SystemScore) -> str:
-    return " ".join(filter(None, [significant(score.mean), interval(score.interval)]))
-
-
 def _without_comparison(name: str, measured: Mapping[str, SystemScore], confidence: float) -> str:
-    values = [f"{printable(s)} has {name} {_value(score)}" for s, score in measured.items()]
+    values = [
+        f"{printable(system)} has {name} {with_interval(score.mean, score.interval)}"
+        for system, score in measured.items()
+    ]
     if len(values) == 1:
         return f"{values[0]} ({percent(confidence)} interval); there is nothing to compare it with"
     return f"{len(values)} systems have {name}; they were not compared"
@@ -99,12 +84,13 @@ def _best_is_baseline(
     baseline: bool,
 ) -> str:
     role = ", the baseline," if baseline else ""
+    value = with_interval(measured[best].mean, measured[best].interval)
     equal = [system for system in others if system in same]
     untold = [system for system in others if system not in same]
     if equal and len(equal) == len(measured) - 1:
         every = listed([printable(system) for system in (best, *equal)])
-        return f"{every} have the same {name} on every query, {_value(measured[best])}"
-    parts = [f"{printable(best)}{role} is best on {name}, {_value(measured[best])}"]
+        return f"{every} have the same {name} on every query, {value}"
+    parts = [f"{printable(best)}{role} is best on {name}, {value}"]
     if equal:
         verb = "has" if len(equal) == 1 else "have"
         names = listed([printable(system) for system in equal])
@@ -115,7 +101,7 @@ def _best_is_baseline(
 
 
 def _untold(systems: Sequence[str]) -> str:
-    return f"{listed([printable(s) for s in systems])} cannot be told from it"
+    return f"{listed([*map(printable, systems)])} cannot be told from it"
 
 
 def _best_against_baseline(
@@ -152,7 +138,6 @@ def _best_against_baseline(
 
 
 def _doubt(outcome: Outcome, against: str, change: str, certainty: str) -> str:
-    """Say why the best mean is not a better system."""
     if outcome == "worse":  # the means are over different queries, the difference is not
         return f"on the queries that both have it is worse than {against}: {change} ({certainty})"
     if outcome == "undecided":

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Measure, Section
-from ragbench.report.digits import significant
 from ragbench.report.layout import lay_out
+from ragbench.report.text import significant
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -20,13 +20,8 @@ if TYPE_CHECKING:
 def render_html(summary: Summary, comparisons: Comparisons) -> str:
     """Draw the results as one page that loads nothing: no script, no font, no picture.
 
-    Args:
-        summary: Of the run.
-        comparisons: Of the run; empty where there are none.
-
-    Returns:
-        HTML in which every foreign text is escaped. A content security policy in its head
-        forbids the browser any request.
+    Every foreign text is escaped; a content security policy in its head forbids the browser any
+    request.
     """
     page = lay_out(summary, comparisons)
     return _template().render(
@@ -62,24 +57,18 @@ _LONGEST = 26  # characters of a name; the table beside the drawing has all of t
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One measure's drawing: a row for each system on a common axis."""
+    """One measure's drawing in pixels: a row for each system on a common axis, paths of SVG."""
 
     title: str
-    """The measure."""
     width: int
-    """Pixels."""
     height: int
-    """Pixels."""
     names: str
     """The systems, a line each, as high as a row."""
     grid: str
-    """Path of the vertical lines."""
     lines: str
-    """Path of the intervals."""
     dots: str
-    """Path of the means; each is a line of no length with round ends."""
+    """The means; each is a line of no length with round ends."""
     best: str
-    """Path of the best mean."""
     axis: tuple[tuple[int, str, str], ...]
     """Position, alignment and text of the numbers under the drawing."""
 

@@ -17,7 +17,11 @@ from ragbench.records.summary import (
     Tokens,
 )
 from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
-from ragbench.report.digits import (
+from ragbench.report.headline import headline
+from ragbench.report.legend import answered_again, legend
+from ragbench.report.preferences import lay_out_preferences
+from ragbench.report.sections import Group, Scores, build_section, find_baselines
+from ragbench.report.text import (
     MISSING,
     counted,
     difference,
@@ -26,26 +30,16 @@ from ragbench.report.digits import (
     probability,
     significant,
 )
-from ragbench.report.headline import headline
-from ragbench.report.legend import answered_again, legend
-from ragbench.report.preferences import lay_out_preferences
-from ragbench.report.sections import Group, Scores, build_section, find_baselines
 
 _GATES_FIRST = {"undecided": 0, "fail": 1}
 _INCOMPLETE = "the run is incomplete"
 
 
 def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False) -> Layout:
-    """Decide what stands on a page.
+    """Decide what stands on a page; `narrow` leaves out all differences but the first of a section.
 
-    Args:
-        summary: Of the run, with the kinds of scores and the baselines of systems.
-        comparisons: Of the run; empty ones leave out what they say.
-        narrow: Leave out the differences of all measures but the first of each section.
-
-    Returns:
-        Sections in the order retrieval, generation, one for each judge; in them systems and
-        measures in the order of the summary.
+    Sections are in the order retrieval, generation, one for each judge; in them systems and
+    measures in the order of the summary.
     """
     families = {family.measure: family for family in comparisons.measures}
     groups = _group(summary.systems)
@@ -88,7 +82,6 @@ def _narrowed(section: Section) -> Section:
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
-    """Sort the scores by section: group -> system -> measure -> score."""
     groups: dict[Group, dict[str, dict[str, SystemScore]]] = {}
     for system in systems:
         for measure, score in system.scores.items():
@@ -165,23 +158,21 @@ def _costs(systems: Sequence[SystemSummary]) -> list[Cost]:
     rows = []
     for system in systems:
         latency, tokens = system.latency_ms or Latency(), system.tokens or Tokens()
+        counts = (tokens.input, tokens.output)
+        sent, received = (MISSING if count is None else str(count) for count in counts)
         rows.append(
             Cost(
                 printable(system.name),
                 significant(latency.p50),
                 significant(latency.p95),
                 significant(system.queries_per_second),
-                _whole(tokens.input),
-                _whole(tokens.output),
+                sent,
+                received,
                 significant(system.usd),
             )
         )
     known = [row for row in rows if any(cell != MISSING for cell in astuple(row)[1:])]
     return rows if known else []
-
-
-def _whole(count: int | None) -> str:
-    return MISSING if count is None else str(count)
 
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
@@ -249,7 +240,6 @@ def _row(row: SliceDifference) -> SliceRow:
 
 
 def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
-    """Say how many slices of a field there are, how many were tested, and how many got worse."""
     own = [row for row in rows if row.field == field]
     slices = list(dict.fromkeys(row.slice for row in own))
     tested = {row.slice for row in own if row.worse is not None}

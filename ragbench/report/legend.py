@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ragbench.records.comparison import Comparisons, MeasureComparison
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Section
-from ragbench.report.digits import MISSING, ends_of, percent, printable
+from ragbench.report.text import MISSING, ends_of, percent, printable
 
 _CORRECTIONS = {
     "holm": "Holm",
@@ -30,16 +30,7 @@ def answered_again(summary: Summary) -> bool:
 def legend(
     sections: Sequence[Section], comparisons: Comparisons, several_answers: bool = False
 ) -> list[tuple[str, str]]:
-    """Explain the signs that occur in the sections.
-
-    Args:
-        sections: What is on the page.
-        comparisons: For the names of the tests.
-        several_answers: Whether scores are means over several answers to each query.
-
-    Returns:
-        Pairs of a sign and its meaning, one line each.
-    """
+    """Explain the signs that occur in the sections: each sign and its meaning in one line."""
     confidence = percent(comparisons.confidence or 0.95)
     cells = [cell for s in sections for m in s.measures for cell in m.scores]
     differences = [cell for s in sections for m in s.measures for cell in m.differences]
@@ -76,17 +67,12 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
         text += "; a pair is compared with the baseline's pair of the same generator"
     if cluster := comparisons.cluster:
         text += f"; queries with the same {printable(cluster)} are one unit"
+    shown = {m.name for s in sections for m in s.measures if m.differences}
     return [
         (", ".join(heads), text),
         ("p", p_meaning(comparisons)),
-        *interval_and_p(_shown(sections, comparisons)),
+        *interval_and_p([family for family in comparisons.measures if family.measure in shown]),
     ]
-
-
-def _shown(sections: Sequence[Section], comparisons: Comparisons) -> list[MeasureComparison]:
-    """The families whose differences are on the page."""
-    names = {m.name for s in sections for m in s.measures if m.differences}
-    return [family for family in comparisons.measures if family.measure in names]
 
 
 def interval_and_p(families: Sequence[MeasureComparison]) -> list[tuple[str, str]]:
@@ -118,18 +104,14 @@ def p_meaning(comparisons: Comparisons) -> str:
     test = printable(_TESTS.get(word, f"{word} test"))
     correction = comparisons.correction
     named = printable(_CORRECTIONS.get(correction, correction))
+    sizes = [len(family.comparisons) for family in comparisons.measures if family.comparisons]
     if comparisons.family == "all":
-        p = f"{test}, {named} over {_counted(sum(_sizes(comparisons)))} of all measures"
+        p = f"{test}, {named} over {_counted(sum(sizes))} of all measures"
     else:
-        p = f"{test}, {named} over {_counted(*_sizes(comparisons))} of one measure"
+        p = f"{test}, {named} over {_counted(*sizes)} of one measure"
     if resamples := comparisons.resamples:
         p += f"; {resamples} resamples, seed {comparisons.seed}"
     return p
-
-
-def _sizes(comparisons: Comparisons) -> list[int]:
-    """Count the comparisons of each measure that has any."""
-    return [len(family.comparisons) for family in comparisons.measures if family.comparisons]
 
 
 def _counted(*sizes: int) -> str:

@@ -33,15 +33,7 @@ _JOINER = "&#8288;"  # has no width: the text looks the same and does nothing
 
 
 def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
-    """Draw the results as GitHub-flavoured Markdown.
-
-    Args:
-        summary: Of the run.
-        comparisons: Of the run; empty where there are none.
-
-    Returns:
-        Lines that end in a line feed; the first is `ragbench: <name>: ` and the result in words.
-    """
+    """Draw the results as GitHub-flavoured Markdown, `ragbench: <name>: ` and the result first."""
     page = lay_out(summary, comparisons)
     first, *others = page.headlines
     blocks = [[f"ragbench: {escape(page.name)}: {escape(first)}"]]

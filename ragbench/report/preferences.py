@@ -8,7 +8,7 @@ from ragbench.records.comparison import Comparisons, PreferredPair
 from ragbench.records.comparison import Preference as Ranked
 from ragbench.records.summary import PreferredSystem, Summary
 from ragbench.report.base import Grid, Preference
-from ragbench.report.digits import (
+from ragbench.report.text import (
     MISSING,
     interval,
     listed,
@@ -16,6 +16,7 @@ from ragbench.report.digits import (
     printable,
     probability,
     significant,
+    with_interval,
 )
 
 _RANKING = ("system", "rank", "strength", "win rate", "wins", "ties", "losses", "failed", "n/a")
@@ -83,7 +84,7 @@ def _ranking(systems: Sequence[PreferredSystem]) -> Grid:
         (
             printable(system.system),
             MISSING if system.rank is None else str(system.rank),
-            _with_interval(system.strength, system.interval),
+            with_interval(system.strength, system.interval),
             significant(system.win_rate),
             *map(str, (system.wins, system.ties, system.losses)),
             _failed(system),
@@ -98,7 +99,7 @@ def _pairs(comparisons: Sequence[PreferredPair], confidence: float) -> Grid:
     rows = [
         (
             f"{printable(pair.system)} over {printable(pair.other)}",
-            _with_interval(pair.win_rate, pair.interval),
+            with_interval(pair.win_rate, pair.interval),
             *map(str, (pair.wins, pair.ties, pair.losses)),
             _failed(pair),
             str(pair.not_applicable),
@@ -123,10 +124,6 @@ def _verdict(pair: PreferredPair) -> str:
 def _failed(counted: PreferredPair | PreferredSystem) -> str:
     causes = ", ".join(f"{printable(cause)} {n}" for cause, n in counted.failed.items())
     return f"{counted.n_failed} ({causes})" if causes else "0"
-
-
-def _with_interval(value: float | None, ends: Sequence[float | None]) -> str:
-    return " ".join(filter(None, [significant(value), interval(ends)]))
 
 
 def _matrix(systems: Sequence[PreferredSystem], matrix: Mapping[str, Mapping[str, float]]) -> Grid:

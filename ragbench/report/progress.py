@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from ragbench.report.digits import counted, printable
+from ragbench.report.text import counted, printable
 
 if TYPE_CHECKING:
     import rich.progress
@@ -67,12 +67,7 @@ class Progress:
     """
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
-        """Choose bar, lines or nothing.
-
-        Args:
-            quiet: Print nothing at all.
-            stream: Where to print; stderr by default.
-        """
+        """Draw a bar, lines, or where it is `quiet` nothing; on stderr by default."""
         self._stream = sys.stderr if stream is None else stream
         self._quiet = quiet
         drawable = self._stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -81,13 +76,7 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, total: int | None = None, unit: str = "queries") -> Iterator[Stage]:
-        """Show a stage while the block runs; stages may overlap.
-
-        Args:
-            name: What it does: `retrieve bm25`.
-            total: How many items it has; None where that is unknown.
-            unit: What is counted, in the plural.
-        """
+        """Show a stage while the block runs; stages may overlap. `unit` is a plural."""
         stage = Stage(name, total, unit, self._bar)
         stopped = True
         try:

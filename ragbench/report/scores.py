@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.evaluate import SCHEMA
-from ragbench.comparison.summary import ScoreSummary, finite
+from ragbench.comparison.summary import finite
 from ragbench.data.runs.run_folder import to_csv
-from ragbench.report.digits import interval, printable, significant
 from ragbench.report.sections import count_lines
-from ragbench.report.text_table import side_by_side
+from ragbench.report.text import interval, printable, side_by_side, significant
 from ragbench.types.checks import id_bytes
 from ragbench.types.scores import Cause
 
@@ -33,7 +32,6 @@ class Scored:
     source: str
     """The file, as the user named it."""
     evaluation: Evaluation
-    """Its scores."""
     relevance: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Query -> the grades at the top of its ranking, where the caller wants to see them."""
     missing: frozenset[str] = frozenset()
@@ -62,10 +60,7 @@ _NOT_LOOKED_AT = frozenset({Cause.MISSING_QUERY, Cause.NO_JUDGEMENTS})
 def render_csv(systems: Sequence[Scored], *, per_query: bool = False, summary: bool = True) -> str:
     """Write the scores as CSV with all their digits; an empty cell where there is no value.
 
-    Args:
-        systems: The runs or predictions, in order.
-        per_query: Write a row for each query, before that of all.
-        summary: Write the row of all queries, whose `query_id` is `all`.
+    Queries stand before the row of all of them, whose `query_id` is `all`.
     """
     rows: list[list[str | float | None]] = []
     names = list(systems[0].evaluation.columns)
@@ -83,14 +78,8 @@ def render_json(
 ) -> str:
     """Write the scores as JSON; null where there is no value.
 
-    Args:
-        systems: The runs or predictions, in order.
-        per_query: Add the values of the single queries, by score.
-        summary: Write the means with their intervals, counts and signatures.
-        **facts: What the numbers rest on, for the top level.
-
-    Returns:
-        One object. The entries of `systems` are like those of summary.json: `name`, `scores`.
+    The entries of `systems` are like those of summary.json; `facts`, what the numbers rest on,
+    stand beside them.
     """
     content = {
         "schema": SCHEMA,
@@ -131,14 +120,9 @@ def render_table(
     notes: Sequence[str] = (),
     width: int = 100,
 ) -> str:
-    """Draw the scores as aligned text, with intervals and counts.
+    """Draw the scores as aligned text, with intervals and counts, then the notes.
 
-    Args:
-        systems: The runs or predictions, in order.
-        per_query: Draw a row for each query and score, before those of all queries.
-        summary: Draw the rows of all queries, and the counts.
-        notes: What a reader should know, one sentence a line, at the end.
-        width: Runs that do not fit beside each other go into a further table below.
+    Runs that do not fit beside each other at this width go into a further table below.
     """
     keys = _keys(systems, per_query, summary)
     heads = ("query", "measure") if per_query else ("measure",)
@@ -179,14 +163,9 @@ def _cells(scored: Scored, keys: Sequence[Key]) -> list[str]:
     cells = []
     for query, name in keys:
         if query is None:
-            value, ends = finite(of_all[name].mean), _ends(of_all[name])
+            value, ends = finite(of_all[name].mean), interval([*map(finite, of_all[name].interval)])
         else:
             value, ends = rows.get(query, {}).get(name), ""
         text = f"{value:.0f}" if value is not None and name in sums else significant(value)
         cells.append(f"{text} {ends}".rstrip())
     return cells
-
-
-def _ends(score: ScoreSummary) -> str:
-    low, high = map(finite, score.interval)
-    return "" if low is None or high is None else interval((low, high))

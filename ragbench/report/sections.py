@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.summary import Fill, Judge, Summary, SystemScore
 from ragbench.report.base import Detail, DifferenceCell, Kind, Mark, Measure, ScoreCell, Section
-from ragbench.report.digits import (
+from ragbench.report.headline import outcome_of
+from ragbench.report.text import (
     MISSING,
     difference,
     ends_of,
@@ -18,7 +19,6 @@ from ragbench.report.digits import (
     probability,
     significant,
 )
-from ragbench.report.headline import outcome_of
 
 Scores = Mapping[str, Mapping[str, SystemScore]]
 """System -> measure -> its score."""
@@ -32,17 +32,7 @@ def build_section(
     summary: Summary,
     families: Mapping[str, MeasureComparison],
 ) -> Section:
-    """Build the table of one kind of scores.
-
-    Args:
-        group: The kind, and the judge's name where the kind is `judge`.
-        scores: system -> measure -> score, of this section only.
-        summary: Of the run.
-        families: measure -> its comparisons.
-
-    Returns:
-        Systems and measures in the order of `scores`.
-    """
+    """Build the table of one kind of scores; systems and measures in the order of `scores`."""
     kind, judge = group
     names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
     baselines = find_baselines(summary, scores)
@@ -195,14 +185,9 @@ Key = tuple[int, tuple[tuple[str, int], ...], int, int]
 def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     """Describe the counts of a section: the usual ones first, then where they differ.
 
-    Args:
-        scores: system -> measure -> score.
-        measures: The measures of the section, in order.
-
-    Returns:
-        One line where all scores have the same counts; otherwise one for the most frequent
-        counts, one for each other count of scores that do not apply, and one for each system
-        with failed items, which names the causes and the bounds of each mean.
+    One line where all scores have the same counts; otherwise one for the most frequent counts, one
+    for each other count of scores that do not apply, and one for each system with failed items,
+    which names the causes and the bounds of each mean.
     """
     groups: dict[Key, list[tuple[str, str]]] = {}
     for measure in measures:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Grid, Layout, Measure, Section
-from ragbench.report.digits import printable
 from ragbench.report.layout import lay_out
-from ragbench.report.text_table import GAP, align
+from ragbench.report.text import GAP, align, printable
 
 _STYLES = {
     "title": "\x1b[1m",
@@ -42,19 +41,11 @@ def render_terminal(
     notes: bool = True,
     report: str | None = None,
 ) -> str:
-    """Draw the results as text.
+    """Draw the results as text; the first line names the experiment, the data and the baseline.
 
-    Args:
-        summary: Of the run.
-        comparisons: Of the run; empty where there are none.
-        width: Columns of the terminal. Measures that do not fit go into a further table below;
-            nothing is cut. A single measure that is wider than this makes a wider line.
-        color: Repeat in ANSI colours what the characters say.
-        notes: Print the notes; the warnings are printed in any case.
-        report: Where the page lies; its place is the last line.
-
-    Returns:
-        Lines that end in a line feed. The first names the experiment, the data and the baseline.
+    Measures that do not fit into `width` go into a further table below; nothing is cut, so that a
+    single one that is wider makes a wider line. Colours repeat what the characters say. Without
+    `notes` the warnings are printed all the same; the place of the `report` is the last line.
     """
     page = lay_out(summary, comparisons, narrow=True)
     lines = [_style(f"{page.name}: {page.subject}", "title", color), *page.headlines]

@@ -60,9 +60,7 @@ _ORDER = {family: position for position, family in enumerate(_FAMILIES.values())
 def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
     """Return trec_eval's name of a measure and its parameter, or None where it has no such one.
 
-    Args:
-        measure: The measure.
-        level: The smallest relevant grade of the whole call: trec_eval's `-l`.
+    `level` is the smallest relevant grade of the whole call: trec_eval's `-l`.
 
     Example:
         >>> from ragbench.score.retrieval.notation import parse_measure
@@ -97,18 +95,10 @@ def render_trec(
     """Write a block of lines per run: name, query or `all`, value, between tabs.
 
     Measures stand in trec_eval's own order, whatever order they were asked for in; those that it
-    lacks come after them, under our names.
-
-    Args:
-        systems: The runs, in order.
-        measures: Score -> the measure.
-        level: The smallest relevant grade of the whole call.
-        facts: Which of `FACTS` to print, `relstring` with its length where that was given;
-            `runid` is printed wherever there are several runs.
-        missing: Whether queries that the run lacks have lines of their own; those of trec_eval
-            9, which counts them with -c all the same, have none.
-        per_query: Write the queries' lines, before those of all.
-        summary: Write the lines of all queries.
+    lacks come after them, under our names. `facts` are those of `FACTS` to print, `relstring` with
+    its length where that was given; `runid` is printed wherever there are several runs. Queries
+    that the run lacks have lines if `missing`: trec_eval 9, which counts them with -c all the same,
+    has none.
     """
     named = _in_order(measures, level)
     shown = set(facts) if summary else set()
@@ -130,9 +120,7 @@ class Place(NamedTuple):
     family: int
     """Its position in trec_eval's table; behind all of these where it is not in it."""
     cutoff: float
-    """Its cut-off."""
     score: str
-    """The score."""
     name: str
     """What to print."""
 

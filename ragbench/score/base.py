@@ -29,7 +29,6 @@ class Look:
     judged: int
     """How many queries were judged."""
     queries: int
-    """How many there are."""
     always_valid: bool = False
     """Whether intervals hold whenever one looks, not at the planned looks alone."""
     places: IntArray | None = field(default=None, repr=False, compare=False)
@@ -52,9 +51,7 @@ class ScoreColumn:
     causes: CauseArray
     """Shape (n,), uint8; `Cause.SCORED` exactly where there is a value."""
     signature: Signature
-    """What the values depend on."""
     direction: Direction = "higher"
-    """Which way is better."""
     low: float = 0.0
     """The smallest possible value of one item; -inf where unbounded."""
     high: float = 1.0

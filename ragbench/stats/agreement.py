@@ -41,9 +41,8 @@ class Agreement:
     value: float
     """The statistic; NaN where it is undefined, with the reason."""
     lower: float
-    """Lower limit; NaN where the rule is `undefined`."""
+    """NaN, as `upper`, where the rule is `undefined`."""
     upper: float
-    """Upper limit; NaN where the rule is `undefined`."""
     n: int
     """How many items it is computed from."""
     level: Level

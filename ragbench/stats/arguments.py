@@ -61,11 +61,7 @@ def probability(owner: str, option: str, value: float) -> float:
 
 
 def size(owner: str, option: str, value: float) -> float:
-    """Give value if it is not negative, or refuse it; NaN, an unknown size, passes.
-
-    Raises:
-        OptionError: value is below 0.
-    """
+    """Give value if it is not negative, or refuse it; NaN, an unknown size, passes."""
     if value < 0:
         raise OptionError(owner, option, value, "a number >= 0")
     return float(value)

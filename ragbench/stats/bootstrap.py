@@ -46,8 +46,7 @@ def percentile_bootstrap(
     sample, alpha = _checked("percentile_bootstrap", values, confidence, resamples, seed)
     if _shows_no_spread(sample):
         return _point(sample)
-    means = _resampled_means(sample, resamples, seed)
-    return _quantiles(means, alpha, 1 - alpha)
+    return _quantiles(_resampled_means(sample, resamples, seed), alpha, 1 - alpha)
 
 
 def bca_bootstrap(

@@ -35,9 +35,8 @@ class Strengths:
     """Shape (n systems,), with mean 0 in each group; NaN for a system that nothing was compared
     with."""
     lower: FloatArray
-    """Lower limits against the average of the group."""
+    """Limits, as `upper`, against the average of the group."""
     upper: FloatArray
-    """Upper limits against the average of the group."""
     groups: tuple[tuple[int, ...], ...]
     """Systems that comparisons connect. Strengths of different groups say nothing of each other."""
     rule: StrengthRule
@@ -64,9 +63,6 @@ def bradley_terry_strengths(
 
     Returns:
         Strengths with their limits; all NaN where there is no outcome at all.
-
-    Raises:
-        OptionError: An outcome outside 0..1, or pairs that do not go with the columns.
 
     Example:
         Three wins in four have odds of 3: half of log 3 above, and half below the average.

@@ -44,9 +44,8 @@ class DifferenceInterval:
     mean: float
     """Mean of the differences; NaN where there are none."""
     lower: float
-    """Lower limit; NaN where the rule found none."""
+    """NaN, as `upper`, where the rule found none."""
     upper: float
-    """Upper limit; NaN where the rule found none."""
     n: int
     """How many queries both systems scored."""
     n_changed: int
@@ -202,10 +201,12 @@ def _rule_g(
     d: FloatArray, n_changed: int, alpha: float, bounded: bool, resampling: dict[str, Any]
 ) -> tuple[float, float, float, DifferenceRule]:
     """Give the limits of the default method, the standard deviation, and how they were found."""
-    n, mean, sd = len(d), float(d.mean()), _sd(d)
+    n, mean = len(d), float(d.mean())
+    sd = float(d.std(ddof=1)) if n > 1 else math.nan
+    n_unlike_the_median = int(np.count_nonzero(np.abs(d - np.median(d)) > _UNCHANGED))
     half = t_quantile(1 - alpha, n - 1) * sd / math.sqrt(n) if n > 1 else 0.0
     rule: DifferenceRule
-    if n_changed >= ENOUGH_CHANGED and _n_unlike_the_median(d) >= ENOUGH_CHANGED:
+    if min(n_changed, n_unlike_the_median) >= ENOUGH_CHANGED:
         rule = "studentized"
         lower, upper = studentized_bootstrap(d, **resampling)
     elif bounded:
@@ -215,14 +216,6 @@ def _rule_g(
         rule = "undefined" if n_changed else "identical"
         return math.nan, math.nan, sd, rule
     return min(lower, mean - half), max(upper, mean + half), sd, rule
-
-
-def _sd(d: FloatArray) -> float:
-    return float(d.std(ddof=1)) if len(d) > 1 else math.nan
-
-
-def _n_unlike_the_median(d: FloatArray) -> int:
-    return int(np.count_nonzero(np.abs(d - np.median(d)) > _UNCHANGED))
 
 
 def _plus_four(d: FloatArray, alpha: float) -> tuple[float, float, float]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
 LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
-"""The levels of measurement."""
 
 
 def krippendorff_alpha(

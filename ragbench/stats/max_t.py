@@ -130,7 +130,8 @@ def tied_with_best(
     best = _best(table if higher_is_better else -table)
     tied[best] = True
 
-    first, second = _pairs(table.shape[1])
+    pairs = list(combinations(range(table.shape[1]), 2))
+    first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
     differences = paired_differences(table[:, first], table[:, second])
     if clusters is not None:
         differences = cluster_sums(differences, clusters)
@@ -172,9 +173,3 @@ def _best(table: FloatArray) -> NDArray[np.bool_]:
     rounding = 1e-12 * float(np.nanmax(np.abs(table)))
     best: NDArray[np.bool_] = means >= means.max() - rounding
     return best
-
-
-def _pairs(s: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Give both ends of all pairs of s columns."""
-    ends = np.array(list(combinations(range(s), 2)), dtype=np.intp).reshape(-1, 2)
-    return ends[:, 0], ends[:, 1]

@@ -31,11 +31,9 @@ class MeanInterval:
     mean: float
     """Mean of the values; NaN where there are none."""
     lower: float
-    """Lower limit; NaN where the rule is `undefined`."""
+    """NaN, as `upper`, where the rule is `undefined`."""
     upper: float
-    """Upper limit; NaN where the rule is `undefined`."""
     n: int
-    """How many values are in the mean."""
     rule: MeanRule
     """How the limits were found."""
 
@@ -109,7 +107,7 @@ def mean_interval(
     elif clusters is None and bool(np.all((sample == low) | (sample == high))):
         limits, rule = _wilson(sample == high, low, high, confidence), "wilson"
     else:
-        limits, rule = _plus_two(units, low, high, confidence), "plus_two"
+        limits, rule = _student(np.concatenate((units, [low, high])), confidence), "plus_two"
     mean = _mean(sample)
     return MeanInterval(
         mean=mean,
@@ -144,12 +142,6 @@ def _student(sample: FloatArray, confidence: float) -> tuple[float, float]:
     sd = unit * float((centred / unit).std(ddof=1))
     half = t_quantile((1 + confidence) / 2, n - 1) * sd / math.sqrt(n)
     return mean - half, mean + half
-
-
-def _plus_two(
-    sample: FloatArray, low: float, high: float, confidence: float
-) -> tuple[float, float]:
-    return _student(np.concatenate((sample, [low, high])), confidence)
 
 
 def _wilson(

@@ -239,9 +239,6 @@ def mcnemar_p_values(differences: ArrayLike) -> FloatArray:
         differences: Table (n queries, m pairs of systems) of -1, 0 and 1; NaN where a pair is
             not scored.
 
-    Raises:
-        OptionError: A difference is none of -1, 0 and 1, or differences is no table.
-
     Example:
         Five won, one lost: 2 x (C(6,0) + C(6,1)) / 2^6.
 

@@ -27,19 +27,13 @@ class CorrectedMean:
     """A mean that people would have given, from few labels and many judgements."""
 
     mean: float
-    """The corrected mean."""
     lower: float
-    """Lower limit."""
     upper: float
-    """Upper limit."""
     judge_mean: float
     """What the judge says: the mean of all its scores."""
     labels_mean: float
-    """What the labels alone say."""
     labels_lower: float
-    """Lower limit from the labels alone."""
     labels_upper: float
-    """Upper limit from the labels alone."""
     weight: float
     """Lambda: how far the judge is believed; 0 leaves the labels alone."""
     n_labels: int
@@ -101,8 +95,7 @@ def ppi_mean(
         no ends, since nothing then says how they vary.
 
     Raises:
-        OptionError: random is false, fewer than 20 labels, fewer than two unlabelled items, or
-            values that are not finite.
+        OptionError: random is false, fewer than 20 labels, or fewer than two unlabelled items.
 
     Example:
         The judge is right but for a constant .2: its mean of .4 becomes .2, with a third of the
@@ -173,9 +166,6 @@ def ppi_difference(
         random: Whether the n queries were drawn at random from all.
         range: Smallest and largest possible label of ONE system.
         confidence: Coverage that is aimed at.
-
-    Raises:
-        OptionError: As `ppi_mean`; also where system and baseline have not the same queries.
 
     Example:
         >>> labels = ([1.0, 0.5] * 10, [0.5, 0.5] * 10)

@@ -131,23 +131,16 @@ class _Signs:
     """Sums over j of s = sign(x_k - x_j) and t = sign(y_k - y_j), for each item k."""
 
     x: FloatArray
-    """Sum of s."""
     y: FloatArray
-    """Sum of t."""
     both: FloatArray
     """Sum of s t: pairs in the same order minus pairs in the opposite one."""
     x_untied: FloatArray
-    """Sum of s^2."""
     y_untied: FloatArray
-    """Sum of t^2."""
     x_by_x: FloatArray
-    """Sum of s_kj x_j."""
+    """Sum of s_kj x_j; `x` and `y` are the sums of s and t, those `untied` of their squares."""
     x_by_y: FloatArray
-    """Sum of s_kj y_j."""
     y_by_x: FloatArray
-    """Sum of t_kj x_j."""
     y_by_y: FloatArray
-    """Sum of t_kj y_j."""
 
 
 def _signs(table: FloatArray) -> _Signs:
@@ -219,9 +212,6 @@ def roc_auc(
     Returns:
         A value in [0, 1]; NaN with the reason where all items are good, or all bad. A constant
         score gives 0.5 without an interval: it tells nothing apart.
-
-    Raises:
-        OptionError: The two are not of one length, or good holds something else than 0 and 1.
 
     Example:
         Good: .9 and .4, bad: .4 and .1. Of four pairs three are in order, one is tied.

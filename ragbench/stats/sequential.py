@@ -69,9 +69,6 @@ def spending_bounds(sizes: Sequence[int], *, confidence: float = 0.95) -> tuple[
     Returns:
         A bound per look, none above 8.
 
-    Raises:
-        OptionError: sizes are none, not rising or below 1, or confidence is outside (0, 1).
-
     Example:
         >>> [round(bound, 3) for bound in spending_bounds([20, 40, 60, 80, 100])]
         [4.877, 3.357, 2.68, 2.29, 2.031]
@@ -110,9 +107,6 @@ def interim_interval(
         clusters: The cluster of each query so far.
         resamples: Resamples of the studentized bootstrap.
         seed: Equal seeds give equal intervals.
-
-    Raises:
-        OptionError: bound is not above 0 or above 8, or a value is not allowed.
 
     Example:
         The first of five looks: 20 queries that gained .2 on average do not decide.

@@ -34,9 +34,7 @@ class FileKind:
     application_id: int
     """Tells its files from those of others."""
     version: int
-    """Version of its table; files of newer ones are refused."""
     remedy: str
-    """What to do with a damaged one."""
     content: str = ""
     """The column that a row's checksum is of; empty where rows have none."""
     checksum_bytes: int = 16
@@ -225,9 +223,6 @@ def _check_version(connection: sqlite3.Connection, path: Path, kind: FileKind) -
     if tables and owner != kind.application_id:
         raise DataError(f"is a database, but no {kind.noun}", file=path)
     if version > kind.version:
-        raise DataError(
-            f"was written by a newer ragbench (schema {version})",
-            file=path,
-            allowed=f"schema {kind.version}",
-        )
+        found = f"was written by a newer ragbench (schema {version})"
+        raise DataError(found, file=path, allowed=f"schema {kind.version}")
     return version

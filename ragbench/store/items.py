@@ -42,13 +42,6 @@ class StageFile:
     """The items of one stage under one key; the file is made when the first item is put.
 
     `about` goes into the first line; the files `also` are only read, where `path` lacks an item.
-
-    Example:
-        >>> import tempfile
-        >>> with StageFile(Path(tempfile.mkdtemp()) / "k.jsonl", {"stage": "retrieve"}) as file:
-        ...     file.put("q1", ["d1", "d2"])
-        ...     file.get("q1"), "q2" in file, len(file)
-        (['d1', 'd2'], False, 1)
     """
 
     def __init__(self, path: Path, about: dict[str, Any], also: Sequence[Path] = ()) -> None:
@@ -171,7 +164,6 @@ def read_lines(path: Path) -> Iterator[tuple[str, Any] | None]:
 
 
 def _read(path: Path) -> tuple[list[tuple[str, Any]], int]:
-    """The items of a file, and how many of its lines are damaged."""
     found, damaged = [], 0
     try:
         for item in read_lines(path):

@@ -30,7 +30,6 @@ class Stored:
 
     path: Path
     kind: str
-    """The stage, `embed` or `replies`."""
     of: str
     """What it is about, as its first line says."""
     size: int

@@ -27,7 +27,6 @@ Stored = TypeVar("Stored", bound="Reply")
 Store = TypeVar("Store", bound="ReplyStore[Any]")
 
 REPLIES_FILE = "replies.sqlite"
-"""The store of replies in a cache folder."""
 REPLIES = FileKind(
     noun="store of replies",
     table="replies",
@@ -219,7 +218,6 @@ class _Writer:
 
 
 def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> None:
-    """Write a batch in one transaction and tell everyone who waits for it."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         before = [_write(connection, row, replaces) for row, replaces, _ in batch]

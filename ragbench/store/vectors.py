@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 VECTORS_FILE = "embeddings.sqlite"
-"""The cache of vectors in a cache folder."""
 VECTORS = FileKind(
     noun="cache of embeddings",
     table="vectors",
@@ -45,12 +44,7 @@ class DamagedVectors(UserWarning):
 
 
 def vector_key(identity: str, prompt: str, text: str) -> bytes:
-    """Return the key of a text's vector: what the vector depends on, hashed.
-
-    Example:
-        >>> vector_key("m", "query: ", "x") == vector_key("m", "", "query: x")
-        False
-    """
+    """Return the key of a text's vector: what the vector depends on, hashed."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (identity, prompt, text):
         written = part.encode("utf-8", "surrogatepass")
@@ -60,17 +54,7 @@ def vector_key(identity: str, prompt: str, text: str) -> bytes:
 
 
 class EmbeddingCache(DatabaseFile):
-    """A file of vectors; several processes and threads may share it.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> key = vector_key("m", "", "a text")
-        >>> with EmbeddingCache(Path(tempfile.mkdtemp()) / VECTORS_FILE) as cache:
-        ...     cache.store({key: np.array([0.5, 2.0], dtype=np.float32)})
-        ...     [vector.tolist() for _, vector in cache.find([key, b"another"])], len(cache)
-        ([[0.5, 2.0]], 1)
-    """
+    """A file of vectors; several processes and threads may share it."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(Path(path), VECTORS, connect(Path(path), VECTORS))
@@ -86,7 +70,11 @@ class EmbeddingCache(DatabaseFile):
             else:
                 damaged.append(key)
         if damaged:
-            self._drop(damaged)
+            self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in damaged])
+            text = (
+                f"{self.path}: {len(damaged)} stored vectors are damaged; they are computed again"
+            )
+            warnings.warn(DamagedVectors(text), stacklevel=3)
 
     def store(self, vectors: Mapping[bytes, Vectors]) -> None:
         """Put vectors on disk, all or none; one that is there already stays."""
@@ -114,8 +102,3 @@ class EmbeddingCache(DatabaseFile):
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         with self.transaction() as connection:
             connection.executemany(statement, rows)
-
-    def _drop(self, keys: Sequence[bytes]) -> None:
-        self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in keys])
-        text = f"{self.path}: {len(keys)} stored vectors are damaged; they are computed again"
-        warnings.warn(DamagedVectors(text), stacklevel=4)

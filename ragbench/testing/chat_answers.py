@@ -158,14 +158,13 @@ def head(status: int, headers: Mapping[str, str]) -> bytes:
 
 def completion(request: Mapping[str, Any], answer: Answer, number: int, model: str) -> bytes:
     """Return the body of a chat completion."""
+    text = answer.text if answer.refusal is None else None
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": answer.text, "refusal": answer.refusal},
+        "message": {"role": "assistant", "content": text, "refusal": answer.refusal},
         "finish_reason": answer.finish_reason,
         "logprobs": _logprobs(request, answer),
     }
-    if answer.refusal is not None:
-        choice["message"] = {"role": "assistant", "content": None, "refusal": answer.refusal}
     return json.dumps(
         {
             **_envelope("chat.completion", request, number, model),

@@ -11,7 +11,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, cast
 
 from ragbench.testing import chat_answers
@@ -118,12 +117,7 @@ class ChatServer:
             raise failed[0]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop it and cut what is under way."""
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -143,9 +137,8 @@ class ChatServer:
         counters.asked[digest] += 1
         wanted = (body.get("response_format") or {}).get("type", "text")
         if wanted not in self.formats:
-            return Answer(
-                f"response_format {wanted} is not supported", status=400, param="response_format"
-            )
+            refusal = f"response_format {wanted} is not supported"
+            return Answer(refusal, status=400, param="response_format")
         answer = self._scripted(body, asked_before)
         return Answer(answer) if isinstance(answer, str) else answer
 
@@ -177,9 +170,8 @@ class ChatServer:
     def _run(self, started: threading.Event, failed: list[BaseException]) -> None:
         loop = self._loop = asyncio.new_event_loop()
         try:
-            listening = loop.run_until_complete(
-                loop.create_server(self._connected, "127.0.0.1", self._port, backlog=1024)
-            )
+            serve = loop.create_server(self._connected, "127.0.0.1", self._port, backlog=1024)
+            listening = loop.run_until_complete(serve)
         except OSError as error:
             failed.append(error)
             started.set()
@@ -250,7 +242,6 @@ class ChatProtocol(asyncio.Protocol):
         self._handle(method, path, headers, content)
 
     def _handle(self, method: str, path: str, headers: Mapping[str, str], content: bytes) -> None:
-
         if method == "GET":
             self._send(chat_answers.response(200, {}, self._get(path)))
             return

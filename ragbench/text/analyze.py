@@ -15,12 +15,7 @@ from ragbench.text.tokenize import words
 
 
 class Analyzer:
-    """Turn texts into terms that can be matched.
-
-    Example:
-        >>> Analyzer(stemmer="porter", stopwords="english")("The retrievers retrieved it.")
-        ['retriev', 'retriev']
-    """
+    """Turn texts into terms that can be matched."""
 
     def __init__(
         self, *, stemmer: str = "porter", stopwords: str = "english", language: str = "en"

@@ -115,7 +115,6 @@ class Chunker:
         return made
 
     def _by_spans(self) -> Callable[[str], list[Chunk]]:
-        """Chunks of so many units, which a function finds in the text."""
         chunking = self.chunking
         size, step = chunking.size, chunking.size - chunking.overlap
         spans_of: Callable[[str], list[Span]] = {
@@ -137,7 +136,6 @@ class Chunker:
         return cut
 
     def _by_langchain(self) -> Callable[[str], list[Chunk]]:
-        """What a LangChain text splitter makes of a text."""
         chunking = self.chunking
         owner = f"chunk: factory {chunking.factory}"
         make = load_object(str(chunking.factory))

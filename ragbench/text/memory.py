@@ -15,11 +15,6 @@ class Memory(dict[str, Value]):
     """Word -> value, computed when first asked for; emptied when full.
 
     Words of more than `longest` characters are not worth remembering.
-
-    Example:
-        >>> length = Memory(len).__getitem__
-        >>> length("word"), length("word")
-        (4, 4)
     """
 
     def __init__(

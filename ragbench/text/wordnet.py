@@ -80,7 +80,6 @@ class WordNet:
         return dict.fromkeys(form for form in (word, *forms) if form in self._index[part])
 
     def _names(self, part: str, entry: str) -> Iterator[str]:
-        """The single words in the senses of an entry of the index."""
         _, n_senses, n_pointers, *rest = entry.split()
         offsets = rest[int(n_pointers) + 2 :]
         for offset in offsets[: int(n_senses)]:

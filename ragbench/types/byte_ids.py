@@ -40,12 +40,7 @@ class ByteIds:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> ByteIds:
-        r"""Lay texts out one after the other, as the bytes that a file would hold.
-
-        Example:
-            >>> ByteIds.of(["d1", "\u00e9"]).lengths
-            array([2, 2])
-        """
+        """Lay texts out one after the other, as the bytes that a file would hold."""
         joined = "\n".join(texts)
         if joined.isascii() and joined.count("\n") == len(texts) - 1:
             data = np.frombuffer(joined.encode("ascii") + b"\n" + PADDING, np.uint8)
@@ -199,12 +194,7 @@ def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all positions of several spans, one span after the other.
-
-    Example:
-        >>> spans(np.array([5, 0]), np.array([7, 3]))
-        array([5, 6, 0, 1, 2])
-    """
+    """Return all positions of several spans, one span after the other."""
     lengths = ends - starts
     shift = starts - (np.cumsum(lengths) - lengths)
     positions: NDArray[np.int64] = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
@@ -220,11 +210,6 @@ class TextIds(Sequence[str]):
     r"""n ids out of a file, decoded when they are asked for.
 
     A file of a million hits becomes a run without a million Python objects: some 30 bytes an id.
-
-    Example:
-        >>> ids = TextIds.of(ByteIds.of(["d1", "d2", "d3"]))
-        >>> ids[0], ids[1:], len(ids)
-        ('d1', ['d2', 'd3'], 3)
     """
 
     def __init__(self, as_bytes: ByteIds) -> None:

@@ -32,11 +32,8 @@ def check_ids(nested: Mapping[Any, Any], what: str) -> None:
         if not isinstance(query_id, str):
             raise bad_id(query_id, what)
         if not isinstance(documents, Mapping):
-            raise DataError(
-                f"found {type(documents).__name__}",
-                record=f"{what}: query '{query_id}'",
-                allowed="{document id: number}",
-            )
+            found, record = f"found {type(documents).__name__}", f"{what}: query '{query_id}'"
+            raise DataError(found, record=record, allowed="{document id: number}")
         for document in documents:
             if not isinstance(document, str):
                 raise bad_id(document, what, query_id)
@@ -73,17 +70,15 @@ def bad_id(identifier: object, what: str, query_id: str | None = None) -> DataEr
 
 def checked_score(score: Any, query_id: str, document: str) -> float:
     """Return a score as float."""
-    number = isinstance(score, numbers.Real)
-    if not number or score != score:
-        raise DataError(
-            f"score {plain(score)!r} is not a number" if not number else "score is NaN",
-            record=f"run: query '{query_id}', document '{document}'",
-            allowed="a number, or inf",
-        )
+    place = f"run: query '{query_id}', document '{document}'"
+    if not isinstance(score, numbers.Real):
+        found = f"score {plain(score)!r} is not a number"
+        raise DataError(found, record=place, allowed="a number, or inf")
+    if score != score:
+        raise DataError("score is NaN", record=place, allowed="a number, or inf")
     try:
         return float(score)
     except OverflowError as error:
-        place = f"run: query '{query_id}', document '{document}'"
         raise DataError("score is too large", record=place, allowed="a double") from error
 
 

@@ -19,14 +19,7 @@ from numpy.typing import NDArray
 from ragbench.errors import DataError
 from ragbench.types import frames
 from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, as_bytes
-from ragbench.types.checks import (
-    check_ids,
-    falling_scores,
-    grade_row,
-    id_bytes,
-    plain,
-    read_hit,
-)
+from ragbench.types.checks import check_ids, falling_scores, grade_row, id_bytes, plain, read_hit
 from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
 
 Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
@@ -267,18 +260,13 @@ def check_subtopics(qrels: Mapping[str, Mapping[str, Any]]) -> Subtopics:
 
 
 def _checked(topics: Any, query: str, document: str) -> dict[str, int]:
+    place = f"qrels: query '{query}', document '{document}'"
     if not isinstance(topics, Mapping):
-        raise DataError(
-            f"found {plain(topics)!r} where others have subtopics",
-            record=f"qrels: query '{query}', document '{document}'",
-            allowed="{subtopic: grade}",
-        )
+        found = f"found {plain(topics)!r} where others have subtopics"
+        raise DataError(found, record=place, allowed="{subtopic: grade}")
     for topic in topics:
         if not isinstance(topic, (str, int)) or isinstance(topic, bool):
-            raise DataError(
-                f"subtopic {topic!r} is neither text nor an integer",
-                record=f"qrels: query '{query}', document '{document}'",
-            )
+            raise DataError(f"subtopic {topic!r} is neither text nor an integer", record=place)
     return dict(zip(map(str, topics), grade_row(topics, query), strict=True))
 
 

@@ -52,11 +52,8 @@ def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
     for query, document, grade in _rows(frame, GRADE, "qrels"):
         judged = found.setdefault(query, {})
         if judged.setdefault(document, grade) != grade:
-            raise DataError(
-                f"document '{document}' is judged {judged[document]} and {grade}",
-                record=f"query '{query}'",
-                allowed="one grade for each pair",
-            )
+            what = f"document '{document}' is judged {judged[document]} and {grade}"
+            raise DataError(what, record=f"query '{query}'", allowed="one grade for each pair")
     return found
 
 
@@ -73,10 +70,8 @@ def _rows(frame: Frame, value: Sequence[str], noun: str) -> Iterator[tuple[Any, 
 def _column(frame: Frame, names: Sequence[str], usual: Sequence[str], noun: str) -> list[Any]:
     name = next((name for name in usual if name in names), None)
     if name is None:
-        raise DataError(
-            f"{noun}: no column {usual[0]} (columns: {', '.join(names)})",
-            allowed=f"one of {', '.join(usual)}",
-        )
+        found = f"{noun}: no column {usual[0]} (columns: {', '.join(names)})"
+        raise DataError(found, allowed=f"one of {', '.join(usual)}")
     column = frame[name]
     for method in ("tolist", "to_list", "to_pylist"):  # pandas, polars, Arrow
         if hasattr(column, method):

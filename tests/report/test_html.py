@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 
-from ragbench.report.digits import printable, significant
+from ragbench.report.text import printable, significant
 from tests.report.example import comparison, score, system
 from tests.report.pages import render_html, render_terminal
 from tests.report.strategies import HOSTILE, results

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ragbench.report.digits import printable, significant
 from ragbench.report.markdown import escape
+from ragbench.report.text import printable, significant
 from tests.report.pages import render_markdown
 from tests.report.strategies import HOSTILE, names, results
 

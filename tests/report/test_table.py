@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.report.digits import significant
-from ragbench.report.text_table import align
+from ragbench.report.text import align, significant
 from tests.report.pages import lay_out, render_terminal
 from tests.report.strategies import results
 

@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ragbench.data.files.lines import Source, source_name, text_lines
 from ragbench.errors import DataError
-from ragbench.records.codec import kind
+from ragbench.records.codec import Record, from_json, kind
 from ragbench.registry import nearest
+
+R = TypeVar("R", bound=Record)
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -77,6 +79,14 @@ class Entry:
         """The entry's place within its file: `line 3`, `row 3`."""
         return f"line {self.line}" if self.line is not None else self.record
 
+    def as_record(self, made: type[R]) -> R:
+        """Read the fields as a record of a class.
+
+        Raises:
+            DataError: They are none; names the place.
+        """
+        return from_json(made, self.values, file=self.file, line=self.line, path=self.record)
+
     def field(self, key: str) -> Any:
         """Return a field that must be there; `error` names the nearest key where it is not."""
         if key not in self.values:
@@ -138,12 +148,8 @@ def read_jsonl(source: Source) -> Iterator[Entry]:
         except ValueError as error:
             raise DataError(str(error), file=name, line=number) from error
         if not isinstance(values, dict):
-            raise DataError(
-                f"{kind(values)}, expected an object",
-                file=name,
-                line=number,
-                allowed='{"key": ...}',
-            )
+            found = f"{kind(values)}, expected an object"
+            raise DataError(found, file=name, line=number, allowed='{"key": ...}')
         yield Entry(name, number, values)
     if empty:
         raise DataError("the file has no records, only blank lines", file=name)

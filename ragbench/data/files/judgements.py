@@ -96,12 +96,9 @@ def merge_judgements(parts: Sequence[Judgements]) -> Judgements:
             grade = part.grades[query][document]
             before = merged.grades.setdefault(query, {}).setdefault(document, grade)
             if before != grade:
-                raise DataError(
-                    f"document '{document}' of query '{query}' has grade {grade} here "
-                    f"and {before} in another split",
-                    file=part.file,
-                    line=line,
-                )
+                what = f"document '{document}' of query '{query}' has grade {grade} here"
+                found = f"{what} and {before} in another split"
+                raise DataError(found, file=part.file, line=line)
             merged.lines.setdefault((query, document), line)
         merged.topics.update(part.topics)
     return merged
@@ -122,19 +119,18 @@ def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
     for number, line in read_lines(source):
         if not line.strip() or (not beir and line.startswith(b"#")):
             continue
-        if not found.lines and not header and _is_header(line):
+        if not found.lines and not header and line.split()[:3] == _BEIR.encode().split():
             beir = header = True
             continue
         split = _beir_fields if beir else _trec_fields
         query, document, grade, subtopic = split(line, found.file, number)
         _add(found, (query, document), _grade(grade, found.file, number), number)
         if (query, document, subtopic) in topics:
-            raise DataError(
-                f"document '{document}' of query '{query}' is judged twice, "
-                f"first at line {found.lines[query, document]}",
-                file=found.file,
-                line=number,
+            first = found.lines[query, document]
+            what = (
+                f"document '{document}' of query '{query}' is judged twice, first at line {first}"
             )
+            raise DataError(what, file=found.file, line=number)
         topics[query, document, subtopic] = int(grade)
     if not found.lines:
         raise DataError("no judgements", file=found.file, allowed=_BEIR if beir else _TREC)
@@ -161,10 +157,6 @@ def _add(found: Judgements, pair: tuple[str, str], grade: int, line: int) -> Non
     else:
         judged[document] = grade
         found.lines[pair] = line
-
-
-def _is_header(line: bytes) -> bool:
-    return line.split()[:3] == _BEIR.encode().split()
 
 
 def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:

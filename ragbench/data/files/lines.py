@@ -80,11 +80,8 @@ def text_lines(source: Source) -> Iterator[tuple[int, str]]:
             yield number, line.decode("utf-8")
         except UnicodeDecodeError as error:
             offending = " ".join(f"0x{byte:02x}" for byte in line[error.start : error.end])
-            raise DataError(
-                f"bad UTF-8: {offending} at byte {error.start + 1} of the line",
-                file=source_name(source),
-                line=number,
-            ) from error
+            found = f"bad UTF-8: {offending} at byte {error.start + 1} of the line"
+            raise DataError(found, file=source_name(source), line=number) from error
 
 
 def find_file(folder: Path, name: str) -> Path | None:

@@ -28,9 +28,7 @@ class StoredPrediction:
 
     answer: str | None
     contexts: list[Document] | None = None
-    """The passages that it was made from, where the line has them."""
     system: str | None = None
-    """The system that answered, where the line names one."""
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction]:
@@ -83,15 +81,12 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
         )
         first = first or prediction
         if prediction.system != first.system:
-            raise entry.error(
-                f"system '{prediction.system}' after system '{first.system}'",
-                allowed="the answers of one system per file",
-            )
+            found = f"system '{prediction.system}' after system '{first.system}'"
+            raise entry.error(found, allowed="the answers of one system per file")
         yield entry, key, prediction
 
 
 def _sample(entry: Entry) -> int:
-    """Which of the answers to its query a line has."""
     value = entry.values.get("sample")
     if value in (None, ""):
         return 0
@@ -143,11 +138,8 @@ def _pair_lines(predictions: str, references: Sequence[str]) -> Pairs:
     columns = [_lines(path) for path in references]
     for path, column in zip(references, columns, strict=True):
         if len(column) != len(answers):
-            raise DataError(
-                f"{len(column)} lines, and {len(answers)} in {predictions}",
-                file=path,
-                allowed="as many, paired by line",
-            )
+            found = f"{len(column)} lines, and {len(answers)} in {predictions}"
+            raise DataError(found, file=path, allowed="as many, paired by line")
     ids = [str(number) for number in range(1, len(answers) + 1)]
     return Pairs(ids, [*answers], [list(gold) for gold in zip(*columns, strict=True)])
 
@@ -163,11 +155,9 @@ def _pair_tables(predictions: str, references: Sequence[str]) -> Pairs:
         for key, texts in _read_references(path).items():
             gold.setdefault(key, []).extend(texts)
     if not answers.keys() & gold.keys():
-        raise DataError(
-            "no query of the predictions has a reference",
-            file=predictions,
-            allowed=f"the same query_id in both, such as '{next(iter(gold))}'",
-        )
+        found = "no query of the predictions has a reference"
+        allowed = f"the same query_id in both, such as '{next(iter(gold))}'"
+        raise DataError(found, file=predictions, allowed=allowed)
     ids = list(gold | answers)
     return Pairs(ids, [answers.get(key) for key in ids], [gold.get(key, []) for key in ids])
 
@@ -182,10 +172,8 @@ def _read_references(path: str) -> dict[str, list[str]]:
         check_unique(key, "query", entry, seen)
         columns = [column for column in ("answers", "reference") if column in entry.values]
         if len(columns) != 1:
-            has = ", ".join(entry.values)
-            raise entry.error(
-                f"{' and '.join(columns) or 'no gold answer'} (keys: {has})",
-                allowed="one of answers, reference",
-            )
+            keys = ", ".join(entry.values)
+            what = f"{' and '.join(columns) or 'no gold answer'} (keys: {keys})"
+            raise entry.error(what, allowed="one of answers, reference")
         found[key] = read_texts(entry, columns[0], cells=cells) or []
     return found

@@ -155,12 +155,9 @@ def resolve_columns(
     found = {part: column for part, column in named.items() if column is not None}
     for part, column in found.items():
         if column not in present:
-            raise DataError(
-                f"no column '{column}' (columns: {', '.join(present)})",
-                file=file,
-                record=f"columns.{part}",
-                nearest=nearest(column, present),
-            )
+            what = f"no column '{column}' (columns: {', '.join(present)})"
+            close = nearest(column, present)
+            raise DataError(what, file=file, record=f"columns.{part}", nearest=close)
     free = [column for column in present if column not in found.values()]
     for part, names in USUAL_NAMES.items():
         if part in named:
@@ -181,12 +178,10 @@ def resolve_columns(
 
 def _require_question(found: Columns, present: Sequence[str], file: object) -> None:
     if "question" not in found:
+        what = f"no column with the question (columns: {', '.join(present)})"
         names = ", ".join(USUAL_NAMES["question"])
-        raise DataError(
-            f"no column with the question (columns: {', '.join(present)})",
-            file=file,
-            allowed=f"one of {names}, or columns: {{question: NAME}}",
-        )
+        allowed = f"one of {names}, or columns: {{question: NAME}}"
+        raise DataError(what, file=file, allowed=allowed)
 
 
 def _refuse_bare_answer(found: Columns, named: Mapping[str, str | None], file: object) -> None:
@@ -194,15 +189,10 @@ def _refuse_bare_answer(found: Columns, named: Mapping[str, str | None], file: o
     decided = "answer" in named or "reference" in named
     alone = not found.keys() & {"reference", "contexts", "queries", "system"}
     if found.get("answer") == "answer" and alone and not decided:
-        question = found["question"]
-        raise DataError(
-            "cannot tell whether the column 'answer' is gold or generated",
-            file=file,
-            allowed=(
-                f"columns: {{question: {question}, reference: answer}} where it is gold, "
-                f"columns: {{question: {question}, answer: answer}} where a system wrote it"
-            ),
-        )
+        what = "cannot tell whether the column 'answer' is gold or generated"
+        gold = f"columns: {{question: {found['question']}, reference: answer}} where it is gold"
+        made = f"columns: {{question: {found['question']}, answer: answer}} where a system wrote it"
+        raise DataError(what, file=file, allowed=f"{gold}, {made}")
 
 
 def with_paths(entries: Sequence[Entry], columns: Mapping[str, str | None]) -> Sequence[Entry]:
@@ -210,13 +200,6 @@ def with_paths(entries: Sequence[Entry], columns: Mapping[str, str | None]) -> S
 
     A path is keys and numbers of list items, joined by dots. A column that has the whole name
     comes first; where some row has the path, rows without it have null there.
-
-    Example:
-        >>> row = Entry("x", 1, {"outputs": {"documents": [{"text": "Io"}], "answer": "yes"}})
-        >>> columns = {"answer": "outputs.answer", "contexts": "outputs.documents.0"}
-        >>> [found] = with_paths([row], columns)
-        >>> found.values["outputs.answer"], found.values["outputs.documents.0"]
-        ('yes', {'text': 'Io'})
     """
     paths = [
         column

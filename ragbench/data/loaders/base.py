@@ -42,16 +42,10 @@ class RandomSplit:
     test: float
     """The share of the queries that become the test set, above 0 and below 1."""
     seed: int = 13
-    """Another seed draws another test set."""
 
 
 def parse_split(value: Mapping[str, Any] | None, owner: str) -> RandomSplit | None:
-    """Read `{test: 0.2, seed: 13}`; None is none.
-
-    Example:
-        >>> parse_split({"test": 0.2}, "beir")
-        RandomSplit(test=0.2, seed=13)
-    """
+    """Read `{test: 0.2, seed: 13}`; None is none."""
     if value is None:
         return None
     for key in value:
@@ -73,12 +67,6 @@ def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str
 
     The draw depends on the ids and the seed alone, not on the order of the file, and a query
     that is added or removed moves at most one other. At least one query is drawn.
-
-    Example:
-        >>> ids = [f"q{n}" for n in range(10)]
-        >>> drawn = draw_test_set(ids, RandomSplit(test=0.3))
-        >>> len(drawn), drawn == draw_test_set(reversed(ids), RandomSplit(test=0.3))
-        (3, True)
     """
     by_hash = sorted(set(query_ids), key=lambda query: fingerprint([str(split.seed), query], 64))
     return frozenset(by_hash[: max(1, round(len(by_hash) * split.test))])

@@ -88,11 +88,9 @@ class Beir:
             return []
         if self._name is None and found:
             if _TEST in found:
-                raise DataError(
-                    "a random split of a data set that has a test set",
-                    file=found[_TEST],
-                    allowed="split: test, or --limit for a sample of it",
-                )
+                what = "a random split of a data set that has a test set"
+                allowed = "split: test, or --limit for a sample of it"
+                raise DataError(what, file=found[_TEST], allowed=allowed)
             return list(found.values())
         if self._name is not None and self._name in found:
             return [found[self._name]]

@@ -47,8 +47,7 @@ class HuggingFace:
             Option("Which column plays which part, as in `records`; null for none."),
         ] = None,
         corpus: Annotated[
-            Path | None,
-            Option("Documents for retrievers, as in `records`.", refers_to="path"),
+            Path | None, Option("Documents for retrievers, as in `records`.", refers_to="path")
         ] = None,
     ) -> None:
         self._path, self._subset = path, subset
@@ -79,7 +78,6 @@ class HuggingFace:
         return RecordTable(entries, columns=self._columns, documents=documents, file=place)
 
     def _split(self) -> tuple[str, Any]:
-        """The name of the split and its rows."""
         try:
             # by name: a folder `datasets` where we are would pass for the package itself
             from datasets import load_dataset
@@ -92,11 +90,8 @@ class HuggingFace:
         except Exception as error:
             reason = str(error).split("\n", 1)[0]
             allowed = "a data set of the hub that can be reached, or a folder with one"
-            raise DataError(
-                f"cannot be loaded: {type(error).__name__}: {reason}",
-                file=self._path,
-                allowed=allowed,
-            ) from error
+            found = f"cannot be loaded: {type(error).__name__}: {reason}"
+            raise DataError(found, file=self._path, allowed=allowed) from error
         names = list(splits)
         name = names[0] if self._name is None else self._name
         if name not in names:

@@ -94,7 +94,6 @@ def _metadata(record: Any) -> dict[str, Any]:
 
 
 def _answers(record: Any) -> list[str]:
-    """Gold answers, which collections of questions have."""
     found = getattr(record, "answers", None)
     if isinstance(found, str):
         found = [found]

@@ -35,9 +35,7 @@ class PythonLoader:
         """Call the user's code and check what it returns."""
         try:
             returned = self._call()
-        except RagbenchError:
-            raise
-        except KeyboardInterrupt:
+        except (RagbenchError, KeyboardInterrupt):
             raise
         except BaseException as error:  # code of the user's may raise anything, also SystemExit
             raise AdapterError(f"{self._owner}: {type(error).__name__}: {error}") from error
@@ -51,8 +49,6 @@ def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") ->
 
 
 class _Function:
-    """A plain function in the shape of a loader."""
-
     def __init__(self, function: Callable[[], Any]) -> None:
         self.load = function
 
@@ -86,7 +82,9 @@ def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
     documents, qrels = value.get("documents"), value.get("qrels")
     return Collection(
         queries=[
-            item if isinstance(item, Query) else _query(entry)
+            item
+            if isinstance(item, Query)
+            else Query(entry.id("id"), entry.text("text"), _metadata(entry))
             for item, entry in _entries(value["queries"], "queries", owner, Query)
         ],
         documents=None
@@ -112,10 +110,6 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
             raise DataError(f"found {kind(item)}", file=owner, record=place, allowed=allowed)
         values = dict(item) if isinstance(item, Mapping) else {}
         yield item, Entry(owner, None, values, record=place)
-
-
-def _query(entry: Entry) -> Query:
-    return Query(entry.id("id"), entry.text("text"), _metadata(entry))
 
 
 def _document(entry: Entry) -> Document:

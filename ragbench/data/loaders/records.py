@@ -39,8 +39,7 @@ class Records:
         self,
         *,
         path: Annotated[
-            Path,
-            Option("The .jsonl, .csv or .parquet file, a row per question.", refers_to="path"),
+            Path, Option("The .jsonl, .csv or .parquet file, a row per question.", refers_to="path")
         ],
         columns: Annotated[
             Mapping[str, str | None] | None,
@@ -122,7 +121,6 @@ class RecordTable:
 def _notes(
     entries: Sequence[Entry], columns: Columns, gathered: Gathered, documents: list[Document] | None
 ) -> list[str]:
-    """Say how the columns were read, and what was found."""
     used = set(columns.values())
     rest = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
     notes = [f"{len(entries)} rows, {len(gathered.queries)} questions"]
@@ -149,7 +147,6 @@ class Gathered:
     """The rows, put together by question and system."""
 
     queries: dict[str, Query] = field(default_factory=dict)
-    """The questions by id, in the order of the file."""
     answers: dict[str, list[str]] = field(default_factory=dict)
     systems: dict[str, dict[str, Answered]] = field(default_factory=dict)
     """System -> query id -> what it said."""
@@ -219,13 +216,11 @@ class Row:
     entry: Entry
     query: Query
     system: str | None
-    """Who answered; None where no column says it."""
     contexts: list[Document] | None
     answer: str | None
     reference: list[str]
     """The gold answers; empty ones are left out."""
     queries: list[str]
-    """The queries that the system formulated."""
 
     def parts(self, columns: Columns) -> dict[str, Any]:
         """The values by part, of the parts that a column plays."""
@@ -253,13 +248,13 @@ class RowReader:
 
     def read(self, entry: Entry) -> Row:
         """Read one record."""
-        question, contexts = self._question(entry), self.columns.get("contexts")
+        question, contexts = self._needed(entry, "question"), self.columns.get("contexts")
         column = self.columns.get("id")
         identifier = content_id(question) if column is None else entry.id(column)
         return Row(
             entry=entry,
             query=Query(identifier, question, self._metadata(entry)),
-            system=self._system(entry),
+            system=self._needed(entry, "system") if "system" in self.columns else None,
             contexts=None
             if contexts is None
             else self.passages.read(entry, contexts, cells=self.cells),
@@ -268,19 +263,11 @@ class RowReader:
             queries=self._texts(entry, "queries"),
         )
 
-    def _question(self, entry: Entry) -> str:
-        question = self._text(entry, "question")
-        if question is None or not question.strip():
-            raise entry.error(f"no question in column '{self.columns['question']}'")
-        return question
-
-    def _system(self, entry: Entry) -> str | None:
-        if "system" not in self.columns:
-            return None
-        system = self._text(entry, "system")
-        if system is None or not system.strip():
-            raise entry.error(f"no system in column '{self.columns['system']}'")
-        return system
+    def _needed(self, entry: Entry, part: str) -> str:
+        text = self._text(entry, part)
+        if text is None or not text.strip():
+            raise entry.error(f"no {part} in column '{self.columns[part]}'")
+        return text
 
     def _text(self, entry: Entry, part: str) -> str | None:
         column = self.columns.get(part)

@@ -30,12 +30,7 @@ from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
-from ragbench.records.baseline import (
-    BASELINE_SCHEMA,
-    BaselineFile,
-    BaselineScore,
-    BaselineSystem,
-)
+from ragbench.records.baseline import BASELINE_SCHEMA, BaselineFile, BaselineScore, BaselineSystem
 from ragbench.records.codec import from_json, to_json
 from ragbench.registry import nearest
 from ragbench.types import Cause, FloatArray
@@ -62,19 +57,7 @@ def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = Fals
 
 
 def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
-    """Return the text of a baseline file.
-
-    Example:
-        >>> from ragbench.data.runs.run_scores import *
-        >>> import numpy as np
-        >>> mrr = StoredScore("retrieval", "higher", "mean", 0, 1, 1.0, "mrr|v:1",
-        ...                   np.array([1.0, np.nan]), np.array([0, 1], np.uint8))
-        >>> bm25 = StoredSystem("bm25", "bm25", None, {"mrr": mrr})
-        >>> text = format_baseline(StoredScores("mine", "bm25", {}, ["q2", "q1"], [bm25]))
-        >>> print(text[text.index(' "q1"') : text.index("}", text.index('"q2"'))].rstrip())
-         "q1": ["no_relevant"],
-            "q2": [1.0]
-    """
+    """Return the text of a baseline file."""
     head = {
         "schema": BASELINE_SCHEMA,
         "name": scores.name,
@@ -117,7 +100,6 @@ def _system(system: StoredSystem, rows: Any, ids: list[str], costs: bool, seed: 
 
 
 def _costs(system: StoredSystem, rows: Any, ids: list[str]) -> str:
-    """What each query cost, null where it is not known."""
     columns = [system.costs[name][rows].tolist() for name in system.costs]
     queries = (
         f"    {_key(query)}{to_json_line([None if isnan(cell) else cell for cell in line])}"
@@ -174,8 +156,7 @@ def read_baseline(path: str | Path) -> StoredScores:
     file = from_json(BaselineFile, value, file=path)
     names = list(file.systems)
     if not names:
-        found = "found no system"
-        raise DataError(found, file=path, record="systems", allowed="at least one")
+        raise DataError("found no system", file=path, record="systems", allowed="at least one")
     query_ids = list(file.systems[names[0]].per_query)
     if file.queries != len(query_ids):
         found = f"{file.queries} queries, but {names[0]} has {len(query_ids)}"
@@ -235,7 +216,6 @@ class _Reader:
         return DataError(found, file=self._file, record=record, allowed=allowed, nearest=near)
 
     def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
-        """The line of a query: n values or causes."""
         if len(line) != n:
             found = f"'{query}' has {len(line)} values"
             raise self._wrong("per_query", found, f"{n}: one for each of the scores")
@@ -261,7 +241,8 @@ class _Reader:
             found = f"cost_columns is {list(system.cost_columns)!r}"
             raise self._wrong("", found, ", ".join(COST_COLUMNS))
         for query, line in system.costs.items():
-            if len(line) != n or not all(_is_cost(cell) for cell in line):
+            known = [cell for cell in line if cell is not None]
+            if len(line) != n or not all(_is_number(cell) and 0 <= cell < inf for cell in known):
                 allowed = f"{n} numbers from 0 on, or null"
                 raise self._wrong("costs", f"'{query}' is {list(line)!r}", allowed)
         # None becomes NaN
@@ -298,7 +279,3 @@ class _Reader:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_cost(value: Any) -> bool:
-    return value is None or (_is_number(value) and 0 <= value < inf)

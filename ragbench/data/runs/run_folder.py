@@ -51,10 +51,10 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
             row = json.loads(line)
             found[str(row["query_id"])] = dict(row["metadata"])
         except (ValueError, KeyError, TypeError) as error:
+            what = f"not a line of ours: {shown(line)}"
             raise DataError(
-                f"not a line of ours: {shown(line)}", file=path, line=number,
-                allowed="query_id and metadata",
-            ) from error  # fmt: skip
+                what, file=path, line=number, allowed="query_id and metadata"
+            ) from error
     return found
 
 
@@ -74,7 +74,6 @@ def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
 LATEST = "latest"
 COMPARISONS = "comparisons.json"
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
-"""What `costs.csv` has of each system and query."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -85,12 +84,7 @@ def file_name(system: str) -> str:
 
 def to_json(value: Any) -> str:
     """Write a value as indented JSON; NaN is a mistake here and raises."""
-    return f"{_dump(value, indent=1)}\n"
-
-
-def to_json_line(value: Any) -> str:
-    """Write a value as JSON on one line, without its end; NaN is a mistake here and raises."""
-    return _dump(value)
+    return f"{to_json_line(value, indent=1)}\n"
 
 
 def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -98,8 +92,11 @@ def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(f"{to_json_line(row)}\n" for row in rows)
 
 
-def _dump(value: Any, indent: int | None = None) -> str:
-    """JSON in UTF-8; escapes where a text holds half of a character, which UTF-8 cannot."""
+def to_json_line(value: Any, *, indent: int | None = None) -> str:
+    """Write a value as JSON without a line end; NaN is a mistake here and raises.
+
+    There are escapes only where a text holds half of a character, which UTF-8 cannot.
+    """
     text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     if text.isascii() or not _HALF_CHARACTER.search(text):
         return text

@@ -53,7 +53,6 @@ class StoredSystem:
     name: str
     """`bm25`, `bm25/extractive`, `given`."""
     retriever: str | None
-    """The retriever's name; None for a system that the records came with."""
     generator: str | None
     scores: Mapping[str, StoredScore]
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
@@ -74,7 +73,6 @@ class StoredScores:
     """The queries, in the order of all values."""
     systems: Sequence[StoredSystem]
     summary: Summary | None = None
-    """The summary, where a run was read; a baseline has none."""
 
 
 _IDENTIFYING = ("queries", "qrels", "answers")
@@ -93,22 +91,18 @@ def read_run_scores(path: str | Path) -> StoredScores:
     fingerprints = read_manifest(folder).data
     cells = read_per_query(folder / "per_query.csv")
     causes = _read_causes(folder / "unscored.jsonl")
-    costs = _read_costs(folder / "costs.csv")
+    costs_file = folder / "costs.csv"  # older versions did not write it
+    costs = read_per_query(costs_file) if costs_file.is_file() else {}
     data = {part: fingerprints[part] for part in _IDENTIFYING if part in fingerprints}
     query_ids = list(next(iter(cells.values()), {}))
     systems = [
         replace(
             _system(each, query_ids, cells, causes, folder / "per_query.csv"),
-            costs=_costs(costs.get(each.name), query_ids, folder / "costs.csv"),
+            costs=_costs(costs.get(each.name), query_ids, costs_file),
         )
         for each in summary.systems
     ]
     return StoredScores(summary.name, summary.baseline, data, query_ids, systems, summary)
-
-
-def _read_costs(path: Path) -> Table:
-    """Read what queries cost; a run of an older version has no such file."""
-    return read_per_query(path) if path.is_file() else {}
 
 
 def _costs(
@@ -148,19 +142,13 @@ def _read_causes(path: Path) -> Causes:
 
 
 def _system(
-    system: SystemSummary,
-    query_ids: Sequence[str],
-    cells: Table,
-    causes: Causes,
-    file: Path,
+    system: SystemSummary, query_ids: Sequence[str], cells: Table, causes: Causes, file: Path
 ) -> StoredSystem:
     rows = cells.get(system.name, {})
     if list(rows) != list(query_ids):
-        raise DataError(
-            f"system '{system.name}' has {len(rows)} queries, others {len(query_ids)}",
-            file=file,
-            allowed="a row for every system and query, in one order",
-        )
+        found = f"system '{system.name}' has {len(rows)} queries, others {len(query_ids)}"
+        allowed = "a row for every system and query, in one order"
+        raise DataError(found, file=file, allowed=allowed)
     scores = {
         name: _score(system.name, name, score, rows, causes, file)
         for name, score in system.scores.items()
@@ -190,11 +178,9 @@ def _score(
         values.append(nan if value is None else value)
         codes.append(Cause.SCORED if value is not None else causes.get((system, name, query)))
         if codes[-1] is None:
-            raise DataError(
-                f"query '{query}' has no '{name}' in system '{system}', and no cause",
-                file=file,
-                allowed="a value here, or a line in unscored.jsonl",
-            )
+            found = f"query '{query}' has no '{name}' in system '{system}', and no cause"
+            allowed = "a value here, or a line in unscored.jsonl"
+            raise DataError(found, file=file, allowed=allowed)
     low, high = score.range
     return StoredScore(
         kind=score.kind or "generation",

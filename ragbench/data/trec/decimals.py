@@ -68,12 +68,7 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
 
 
 def read_number(text: bytes) -> float | None:
-    """Read one number; None where it is none, or NaN.
-
-    Example:
-        >>> read_number(b"1e3"), read_number(b"1_000"), read_number(b"nan")
-        (1000.0, None, None)
-    """
+    """Read one number; None where it is none, or NaN."""
     try:
         value = float(text)
     except ValueError:
@@ -112,7 +107,6 @@ def _points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
 
 
 def _one_number(values: Ints) -> Ints | int:
-    """Return the value that all have, if they have one."""
     first = int(values[0]) if len(values) else 0
     return first if (values == first).all() else values
 

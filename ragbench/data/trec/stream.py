@@ -17,13 +17,7 @@ from typing import IO
 
 from ragbench.data.files.judgements import trec_id
 from ragbench.data.files.lines import Rewindable, Source, WholeLines, opened, source_name
-from ragbench.data.trec.text import (
-    ParsedText,
-    no_rankings,
-    parse_regular,
-    parse_written,
-    rewritten,
-)
+from ragbench.data.trec.text import ParsedText, no_rankings, parse_regular, parse_written, rewritten
 from ragbench.types.hit_block import HitBlock
 
 CHUNK_BYTES = 1 << 20
@@ -102,7 +96,6 @@ class RunStream:
         self._check_hits()
 
     def _parsed(self, carried: bytes, n_carried: int, fresh: bytes) -> ParsedText:
-        """Parse lines that were parsed before and lines that were not."""
         parsed = parse_regular([carried, fresh])
         if parsed is None and b"\r\n" in fresh:
             parsed = parse_regular([carried, fresh.replace(b"\r\n", b"\n")])
@@ -179,7 +172,6 @@ def _append_sorted(piece: ParsedText, file: IO[bytes]) -> int:
 
 
 def _segments(file: IO[bytes], start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
-    """Read one sorted piece back: query and its lines."""
     while start < end:
         file.seek(start)
         n_query, n_lines = _HEADER.unpack(file.read(_HEADER.size))

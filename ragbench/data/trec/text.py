@@ -22,7 +22,6 @@ _SPACE, _TAB, _NEWLINE = (ord(character) for character in " \t\n")
 Positions = NDArray[np.int64]
 COLUMNS = "query Q0 document rank score tag"
 _CHUNK_BYTES = 1 << 20
-_HASH = ord("#")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +113,6 @@ def _line_starts(table: Positions) -> Positions:
 
 
 def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText | None:
-    """Read ids and scores; None where a score is no number."""
     # a copy, since a column of the table is slower to walk through, and it is done often
     scores = read_decimals(data, table[:, 3] + 1, table[:, 4].copy())
     if scores is None:
@@ -196,7 +194,7 @@ class _Columns:
             return False
         starts = np.concatenate((np.zeros(1, np.int64), table[:-1, -1] + 1))
         grades = read_integers(data, table[:, 2] + 1, table[:, 3])
-        if grades is None or (data[starts] == _HASH).any():
+        if grades is None or (data[starts] == ord("#")).any():
             return False
         second = table[:, 0] + 1
         if not self._same_iteration(ByteIds(data, second, table[:, 1] - second)):

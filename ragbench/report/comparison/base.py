@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ragbench.records.comparison import ComparedGate, ComparedRuns, MeasureComparison
-from ragbench.report.digits import (
+from ragbench.report.headline import outcome_of
+from ragbench.report.legend import interval_and_p, p_meaning
+from ragbench.report.sections import Scores, count_lines
+from ragbench.report.text import (
     MISSING,
     counted,
     difference,
@@ -17,14 +20,10 @@ from ragbench.report.digits import (
     probability,
     significant,
 )
-from ragbench.report.headline import outcome_of
-from ragbench.report.legend import interval_and_p, p_meaning
-from ragbench.report.sections import Scores, count_lines
 
 DIFFERENCE_HEADS = (
     *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),
 )
-"""The heads of the table of differences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Systems with the same measures: the rankings, or the answers."""
+    """Systems (rows) with the same measures (columns): the rankings, or the answers."""
 
     letters: tuple[str, ...]
     """One for each system."""
     systems: tuple[str, ...]
-    """The rows."""
     measures: tuple[str, ...]
-    """The heads of the columns."""
     cells: tuple[tuple[Cell, ...], ...]
     """A row of cells for each system."""
     counts: tuple[str, ...]
@@ -66,13 +63,10 @@ class Page:
     gates: tuple[ComparedGate, ...]
     """The verdicts, undecided ones first."""
     blocks: tuple[Block, ...]
-    """The scores."""
     differences: tuple[tuple[str, ...], ...]
     """Rows under `DIFFERENCE_HEADS`."""
     legend: tuple[tuple[str, str], ...]
-    """What letters and words mean."""
     notes: tuple[str, ...]
-    """What a reader should know."""
 
 
 def lay_out_comparison(comparison: ComparedRuns) -> Page:

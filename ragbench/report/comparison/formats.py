@@ -17,9 +17,9 @@ from ragbench.records.comparison import (
 )
 from ragbench.report.comparison.base import DIFFERENCE_HEADS, Block, Cell, lay_out_comparison
 from ragbench.report.comparison.table import has_moved, moved_cells, moved_head, rankings_of
-from ragbench.report.digits import printable
 from ragbench.report.headline import outcome_of
 from ragbench.report.markdown import escape, table_lines
+from ragbench.report.text import printable
 
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
@@ -126,7 +126,7 @@ def escape_latex(text: str) -> str:
     r"""Make a text show as it is in LaTeX.
 
     Example:
-        >>> print(escape("hit_rate@1 & 95 %"))
+        >>> print(escape_latex("hit_rate@1 & 95 %"))
         hit\_rate@1 \& 95 \%
     """
     return "".join(_ESCAPES.get(sign, sign) for sign in text)

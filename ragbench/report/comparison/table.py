@@ -12,8 +12,7 @@ from ragbench.report.comparison.base import (
     gate_line,
     lay_out_comparison,
 )
-from ragbench.report.digits import difference, printable, significant
-from ragbench.report.text_table import draw, side_by_side
+from ragbench.report.text import difference, draw, printable, side_by_side, significant
 
 _RAISED = str.maketrans(
     "abcdefghijklmnoprstuvwxyz0123456789", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -33,12 +32,7 @@ def raised(letters: Sequence[str]) -> str:
 
 
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
-    """Draw a comparison as aligned text.
-
-    Args:
-        comparison: What was found.
-        width: Measures that do not fit beside each other go into a further table below.
-    """
+    """Draw a comparison as aligned text; measures that do not fit go into a further table below."""
     page = lay_out_comparison(comparison)
     lines = [page.subject, *map(gate_line, page.gates)]
     for block in page.blocks:

@@ -14,15 +14,7 @@ from ragbench.types.scores import Cause, Verdict
 if TYPE_CHECKING:
     from ragbench.llm import Budget, Replies, Totals
 
-NEEDS = (
-    "question",
-    "guidelines",
-    "contexts",
-    "reference",
-    "queries",
-    "answer",
-    "other",
-)
+NEEDS = ("question", "guidelines", "contexts", "reference", "queries", "answer", "other")
 """What a rubric may need of an item, in the order in which a judge reads it."""
 
 
@@ -31,14 +23,12 @@ class Item:
     """One answered question, as a judge sees it."""
 
     question: str | None = None
-    """What was asked."""
     answer: str | None = None
     """The system's answer; None where it has none, empty where it said nothing."""
     contexts: list[str] | None = None
     """The passages that the system retrieved, best first; None where they are not known. The
     marker `[1]` in an answer cites the first."""
     references: list[str] = field(default_factory=list)
-    """Gold answers."""
     query_id: str = ""
     """The query, for files."""
     queries: list[str] | None = None
@@ -56,7 +46,6 @@ class Rubric:
     """What a judge is asked, and what its levels mean."""
 
     name: str
-    """The name of the score."""
     asks: str
     """What is judged: answer, context, query or pair."""
     needs: tuple[str, ...]
@@ -70,7 +59,6 @@ class Rubric:
     method: str
     """How the verdict is made: rating, claims, pairwise or nuggets."""
     direction: str
-    """Which way is better."""
     formula: str | None = None
     """Method claims: the number that is made of the verdicts, a name in `FORMULAS`."""
     verdicts: str = "own"
@@ -209,30 +197,22 @@ class AskingJudge(CheckedJudge, Protocol):
 
 
 # what the data lack comes first: it does not depend on the system
-_CAUSES = {
-    "reference": Cause.NO_REFERENCE,
-    "question": Cause.NO_QUESTION,
-    "guidelines": Cause.NO_GUIDELINES,
-    "answer": Cause.NO_ANSWER,
-    "other": Cause.NO_OTHER,
-    "contexts": Cause.NO_CONTEXTS,
-    "queries": Cause.NO_QUERIES,
+_MISSING = {
+    "reference": (Cause.NO_REFERENCE, "there is no reference answer, and the rubric needs one"),
+    "question": (Cause.NO_QUESTION, "there is no question, and the rubric needs it"),
+    "guidelines": (
+        Cause.NO_GUIDELINES,
+        "there are no guidelines, neither in the rubric nor with the answer",
+    ),
+    "answer": (Cause.NO_ANSWER, "there is no answer to judge"),
+    "other": (Cause.NO_OTHER, "there is no other answer to compare with"),
+    "contexts": (Cause.NO_CONTEXTS, "there are no passages, and the rubric needs them"),
+    "queries": (Cause.NO_QUERIES, "there are no formulated queries to judge"),
 }
 
-WHY_MISSING = {
-    Cause.NO_QUESTION: "there is no question, and the rubric needs it",
-    Cause.NO_QUERIES: "there are no formulated queries to judge",
-    Cause.NO_GUIDELINES: "there are no guidelines, neither in the rubric nor with the answer",
-    Cause.NO_OTHER: "there is no other answer to compare with",
-    Cause.NO_ANSWER: "there is no answer to judge",
-    Cause.NO_CONTEXTS: "there are no passages, and the rubric needs them",
-    Cause.NO_REFERENCE: "there is no reference answer, and the rubric needs one",
-}
-"""What a missing input is called in a verdict."""
 
-
-def missing_input(item: Item, rubric: Rubric) -> Cause | None:
-    """Return why a rubric does not apply to an item: it needs what the item lacks.
+def missing_verdict(item: Item, rubric: Rubric) -> Verdict | None:
+    """Return the verdict on an item that lacks what a rubric needs; None where nothing is missing.
 
     An empty answer is there, and is judged. Claims can be checked without the question, which
     only helps to understand them.
@@ -246,9 +226,9 @@ def missing_input(item: Item, rubric: Rubric) -> Cause | None:
         "contexts": bool(item.contexts),
         "queries": bool(item.queries),
     }
-    for need, cause in _CAUSES.items():
+    for need, (cause, why) in _MISSING.items():
         if need in rubric.needs and not present[need]:
-            return cause
+            return not_applicable(cause, why)
     return None
 
 

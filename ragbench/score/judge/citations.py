@@ -29,12 +29,6 @@ def cited_sentences(text: str) -> list[CitedSentence]:
 
     Markers may stand before the full stop or behind it: those at the start of a sentence belong
     to the sentence before. A text without markers cites nothing.
-
-    Example:
-        >>> for sentence in cited_sentences("It opened in 1932 [1]. It is red. [2][4-5]"):
-        ...     print(sentence.text, sorted(sentence.cited))
-        It opened in 1932. [1]
-        It is red. [2, 4, 5]
     """
     found: list[CitedSentence] = []
     for sentence in sentences(_GLUED.sub(" ", text)):
@@ -50,12 +44,7 @@ def cited_sentences(text: str) -> list[CitedSentence]:
 
 
 def markers(text: str) -> frozenset[int]:
-    """Return the numbers that a text cites.
-
-    Example:
-        >>> sorted(markers("One [3], two [1, 2] and in 1932 [5-7].")), markers("in [a]")
-        ([1, 2, 3, 5, 6, 7], frozenset())
-    """
+    """Return the numbers that a text cites."""
     found: set[int] = set()
     for marker in _MARKER.finditer(text):
         for part in _PART.finditer(marker.group(1) or marker.group(2)):
@@ -65,10 +54,5 @@ def markers(text: str) -> frozenset[int]:
 
 
 def without_markers(text: str) -> str:
-    """Return a text without its markers, stripped.
-
-    Example:
-        >>> without_markers("It opened in 1932 [1][2].")
-        'It opened in 1932.'
-    """
+    """Return a text without its markers, stripped."""
     return _MARKER.sub("", text).strip()

@@ -69,5 +69,4 @@ class LangchainJudge(ModelJudge):
         return chat
 
     def _made(self) -> Any:
-        """What the factory makes."""
         return make_object(self._factory or "", self._args, "judge 'langchain'")

@@ -24,21 +24,16 @@ from ragbench.llm import (
 from ragbench.llm.options import CallOptions
 from ragbench.registry import Option
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import (
-    WHY_MISSING,
-    Item,
-    Rubric,
-    missing_input,
-    not_applicable,
-)
+from ragbench.score.judge.base import Item, Rubric, missing_verdict
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.nuggets import count_nuggets
 from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session
 from ragbench.score.judge.methods.templates import prompt_fingerprint
+from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json
 from ragbench.types.records import Usage, add_usage
-from ragbench.types.scores import Cause, Verdict
+from ragbench.types.scores import Verdict
 
 Combine = Literal["mean", "median", "majority"]
 """How the models of a jury become one."""
@@ -81,12 +76,7 @@ _MOST = 20  # items that are rehearsed; the others are taken to be like them
 
 
 def majority(values: Sequence[float]) -> float:
-    """Return the most frequent value; the mean of those that are equally frequent.
-
-    Example:
-        >>> majority([4, 4, 1]), majority([4, 1])
-        (4.0, 2.5)
-    """
+    """Return the most frequent value; the mean of those that are equally frequent."""
     counts = Counter(values)
     most = max(counts.values())
     return statistics.fmean(value for value, count in counts.items() if count == most)
@@ -163,7 +153,7 @@ class ModelJudge(Connected):
 
         Items are taken as they are needed, and nothing is kept: memory does not grow with them.
         """
-        yield from self.engine.each(self._hear(rubrics), items)
+        yield from self.engine.each(lambda item: self._verdicts(item, rubrics), items)
 
     def judge_all(
         self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
@@ -181,21 +171,16 @@ class ModelJudge(Connected):
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items without blocking the running loop; may be cancelled."""
         found: dict[int, dict[str, Verdict]] = {}
-        async for position, verdicts in self.engine.aeach(self._hear(rubrics), items):
+        hear = self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
+        async for position, verdicts in hear:
             found[position] = verdicts
             if advance is not None:
                 advance(1)
         return [found[position] for position in range(len(found))]
 
-    def _hear(self, rubrics: Sequence[Rubric]) -> Callable[[Item], Awaitable[dict[str, Verdict]]]:
-        async def hear(item: Item) -> dict[str, Verdict]:
-            return await self._verdicts(item, rubrics)
-
-        return hear
-
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """All verdicts on one item; what several rubrics ask is asked once."""
-        missing = {rubric.name: missing_input(item, rubric) for rubric in rubrics}
+        missing = {rubric.name: missing_verdict(item, rubric) for rubric in rubrics}
         asked = [rubric for rubric in rubrics if missing[rubric.name] is None]
         # equal answers of a generator are judged by further samples, not by the same replies
         first = item.sample * self.jury.samples if self.jury.samples > 1 else 0
@@ -209,8 +194,8 @@ class ModelJudge(Connected):
         )
         verdicts, counted = {}, set[int]()
         for rubric in rubrics:
-            if (cause := missing[rubric.name]) is not None:
-                verdicts[rubric.name] = not_applicable(cause, WHY_MISSING[cause])
+            if (lacking := missing[rubric.name]) is not None:
+                verdicts[rubric.name] = lacking
                 continue
             own, votes = votes[: len(sessions)], votes[len(sessions) :]
             replies = [reply for vote in own for reply in vote.replies]
@@ -239,11 +224,12 @@ async def _vote(session: Session, item: Item, rubric: Rubric) -> _Vote:
     try:
         verdict = await _METHODS[rubric.method](log, item, rubric)
     except CallFailure as failure:
-        verdict = _failed(failure.cause, failure.detail)
+        cause = failure.cause.word
+        verdict = Verdict(None, reasoning=failure.detail, status="failed", cause=cause)
     except RagbenchError:
         raise
     except Exception as error:  # noqa: BLE001 - one odd item must not end the others
-        verdict = _failed(Cause.ERROR, f"{type(error).__name__}: {error}")
+        verdict = failed_verdict(error)
     return _Vote(verdict, log.replies)
 
 
@@ -254,10 +240,6 @@ async def _all_ended(votes: Sequence[Awaitable[_Vote]]) -> list[_Vote]:
         if isinstance(outcome, BaseException):
             raise outcome
     return [outcome for outcome in outcomes if isinstance(outcome, _Vote)]
-
-
-def _failed(cause: Cause, detail: str) -> Verdict:
-    return Verdict(None, reasoning=detail, status="failed", cause=cause.word)
 
 
 def _usage_of(reply: ChatReply) -> Usage:

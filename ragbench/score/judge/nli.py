@@ -20,7 +20,7 @@ from ragbench.embed.sentence_transformers import (
 from ragbench.errors import OptionError, RagbenchError
 from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import WHY_MISSING, Item, Rubric, missing_input, not_applicable
+from ragbench.score.judge.base import Item, Rubric, missing_verdict
 from ragbench.score.judge.grounding import Ruling
 from ragbench.score.judge.sentence_claims import Claim, judge_sentences, without_item_mark
 from ragbench.score.judge.verdicts import failed_verdict
@@ -192,15 +192,14 @@ class NLI:
         """Rule on the pairs that no earlier verdict rests on."""
         reader = _Reader(self._rulings)
         for item, rubric in itertools.product(items, rubrics):
-            if missing_input(item, rubric) is None:
+            if missing_verdict(item, rubric) is None:
                 judge_sentences(item, rubric, self._analyze, reader)
         new = [pair for pair in reader.read if pair not in self._rulings]
         self._rulings.update(zip(new, model.rule(new), strict=True))
 
     def _verdict(self, item: Item, rubric: Rubric) -> Verdict:
-        cause = missing_input(item, rubric)
-        if cause is not None:
-            return not_applicable(cause, WHY_MISSING[cause])
+        if (lacking := missing_verdict(item, rubric)) is not None:
+            return lacking
         return judge_sentences(item, rubric, self._analyze, _Reader(self._rulings))
 
 

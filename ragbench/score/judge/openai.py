@@ -66,7 +66,6 @@ class OpenAIJudge(ModelJudge):
 
 
 def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
-    """The models of either option."""
     if model is None and models is None:
         raise OptionError("openai", "model", None, "the name of a model, or models: [a, b]")
     if model is not None and models is not None:

@@ -41,7 +41,6 @@ class Claim(NamedTuple):
     """A sentence and what it is about."""
 
     text: str
-    """The sentence."""
     terms: frozenset[str]
     """Its content words, as stems."""
     cited: frozenset[int] = frozenset()
@@ -138,15 +137,6 @@ class Reader(Protocol):
         ...
 
 
-class _Grounded(NamedTuple):
-    """Verdicts on an answer and one reference, with what they are about."""
-
-    found: Grounding
-    """The verdicts."""
-    lines: tuple[str, ...]
-    """The verdicts in words, a line for each claim."""
-
-
 def judge_sentences(
     item: Item,
     rubric: Rubric,
@@ -169,8 +159,11 @@ def judge_sentences(
 
 def _ground(
     item: Item, reference: str, analyze: Analyzer, reader: Reader, sides: Collection[Side]
-) -> _Grounded:
-    """Check the sentences of an answer and of a reference against the passages and each other."""
+) -> tuple[Grounding, list[str]]:
+    """Check the sentences of an answer and of a reference against the passages and each other.
+
+    The verdicts come in words as well, a line for each claim.
+    """
     question, answer = item.question or "", item.answer or ""
     claims, gold = claims_of(answer, analyze), claims_of(reference, analyze)
 
@@ -192,11 +185,10 @@ def _ground(
     )
     whose = {side.partition("_")[0] for side in sides}
     lines = _answer_lines(claims, found, bool(reference)) if "answer" in whose else []
-    return _Grounded(found, (*lines, *_reference_lines(gold, found)))
+    return found, [*lines, *_reference_lines(gold, found)]
 
 
 def _answer_lines(claims: Sequence[Claim], found: Grounding, has_reference: bool) -> list[str]:
-    """A line for each claim of the answer."""
     lines = []
     for n, claim in enumerate(claims):
         said = [_where(found.answer_passages[n])] if found.answer_passages else []
@@ -209,7 +201,6 @@ def _answer_lines(claims: Sequence[Claim], found: Grounding, has_reference: bool
 
 
 def _reference_lines(gold: Sequence[Claim], found: Grounding) -> list[str]:
-    """A line for each claim of the reference that was checked."""
     if not (found.reference_passages or found.reference_answer):
         return []
     lines = []

@@ -16,14 +16,12 @@ from typing import Any
 from ragbench.records.manifest import VerdictRow
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import (
-    WHY_MISSING,
     AskingJudge,
     Item,
     Judge,
     ManyJudge,
     Rubric,
-    missing_input,
-    not_applicable,
+    missing_verdict,
 )
 from ragbench.signature import Signature, fingerprint
 from ragbench.types.records import Usage, add_usage
@@ -61,9 +59,8 @@ async def ajudge_all(
 
 def apply_rubric(judge: Judge, item: Item, rubric: Rubric) -> Verdict:
     """Judge one item by one rubric; whatever goes wrong becomes a verdict that says so."""
-    cause = missing_input(item, rubric)
-    if cause is not None:
-        return not_applicable(cause, WHY_MISSING[cause])
+    if (lacking := missing_verdict(item, rubric)) is not None:
+        return lacking
     try:
         return judge.judge(item, rubric)
     except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
@@ -240,11 +237,8 @@ def same_answers(item: Item) -> bool:
 
 
 def _tie(item: Item, rubric: Rubric) -> Verdict:
-    """The verdict on equal answers."""
-    cause = missing_input(item, rubric)
-    if cause is not None:
-        return not_applicable(cause, WHY_MISSING[cause])
-    return Verdict(0.5, level=1 + 0.5 * (rubric.levels - 1), reasoning=SAME)
+    tie = Verdict(0.5, level=1 + 0.5 * (rubric.levels - 1), reasoning=SAME)
+    return missing_verdict(item, rubric) or tie
 
 
 def _in_both_orders(

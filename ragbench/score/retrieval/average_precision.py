@@ -26,19 +26,9 @@ def average_precision(
 ) -> FloatArray:
     """Score each query by the mean of the precisions at its relevant documents.
 
-    A relevant document that was not retrieved adds 0: misses cost as well as late hits.
-
-    Args:
-        ranked: Grades of the retrieved documents in rank order, for n queries.
-        k: Look at the first k ranks only; still divided by all relevant documents.
-        rel: Smallest grade that counts as relevant.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]. NaN where a query has no relevant document:
-        the measure does not apply there, and a 0 would drag the mean down.
-
-    Raises:
-        OptionError: k or rel is below 1.
+    A relevant document that was not retrieved adds 0: misses cost as well as late hits. A cut-off
+    leaves the divisor at all relevant documents. A query that has none gets no value: a 0 would
+    drag the mean down.
 
     Example:
         Hits at ranks 1 and 3, two relevant documents: (1/1 + 2/3) / 2.
@@ -103,11 +93,8 @@ def _hits_by_group(ranked: RankedGrades, hit: NDArray[np.bool_]) -> tuple[IntArr
 def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the logarithm of its average precision: hard queries count more.
 
-    The run's value is exp of the mean, a geometric mean; queries are compared on logarithms.
-
-    Returns:
-        Array of shape (n,), natural logarithms from ln(1e-5) to 0; NaN where a query has no
-        relevant document.
+    The run's value is exp of the mean, a geometric mean; queries are compared on logarithms. They
+    lie between ln(1e-5) and 0.
 
     Example:
         The only relevant document stands at rank 2, then is missed: the floor.

@@ -253,7 +253,6 @@ class MeasureSpec:
     reads: Reads = "grades"
     """The record that it is a function of."""
     direction: Direction = "higher"
-    """Which way is better."""
     aggregate: Aggregate = "mean"
     """How the values of the queries become one number."""
     cutoff: Literal["required", "optional", "none"] = "optional"
@@ -282,11 +281,7 @@ class MeasureSpec:
 
 
 def measure(
-    name: str,
-    *,
-    range: tuple[float, float],
-    group: Group = "others",
-    **declared: Any,
+    name: str, *, range: tuple[float, float], group: Group = "others", **declared: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function of a record and options to be a retrieval measure.
 

@@ -50,7 +50,6 @@ class Gained:
     """Gains of the retrieved documents and of the judged ones, the latter best first."""
 
     ranked: RankedGrades
-    """What gains."""
     rows: FloatArray
     """Row of `ranked` -> gain; unjudged documents have no row and gain nothing."""
     ideal: FloatArray
@@ -116,13 +115,6 @@ def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -
 def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") -> FloatArray:
     """Score each query by the sum of what its first k documents gain, whatever their order.
 
-    Returns:
-        Array of shape (n,), values from 0 up; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k is below 1, or there is no such gain.
-        DataError: A grade is too large for `exp`.
-
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
         >>> cg(rank({"q": {"a": 3, "b": 2}}, {"q": {"a": 9, "x": 8, "b": 7}}), k=3)
@@ -146,14 +138,7 @@ def dcg(
 
     Negative grades gain nothing. The discount `log2` divides by log2(rank + 1); `jk` by the
     logarithm of the rank from rank `base` on, and by 1 before: Jarvelin and Kekalainen's first
-    form.
-
-    Returns:
-        Array of shape (n,), values from 0 up; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k is below 1, no such gain or discount, or gains or a base without effect.
-        DataError: A grade is too large for `exp`.
+    form. `gains` or a `base` without effect are refused, and a grade that is too large for `exp`.
 
     Example:
         3 / log2(2) + 2 / log2(4).
@@ -183,16 +168,7 @@ def ideal_dcg(
 ) -> FloatArray:
     """Score each query by the `dcg` of the best possible ranking: what `ndcg` divides by.
 
-    The same for every run: it says how much there was to be gained.
-
-    Options as for `dcg`.
-
-    Returns:
-        Array of shape (n,), values from 0 up; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k is below 1, no such gain or discount, or gains or a base without effect.
-        DataError: A grade is too large for `exp`.
+    The same for every run: it says how much there was to be gained. Options as for `dcg`.
 
     Example:
         3 / log2(2) + 2 / log2(3).
@@ -222,13 +198,8 @@ def ndcg(
     """Score each query by its discounted gain over that of the best possible ranking.
 
     The best ranking is made of ALL judged documents, retrieved or not: a list cannot look perfect
-    by missing what it should have found.
-
-    A cut-off holds for the best ranking too; options as for `dcg`.
-
-    Raises:
-        OptionError: k is below 1, no such gain or discount, or gains or a base without effect.
-        DataError: A grade is too large for `exp`.
+    by missing what it should have found. A cut-off holds for the best ranking too; options as for
+    `dcg`.
 
     Example:
         (3 / log2(2) + 2 / log2(4)) / (3 / log2(2) + 2 / log2(3)).

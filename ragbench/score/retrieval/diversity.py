@@ -31,16 +31,8 @@ def alpha_ndcg(
     A document gains (1 - alpha)^n for each subtopic it covers, n being the documents above that
     covered it already. The best ranking is built greedily from all relevant documents, as its
     authors do: to find the true best is NP-hard, and a ranking that beats the greedy one by its
-    luck with ties counts as 1.
-
-    A cut-off holds for the best ranking too. With alpha = 0 every mention counts in full, near
-    1 only the first.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where no document is relevant to a subtopic.
-
-    Raises:
-        OptionError: k is below 1, or alpha is not from 0 up and below 1.
+    luck with ties counts as 1. A cut-off holds for the best ranking too. With alpha = 0 every
+    mention counts in full, near 1 only the first.
 
     Example:
         The second document repeats subtopic a; the best ranking has b there:
@@ -64,9 +56,6 @@ def alpha_ndcg(
 @_measure("subtopic_recall")
 def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its subtopics that its first k documents cover.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where no document is relevant to a subtopic.
 
     Example:
         >>> judged = {"d1": ["a"], "d2": ["a"], "d3": ["b"]}

@@ -144,10 +144,7 @@ def without_unjudged(ranked: RankedGrades, grades: IntArray | None = None) -> Ra
         new = np.diff(first, prepend=-1).astype(bool) | np.diff(query, prepend=-1).astype(bool)
         edges = np.append(np.flatnonzero(new), len(kept))
         group = np.cumsum(new) - 1
-        return TieGroups(
-            place[edges[:-1]][group] + 1,
-            place[edges[1:] - 1][group] + 1,
-        )
+        return TieGroups(place[edges[:-1]][group] + 1, place[edges[1:] - 1][group] + 1)
 
     return replace(
         ranked,

@@ -22,9 +22,6 @@ from ragbench.types import Cause, FloatArray, IntArray
 def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query 1 if a relevant document is among the first k, else 0.
 
-    Returns:
-        Array of shape (n,), each value 0 or 1; NaN where a query has no relevant document.
-
     Example:
         The only relevant document is at rank 2.
 
@@ -46,10 +43,6 @@ def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade
     """Score each query by 1 / rank of its first relevant document.
 
     Only the first one counts: right for questions that one good passage answers.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; 0 where no relevant document was retrieved, NaN
-        where a query has none.
 
     Example:
         The first relevant document is at rank 2.
@@ -88,9 +81,6 @@ def answer_hit(retrieved: RetrievedPassages, *, k: Cutoff | None = None) -> Floa
     Both are normalised as SQuAD does: lower case, no punctuation, no articles. The words of the
     answer must stand in the passage, in a row: `no` is not in `know`. An answer without a word is
     in nothing. A hit is not a proof: the answer may stand there for another reason.
-
-    Returns:
-        Array of shape (n,), each value 0 or 1; NaN where a query has no gold answer.
 
     Example:
         >>> passages = [["I know the river.", "It rises in the Alps."]]

@@ -51,11 +51,8 @@ def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the logarithm of its `bpref`: hard queries count more.
 
-    The run's value is exp of the mean, a geometric mean; queries are compared on logarithms.
-
-    Returns:
-        Array of shape (n,), natural logarithms from ln(1e-5) to 0; NaN where a query has no
-        relevant document.
+    The run's value is exp of the mean, a geometric mean; queries are compared on logarithms. They
+    lie between ln(1e-5) and 0.
 
     Example:
         The documents of a perfect query and one whose relevant document is missed: the floor.
@@ -82,9 +79,8 @@ def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k documents that has a judgement.
 
-    Low values say that the other measures rest on few judgements: not that a system is bad.
-
-    Where fewer than k were retrieved, it is the share of these.
+    Low values say that the other measures rest on few judgements: not that a system is bad. Where
+    fewer than k were retrieved, it is the share of these.
 
     Returns:
         Array of shape (n,), values in [0, 1]; NaN where nothing was retrieved.
@@ -116,9 +112,8 @@ def unjudged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k ranks that holds a document without judgement.
 
     Negative grades count as unjudged, and ranks beyond a short list as judged: `judged@k`, which
-    divides by what was retrieved, is not its complement there.
-
-    Without k it divides by all that was retrieved.
+    divides by what was retrieved, is not its complement there. Without k it divides by all that was
+    retrieved.
 
     Returns:
         Array of shape (n,), values in [0, 1]; 0 where nothing was retrieved.

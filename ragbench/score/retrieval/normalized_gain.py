@@ -21,9 +21,6 @@ def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
     nDCG@k falls and rises with k for reasons that have little to do with the system; this looks
     where a reader found something. A document that was missed counts with nDCG over the whole list.
 
-    Raises:
-        OptionError: The gains cannot be read.
-
     Example:
         `a` at rank 2: (1/log2(3)) / (1 + 1/log2(3)); `b` is missed: the same, over the whole list.
 
@@ -46,13 +43,9 @@ def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
 def rndcg(ranked: RankedGrades, *, gains: Gains | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by its mean nDCG at the ranks where the best ranking changes its grade.
 
-    With five documents of grade 3, three of grade 2 and ten of grade 1 these are ranks 5, 8 and
-    18. Where the list goes on behind the rank after the last of them, its end is one more.
-
-    A query needs a document of grade `rel`, which changes nothing else.
-
-    Raises:
-        OptionError: The gains cannot be read, or rel is below 1.
+    With five documents of grade 3, three of grade 2 and ten of grade 1 these are ranks 5, 8 and 18.
+    Where the list goes on behind the rank after the last of them, its end is one more. A query
+    needs a document of grade `rel`, which changes nothing else.
 
     Example:
         The best ranking is 2, 1: it changes at ranks 1 and 2. nDCG@1 = 1/2, and
@@ -126,9 +119,6 @@ def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> Floa
     A document at rank i gains its grade / log2(2 + best(i) - found(i)): best(i) is what the best
     ranking gains down to rank i, at least 1 a rank, found(i) what this one does. Behind good
     documents a hit counts nearly in full at any depth, which `ndcg` does not allow.
-
-    Raises:
-        OptionError: The gains cannot be read.
 
     Example:
         1/log2(2 + 2 - 1) for `b`, 2/log2(2 + 3 - 3) for `a`, over 3.

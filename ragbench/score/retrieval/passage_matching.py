@@ -135,11 +135,6 @@ def fold(run: Run, documents: Mapping[str, Mapping[str, str]]) -> Run:
     scores stay ties; where order decides them, a document stands where its best passage stood. A
     passage without a document stays what it is.
 
-    Example:
-        >>> run = Run.from_dict({"q": {"a#0": 1.0, "b#0": 2.0, "a#1": 3.0}})
-        >>> fold(run, {"q": {"a#0": "a", "a#1": "a", "b#0": "b"}}).to_dict()
-        {'q': {'b': 2.0, 'a': 3.0}}
-
     References:
         Dai and Callan (2019), Deeper Text Understanding for IR with Contextual Neural Language
         Modeling. SIGIR: MaxP.

@@ -25,9 +25,8 @@ _measure = partial(measure, group="precision and recall", range=(0.0, 1.0))
 def precision(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its first k ranks that hold a relevant document.
 
-    Ranks that a short list leaves empty count as not relevant: the divisor is k.
-
-    Without k all that was retrieved is looked at, and divided by.
+    Ranks that a short list leaves empty count as not relevant: the divisor is k. Without k all that
+    was retrieved is looked at, and divided by.
 
     Example:
         Two of four ranks, and two of two retrieved.
@@ -63,9 +62,7 @@ def recall(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> 
 def f1(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by the harmonic mean of its precision and its recall.
 
-    Returns:
-        Array of shape (n,), values in [0, 1]; 0 without a hit, NaN where a query has no relevant
-        document.
+    Without a hit it is 0.
 
     Example:
         Precision 2/3 and recall 2/10: 2 * 2 / (3 + 10).
@@ -112,14 +109,8 @@ def r_precision_multiple(
 
     Small multiples say how precise the top is, large ones how much is found, for queries with few
     and with many relevant documents alike. `multiple * R` ranks are cut off after adding 0.9, so
-    that nearly every fraction of a rank counts as one, as in trec_eval.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; 0 where the multiple is below a tenth of a rank, NaN
-        where a query has no relevant document.
-
-    Raises:
-        OptionError: The multiple is not above 0, or rel is below 1.
+    that nearly every fraction of a rank counts as one, as in trec_eval. A multiple below a tenth of
+    a rank gives 0.
 
     Example:
         R = 2: one hit in the first rank, and in the first four.
@@ -177,14 +168,7 @@ def iprec_at_recall(
 
     A share of R relevant documents is a whole number of them: `recall * R` rounded, halves up, as
     in trec_eval 10; cut off after adding 0.9 in trec_eval 9 and before. A level of no document
-    gives the best precision of all ranks.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; 0 where the level is not reached, NaN where a query
-        has no relevant document.
-
-    Raises:
-        OptionError: recall is not between 0 and 1, or rel is below 1.
+    gives the best precision of all ranks. A level that is not reached gives 0.
 
     Example:
         Hits at ranks 1 and 4, all there are: 1/1 at a recall of 0.5, 2/4 at a recall of 1.
@@ -212,12 +196,8 @@ def eleven_point_average(
 ) -> FloatArray:
     """Score each query by the mean of its interpolated precisions at recall 0, 0.1, ... 1.
 
-    Kept for comparison with old results; `map` uses every relevant document.
-
-    `levels` are other levels of recall, whose mean it is then: `{0.2,0.5,0.8}`.
-
-    Raises:
-        OptionError: The levels are not between 0 and 1, or rel is below 1.
+    Kept for comparison with old results; `map` uses every relevant document. `levels` are other
+    levels of recall, whose mean it is then: `{0.2,0.5,0.8}`.
 
     Example:
         Precision 1 at the five levels that one of two documents reaches, 1/2 at the other six.

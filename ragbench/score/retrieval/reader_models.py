@@ -30,17 +30,9 @@ def rbp(
 ) -> FloatArray:
     """Score each query by what a reader finds who leaves after each rank with chance 1 - p.
 
-    A perfect ranking of few relevant documents stays below 1: the reader finds nothing behind
-    them.
-
+    A perfect ranking of few relevant documents stays below 1: the reader finds nothing behind them.
     A persistence p of 0.5 looks at about two documents, 0.8 at five, 0.95 at twenty. With
     `gain=graded` each document counts by its grade over the largest grade in the qrels.
-
-    Returns:
-        Array of shape (n,), values in [0, 1); NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k or rel is below 1, p is not between 0 and 1, or there is no such gain.
 
     Example:
         Hits at ranks 1 and 3: 0.5 * (1 + 0.5^2).
@@ -66,16 +58,9 @@ def rbp_residual(
 ) -> FloatArray:
     """Score each query by how much `rbp` could still rise: the weight of all that is not judged.
 
-    `rbp` lies between its value and its value plus this residual, whatever judges would say of
-    the unjudged documents and of those that a longer list would add.
-
-    What stands behind the first k ranks counts as not judged, as `rbp@k` has it.
-
-    Returns:
-        Array of shape (n,), values in (0, 1]; NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k is below 1, or p is not between 0 and 1.
+    `rbp` lies between its value and its value plus this residual, whatever judges would say of the
+    unjudged documents and of those that a longer list would add. What stands behind the first k
+    ranks counts as not judged, as `rbp@k` has it.
 
     Example:
         Ranks 1 and 3 are judged: 1 - 0.5 * (1 + 0.5^2).
@@ -95,24 +80,13 @@ def rbp_residual(
 
 @_measure("err", perfect_is_high=False, from_qrels={"max": lambda ranked: ranked.max_grade})
 def err(
-    ranked: RankedGrades,
-    *,
-    k: Cutoff | None = None,
-    max: LargestGrade | None = None,
+    ranked: RankedGrades, *, k: Cutoff | None = None, max: LargestGrade | None = None
 ) -> FloatArray:
     """Score each query by the expected 1 / rank at which a reader is satisfied and stops.
 
     A document satisfies with chance (2^grade - 1) / 2^max, so what stands behind a very good one
-    hardly counts.
-
-    Larger grades than `max`, the top of the scale, count as it; without it the largest grade in
-    the qrels is the top.
-
-    Returns:
-        Array of shape (n,), values in [0, 1); NaN where a query has no relevant document.
-
-    Raises:
-        OptionError: k or max is below 1, or max is above 1000.
+    hardly counts. Larger grades than `max`, the top of the scale, count as it; without it the
+    largest grade in the qrels is the top.
 
     Example:
         Grade 1 of 1 at ranks 1 and 2: 1/2 + 1/2 * 1/2 * 1/2.

@@ -55,7 +55,6 @@ class ScoredRun:
     query_ids: tuple[str, ...]
     """The query of each row: those of the qrels, in their order."""
     counts: RunCounts
-    """What the values rest on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,7 @@ Beta = Annotated[float, Option("How much recall counts, relative to precision.",
 def set_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of all its retrieved documents that is relevant.
 
-    Returns:
-        Array of shape (n,), values in [0, 1]; 0 where nothing was retrieved, NaN where a query
-        has no relevant document.
+    An empty ranking has 0.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -51,9 +49,7 @@ def set_recall(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 def set_relative_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by its hits over the most that a list of this length could have had.
 
-    Returns:
-        Array of shape (n,), values in [0, 1]; 0 where nothing was retrieved, NaN where a query
-        has no relevant document.
+    An empty ranking has 0.
 
     Example:
         One hit, where two retrieved documents might have been two of the three relevant ones.
@@ -88,13 +84,7 @@ def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArr
     """Score each query by the weighted harmonic mean of precision and recall of its whole list.
 
     `beta` weighs as in trec_eval: (1 + beta) P R / (beta P + R). Textbooks write beta squared.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; 0 without a hit, NaN where a query has no relevant
-        document.
-
-    Raises:
-        OptionError: beta is negative, or rel is below 1.
+    Without a hit it is 0.
 
     Example:
         P = 1/2, R = 1/3, beta = 2: 3 * 1/6 / (1 + 1/3).
@@ -141,14 +131,9 @@ def utility(
 ) -> FloatArray:
     """Score each query by what its retrieved set is worth: hits count 1 up, the others 1 down.
 
-    For tasks such as filtering, where a list has to stop by itself. The order counts nothing, and
-    a query without a relevant document has a value like any other.
-
-    Returns:
-        Array of shape (n,), values of any size and sign; an empty ranking has 0 with c = d = 0.
-
-    Raises:
-        OptionError: d is not 0 and `documents` is not given, rel is below 1.
+    For tasks such as filtering, where a list has to stop by itself. The order counts nothing, and a
+    query without a relevant document has a value like any other. An empty ranking has 0 with c = d
+    = 0; `d` needs `documents`.
 
     Example:
         One hit and two others: 1 - 2; a relevant document that was missed costs another 3.

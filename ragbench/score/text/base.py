@@ -121,7 +121,6 @@ class Declaration:
     parts: tuple[str, ...] = ()
     """Fields of the result that can be named after a dot; the first is the default."""
     direction: Direction = "higher"
-    """Which way is better."""
     range: tuple[float, float] | Callable[[Options], tuple[float, float]] = (0.0, 1.0)
     """Smallest and largest possible value."""
     aggregate: Aggregate = "mean"
@@ -161,7 +160,6 @@ class Metric:
     chosen: Options
     """Those that differ from their default."""
     declaration: Declaration
-    """Where it comes from."""
 
     def __hash__(self) -> int:
         return hash((self.name, self.canonical))

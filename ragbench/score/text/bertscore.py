@@ -56,12 +56,7 @@ def table_name(model: str) -> str:
 
 
 def choose_layer(model: str, num_layers: int | None) -> int:
-    """Return the layer to take: the one that is given, else the table's.
-
-    Example:
-        >>> choose_layer("roberta-large", None), choose_layer("models/mine", 6)
-        (17, 6)
-    """
+    """Return the layer to take: the one that is given, else the table's."""
     if num_layers is not None:
         return num_layers
     table = layer_table()
@@ -268,7 +263,6 @@ class _MetricScorer:
 
 
 def _check(options: Options) -> None:
-    """See whether everything is there that a run will need."""
     need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
     checkpoint = find_checkpoint(OWNER, options["model"])
     layer = choose_layer(options["model"], options["num_layers"])

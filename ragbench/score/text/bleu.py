@@ -181,8 +181,6 @@ def note_words(texts: Sequence[str], options: Options) -> list[str]:
 
 
 class _Corpus(BleuRows):
-    """Scores all predictions together."""
-
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:

@@ -175,9 +175,7 @@ def _signed(metric: Metric, gold: str) -> Signature:
 
 
 def _rows(
-    predictions: Sequence[str | None],
-    references: Sequence[Sequence[str]],
-    declaration: Declaration,
+    predictions: Sequence[str | None], references: Sequence[Sequence[str]], declaration: Declaration
 ) -> tuple[list[Row], CauseArray]:
     """The items that can be scored, and the causes for those that cannot."""
     import numpy as np

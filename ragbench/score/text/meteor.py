@@ -10,15 +10,7 @@ from typing import Annotated, NamedTuple
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option
-from ragbench.score.text.base import (
-    Advance,
-    Column,
-    Metric,
-    Options,
-    Row,
-    metric,
-    reference_list,
-)
+from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric, reference_list
 from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.tokenizers import Tokenize, Tokenizer, note_not_english, tokenizer
 from ragbench.text.analyze import load_stemmer
@@ -67,7 +59,6 @@ class _Rows:
 
 
 def _check(options: Options) -> None:
-    """See whether WordNet and the tokenizer are there."""
     locate_wordnet(options["wordnet"])
     tokenizer("meteor", options["tokenize"])
 

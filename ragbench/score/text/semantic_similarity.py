@@ -104,8 +104,6 @@ def _best_cosine(
 
 
 class _MetricScorer:
-    """Scores the systems of a run."""
-
     def __init__(self, options: Options) -> None:
         self._scorer = SemanticSimilarity(**options)
 
@@ -117,7 +115,6 @@ class _MetricScorer:
 
 
 def _check(options: Options) -> None:
-    """See whether everything is there that a run will need."""
     need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
     check_model(_OWNER, options["model"])
     choose_device(_OWNER, options["device"])

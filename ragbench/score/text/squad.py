@@ -28,7 +28,6 @@ class Normalized(NamedTuple):
     text: str
     """Lower-case, without punctuation, articles and extra white space."""
     tokens: tuple[str, ...]
-    """Its words."""
 
 
 @functools.lru_cache(maxsize=512)  # metrics run row by row: only the texts of a row come again

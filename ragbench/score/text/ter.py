@@ -16,15 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 from ragbench.registry import Option
-from ragbench.score.text.base import (
-    Advance,
-    Column,
-    Metric,
-    Options,
-    Row,
-    metric,
-    reference_list,
-)
+from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric, reference_list
 from ragbench.score.text.edit_table import Alignment, EditTable, TableRow, align
 from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.tokenizers import note_unspaced
@@ -138,12 +130,8 @@ def _tokenizers(
         split = _tercom(normalized, no_punct, asian_support, case_sensitive)
         # sacrebleu runs its rules twice over a reference: `it's\tso` comes apart in the second run
         return split, lambda text: split(" ".join(split(text)))
-    split = str.split if case_sensitive else _split_lower
+    split = str.split if case_sensitive else lambda text: text.lower().split()
     return split, split
-
-
-def _split_lower(text: str) -> list[str]:
-    return text.lower().split()
 
 
 @functools.cache

@@ -111,12 +111,7 @@ _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 
 
 def tokenizer(owner: str, name: str, lowercase: bool = False) -> Tokenize:
-    """Return the tokenizer of that name.
-
-    Example:
-        >>> tokenizer("bleu", "zh")("我有2个梨。"), tokenizer("bleu", "char")("a b")
-        (['我', '有', '2', '个', '梨', '。'], ['a', 'b'])
-    """
+    """Return the tokenizer of that name."""
     split = _tokenizer(owner, name)
     return (lambda text: split(text.lower())) if lowercase else split
 
@@ -228,10 +223,6 @@ def tokenize_13a(text: str) -> list[str]:
 
     No rule of 13a looks across white space once `<skipped>`, hyphenated line ends and the four
     entities are resolved, so that words can be split one by one and remembered.
-
-    Example:
-        >>> tokenize_13a("It's 3.14, e.g. &quot;pi&quot;.")
-        ["It's", '3.14', ',', 'e', '.', 'g', '.', '"', 'pi', '"', '.']
     """
     text = text.rstrip()
     if "<skipped>" in text:

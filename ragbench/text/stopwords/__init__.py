@@ -18,10 +18,6 @@ def load(name: str) -> frozenset[str]:
 
     The name is a language (`english` or `en`), `none` for the empty set, or the path of a file with
     one word a line, where lines that start with `#` are comments.
-
-    Example:
-        >>> "the" in load("english"), load("none"), load("de") == load("german")
-        (True, frozenset(), True)
     """
     if name == "none":
         return frozenset()

@@ -27,7 +27,6 @@ class _Claims:
     """The claims of one text, in order."""
 
     texts: tuple[str, ...] = ()
-    """The claims."""
     sentences: tuple[int, ...] = ()
     """The sentence that each comes from."""
     cited: tuple[frozenset[int], ...] = ()
@@ -59,7 +58,9 @@ async def check_claims(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     """
     sides = FORMULAS[rubric.formula or ""].sides
     texts = _texts(item)
-    claims = await _split(log, item, _claimants(sides, texts))
+    kinds = {side.partition("_")[0] for side in sides}
+    claimants = {name: text for name, text in texts.items() if name.split()[0] in kinds}
+    claims = await _split(log, item, claimants)
     checked = await _check(log, item, rubric, claims, _pairs(sides, claims, texts))
     references = [name for name in texts if name.startswith("reference")]
     compares = any("reference" in side for side in sides)
@@ -81,12 +82,6 @@ def _texts(item: Item) -> _Texts:
             for n, text in enumerate(several, start=1)
         },
     }
-
-
-def _claimants(sides: Sequence[Side], texts: _Texts) -> _Texts:
-    """The texts that are split."""
-    kinds = {side.partition("_")[0] for side in sides}
-    return {name: text for name, text in texts.items() if name.split()[0] in kinds}
 
 
 def _pairs(sides: Sequence[Side], claims: Mapping[str, _Claims], texts: _Texts) -> dict[_Pair, str]:
@@ -165,10 +160,7 @@ def _silent(claims: _Claims) -> _Checked:
 
 
 def _verdict(
-    rubric: Rubric,
-    claims: Mapping[str, _Claims],
-    checked: Mapping[_Pair, _Checked],
-    reference: str,
+    rubric: Rubric, claims: Mapping[str, _Claims], checked: Mapping[_Pair, _Checked], reference: str
 ) -> Verdict:
     """The number with one of the references."""
     answer = claims.get(_ANSWER, _Claims())

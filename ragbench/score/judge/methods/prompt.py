@@ -280,7 +280,6 @@ class Preview(NamedTuple):
     purpose: str
     """What is asked, in a few words."""
     prompt: Prompt
-    """What is sent."""
 
 
 def preview(rubric: Rubric, *, few_shot: bool = True) -> list[Preview]:

@@ -144,12 +144,6 @@ def prompt_fingerprint(rubric: Rubric, *, few_shot: bool = True) -> str:
 
     It belongs into the signature of a score: it moves when a word of the rubric, of the templates
     or of the worked examples does.
-
-    Example:
-        >>> from ragbench.score.judge.rubric import load_rubric
-        >>> rubric = load_rubric("fluency")
-        >>> prompt_fingerprint(rubric) == prompt_fingerprint(rubric, few_shot=False)
-        False
     """
     names = [f"{step}.{part}.j2" for step in _STEPS[rubric.method] for part in ("system", "user")]
     names += ["material.j2", "reply.j2", *(["examples.yaml"] if few_shot else [])]

@@ -36,7 +36,6 @@ class Judgements:
     """Qrels with text ids and integer grades."""
 
     query_ids: tuple[str, ...]
-    """The judged queries."""
     grades: IntArray
     """The grades of all queries one after the other."""
     starts: IntArray

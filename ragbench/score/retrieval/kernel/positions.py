@@ -224,11 +224,7 @@ class TieGroups:
 
 
 def find_tie_groups(
-    scores: FloatArray,
-    starts: IntArray,
-    query: IntArray,
-    rank: IntArray,
-    depth: int | None = None,
+    scores: FloatArray, starts: IntArray, query: IntArray, rank: IntArray, depth: int | None = None
 ) -> TieGroups:
     """Find the tie groups of judged documents in the scores of all that was retrieved.
 

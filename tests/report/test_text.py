@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragbench.report.digits import difference, listed, percent, printable, probability, significant
+from ragbench.report.text import difference, listed, percent, printable, probability, significant
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -1,4 +1,4 @@
-"""Numbers and names as people read them: three significant digits, no control characters."""
+"""Plain text: three significant digits, names without control characters, aligned tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten between which no exponent is 
 _SMALLEST_P = 0.0001
 
 
-def significant(value: float | None, digits: int = 3) -> str:
+def significant(value: float | None) -> str:
     """Write a number with three significant digits; digits before the point are never dropped.
 
     Example:
@@ -19,7 +19,7 @@ def significant(value: float | None, digits: int = 3) -> str:
     if value is None:
         return MISSING
     # Adding 0.0 turns -0.0 into 0.0: no reader wants a negative zero.
-    return _with_decimals(value + 0.0, _exponent(value), digits - 1 - _exponent(value))
+    return _with_decimals(value + 0.0, _exponent(value), 2 - _exponent(value))
 
 
 def ends_of(pair: Sequence[float | None] | None) -> tuple[float, float] | None:
@@ -37,6 +37,11 @@ def interval(pair: Sequence[float | None] | None) -> str:
     """
     ends = ends_of(pair)
     return "" if ends is None else f"[{significant(ends[0])}, {significant(ends[1])}]"
+
+
+def with_interval(value: float | None, pair: Sequence[float | None] | None) -> str:
+    """Write a number and its interval, where there is one."""
+    return f"{significant(value)} {interval(pair)}".rstrip()
 
 
 def difference(value: float, pair: Sequence[float | None] | None) -> tuple[str, str]:
@@ -108,7 +113,7 @@ def printable(text: object) -> str:
 
 
 def _exponent(value: float) -> int:
-    """Return the power of ten of a number after rounding to three digits; 0 for zero."""
+    """The power of ten after rounding to three digits; 0 for zero."""
     return int(f"{value:.2e}".partition("e")[2])
 
 
@@ -116,3 +121,47 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
     if _PLAIN_FROM <= exponent < _PLAIN_BELOW:
         return f"{value:{sign}.{max(0, decimals)}f}"
     return f"{value:{sign}.2e}"
+
+
+GAP = "  "
+"""Between two columns."""
+
+
+def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Pad the cells of each column to one display width, where wide characters count twice.
+
+    Returns rows.
+    """
+    from rich.cells import cell_len
+
+    padded = []
+    for cells in columns:
+        widest = max(map(cell_len, cells))
+        padded.append([cell + " " * (widest - cell_len(cell)) for cell in cells])
+    return [list(row) for row in zip(*padded, strict=True)]
+
+
+def side_by_side(
+    start: Sequence[Sequence[str]], columns: Sequence[Sequence[str]], width: int
+) -> list[str]:
+    """Draw columns beside each other, in as many tables as they need, an empty line between two.
+
+    Every table begins with the columns `start`; the first cell of a column is its head. A column
+    that is wider than `width` stands alone.
+
+    Example:
+        >>> side_by_side([["run", "a"]], [["map", "0.5"], ["ndcg@10", "0.6"]], width=12)
+        ['run  map', 'a    0.5', '', 'run  ndcg@10', 'a    0.6']
+    """
+    blocks = [[*start]]
+    for column in columns:
+        widths = [max(map(len, cells)) + len(GAP) for cells in [*blocks[-1], column]]
+        if sum(widths) - len(GAP) > width and len(blocks[-1]) > len(start):
+            blocks.append([*start])
+        blocks[-1].append(column)
+    return [line for block in blocks for line in ["", *draw(block)]][1:]
+
+
+def draw(columns: Sequence[Sequence[str]]) -> list[str]:
+    """Draw one table, its columns aligned."""
+    return [GAP.join(row).rstrip() for row in align(columns)]
