@@ -61,16 +61,7 @@ def run_experiment(
         MissingExtra: A judge or metric needs a package that is not installed.
     """
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
-    if isinstance(source, ExperimentConfig):
-        config = source
-    else:
-        config = load_config(
-            source,
-            overrides=overrides or {},
-            live_retrievers=live.retrievers,
-            live_generators=live.generators,
-            live_apps=live.apps,
-        )
+    config = _checked(source, overrides or {}, live)
     progress, choices = progress or Silent(), choices or Choices()
     started = time.time()
     with progress.stage("load", 1, "data sets") as stage:
@@ -112,3 +103,19 @@ def run_experiment(
         experiment = write_run(plan, results, choices, started)
         session.finished = results.spending is None or not results.spending.reached
     return experiment
+
+
+def _checked(
+    source: str | Path | Mapping[str, Any] | ExperimentConfig,
+    overrides: Mapping[str, Any],
+    live: LiveComponents,
+) -> ExperimentConfig:
+    if isinstance(source, ExperimentConfig):
+        return source
+    return load_config(
+        source,
+        overrides=overrides,
+        live_retrievers=live.retrievers,
+        live_generators=live.generators,
+        live_apps=live.apps,
+    )
