@@ -142,7 +142,8 @@ class _Reader:
         asks = self._choice(found, "asks", "pair" if pair else "answer")
         method = self._choice(found, "method", "pairwise" if pair else "rating")
         self._check_method(found, asks, method)
-        formula = self._formula(found, named) if method == "claims" else None
+        usual = "faithfulness" if "contexts" in named else "claim_f1"
+        formula = self._choice(found, "formula", usual) if method == "claims" else None
         return Rubric(
             name=self._name(found["name"]),
             asks=asks,
@@ -197,10 +198,6 @@ class _Reader:
             close = nearest(value, allowed) if isinstance(value, str) else None
             self._fail(key, repr(value), ", ".join(allowed), close)
         return str(value)
-
-    def _formula(self, found: Mapping[str, Any], needs: Sequence[str]) -> str:
-        """The number that is made of verdicts: by what is needed, where the file does not say."""
-        return self._choice(found, "formula", "faithfulness" if "contexts" in needs else "claim_f1")
 
     def _all_needs(
         self, named: Sequence[str], asks: str, method: str, formula: str | None

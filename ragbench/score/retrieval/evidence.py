@@ -21,7 +21,6 @@ from ragbench.score.retrieval.ranking import Ties, ideal_order
 from ragbench.types import IntArray, Qrels
 from ragbench.types.rows import borders
 
-_NOTHING: Mapping[str, Mapping[str, int]] = {}
 SUBTOPICS_ALLOWED = (
     "a fourth column 'subtopic' in BEIR qrels, TREC diversity qrels (query subtopic document "
     "grade), or {query: {document: {subtopic: grade}}}"
@@ -102,7 +101,7 @@ def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = Fal
     subtopics = [
         RankedSubtopics.at_ranks(
             {rank: qrels.documents[row] for rank, row in hits[start:end]},
-            _relevant(topics.get(query, _NOTHING)),
+            _relevant(topics.get(query, {})),
         )
         for query, start, end in zip(ranked.query_ids, borders, borders[1:], strict=False)
     ]

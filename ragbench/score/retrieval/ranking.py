@@ -44,10 +44,6 @@ def rank(
             `stable` (as listed), or `average`: measures give their expectation over all orders.
         trec_eval: 10 compares scores as doubles; 9 as 32-bit floats, so that it sees more ties.
 
-    Raises:
-        OptionError: `ties` or `trec_eval` is neither of these.
-        DataError: Ids that are not text, scores that are NaN, grades that are not integers.
-
     Example:
         >>> ranked = rank({"q": {"d1": 1, "d2": 3}}, {"q": {"d9": 9.0, "d2": 8.0}})
         >>> ranked.rank, ranked.grades, ranked.judged_grades

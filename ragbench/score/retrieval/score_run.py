@@ -120,11 +120,6 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
         depth: Look at the first so many retrieved documents of a query only; None at all.
         judged_only: Take the documents that are not judged out of the rankings first.
 
-    Raises:
-        OptionError: No such measure, option or rule.
-        DataError: Ids that are not text, scores that are NaN, grades that are not integers; a
-            measure of subtopics, and qrels without them.
-
     Example:
         >>> scored = score_run({"q": {"d1": 2.0, "d2": 1.0}}, {"q": {"d2": 1}}, ["mrr"])
         >>> scored.columns[0].values, str(scored.columns[0].signature)

@@ -63,12 +63,8 @@ def choose_layer(model: str, num_layers: int | None) -> int:
     if (name := table_name(model)) in table:
         return table[name]
     allowed = f"a number of layers: bert-score's table has none for '{model}'"
-    raise OptionError(OWNER, "num_layers", num_layers, allowed, _close_model(model))
-
-
-def _close_model(model: str) -> str | None:
-    """A model of the table that is spelt alike; a folder is no misspelt name."""
-    return None if Path(model).is_dir() else nearest(model, layer_table())
+    close = None if Path(model).is_dir() else nearest(model, table)  # a folder is not misspelt
+    raise OptionError(OWNER, "num_layers", num_layers, allowed, close)
 
 
 def find_baseline(model: str, baseline: str) -> Path:

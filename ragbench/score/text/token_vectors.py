@@ -47,9 +47,9 @@ class EncodedTexts:
         references = {text for _, gold in rows for text in gold}
         for block in self._plan(rows, tokens):
             texts = Counter(text for position in block for text in _texts(rows[position]))
-            self._compute(
-                [t for t in texts if t not in self._vectors and not tokens[t].empty], tokens
-            )
+            new = [t for t in texts if t not in self._vectors and not tokens[t].empty]
+            for position, vectors in self._encoder.encode([tokens[text] for text in new]):
+                self._vectors[new[position]] = vectors
             yield block, self._vectors
             waiting.subtract(texts)
             for text in texts:
@@ -73,10 +73,6 @@ class EncodedTexts:
                 block, n_tokens = [], 0
         if block:
             yield block
-
-    def _compute(self, texts: Sequence[str], tokens: Mapping[str, Tokens]) -> None:
-        for position, vectors in self._encoder.encode([tokens[text] for text in texts]):
-            self._vectors[texts[position]] = vectors
 
     def _keep_or_drop(self, text: str, tokens: Tokens, is_reference: bool) -> None:
         vectors = self._vectors.get(text)

@@ -103,7 +103,7 @@ def claims_prompt(
     return Prompt(
         system_text("claims", examples=worked("claims") if few_shot else []),
         user_text("claims", material, count=len(sentences)),
-        record({f"sentence_{number}": claims for number in _numbers(sentences)}),
+        record({f"sentence_{number}": claims for number in range(1, len(sentences) + 1)}),
     )
 
 
@@ -247,10 +247,6 @@ def _asked(question: str | None) -> list[tuple[str, str]]:
 
 def _numbered(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
     return [(f"{label}-{number}", text) for number, text in enumerate(texts, start=1)]
-
-
-def _numbers(texts: Sequence[str]) -> range:
-    return range(1, len(texts) + 1)
 
 
 def word(allowed: Sequence[str]) -> dict[str, Any]:

@@ -80,10 +80,7 @@ class Fence:
             attempt += 1
 
     def block(self, label: str, text: str) -> str:
-        """Return a text between its tags.
-
-        The text stays whole, but for what `harmless` replaces.
-        """
+        """Return a text between its tags, whole but for what `harmless` replaces."""
         return f"<{label}-{self.token}>\n{harmless(text)}\n</{label}-{self.token}>"
 
 

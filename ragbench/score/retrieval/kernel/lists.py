@@ -88,7 +88,9 @@ def line_up(run: Run | Scores, judged: Judgements) -> LineUp:
     tables = [*map(run.get, judged.query_ids, repeat(_NOTHING))]
     missing = frozenset(i for i, table in enumerate(tables) if table is _NOTHING)
     if len(run) > len(tables) - len(missing):
-        _check_others(run, judged)
+        others = run.keys() - {*judged.query_ids}
+        if not all_text(run[query_id] for query_id in others):
+            check_ids(run, "run")
     starts = borders(map(len, tables), len(tables))
     look_up = few_judged(len(judged.grades), int(starts[-1]))
 
@@ -115,13 +117,6 @@ def few_judged(n_judged: int, n_retrieved: int) -> bool:
     They are fewer than what was retrieved, or so few that the join would hardly begin to pay.
     """
     return n_judged < max(n_retrieved, _FEW)
-
-
-def _check_others(run: Scores, judged: Judgements) -> None:
-    """See that the ids of queries that are not judged are text."""
-    others = run.keys() - {*judged.query_ids}
-    if not all_text(run[query_id] for query_id in others):
-        check_ids(run, "run")
 
 
 def _looked_up(tables: list[Mapping[str, float]], judged: list[Mapping[str, int]]) -> LookedUp:
