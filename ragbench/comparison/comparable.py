@@ -117,7 +117,6 @@ def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
 def _set_difference(
     sources: Sequence[ScoredSystems], judged: Sequence[Mapping[str, int]], n_common: int
 ) -> str:
-    """Say how the query sets differ, each from that of the first source."""
     lines = []
     for source, rows in zip(sources[1:], judged[1:], strict=True):
         for (here, mine), (there, theirs) in (
@@ -153,7 +152,6 @@ def _other_signatures(
     measures: Sequence[str],
     tolerated: Sequence[str],
 ) -> list[str]:
-    """Say what differs in the signatures of each measure, in words."""
     problems = []
     for name in measures:
         having = [(source, s.columns[name]) for source, s in members if name in s.columns]
@@ -235,7 +233,6 @@ def in_order(sources: Sequence[ScoredSystems]) -> list[ScoredSystems]:
 
 
 def _matches(base: ScoredSystems, run: ScoredSystems) -> dict[str, str]:
-    """System of the base -> the system of the run that it is compared with."""
     common = {name: name for name in base.systems if name in run.systems}
     if common:
         return common

@@ -140,7 +140,6 @@ def _whole(
     method: Method,
     clusters: Sequence[str] | None,
 ) -> MeasureComparison:
-    """Add who is better than whom, and how many pairs a failure left out."""
     name, query_ids = family.measure, met.sources[0].query_ids
     having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
     better = better_than(having, method, clusters)

@@ -128,7 +128,6 @@ def _tied_early(
 
 
 def _early(family: Sequence[Pair]) -> list[tuple[FloatArray, Look, tuple[float, float]]]:
-    """What decides the pairs whose judge looked early."""
     return [
         (pair.differences, pair.look, (pair.column.low, pair.column.high))
         for pair in family

@@ -59,7 +59,6 @@ def find_not_worse(
 def _matches(
     run: ScoredSystems, base: ScoredSystems, system: str | None
 ) -> Sequence[tuple[str, str]]:
-    """Systems of one name, or one system on each side."""
     if system is None and len(run.systems) == len(base.systems) == 1:
         return [(next(iter(run.systems)), next(iter(base.systems)))]
     names = [name for name in run.systems if name in base.systems and system in (None, name)]

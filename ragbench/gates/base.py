@@ -281,7 +281,6 @@ class SystemGate(Gate):
         """Note what is wrong with its limits; `score` is None where it is about none."""
 
     def _check_systems(self, entry: Entry, known: KnownNames, score: KnownScore | None) -> None:
-        """Every named system is there and has the score."""
         if self.system == []:
             entry.wrong("system", "an empty list names no system", known.systems)
         if known.may_have_others:

@@ -140,7 +140,6 @@ class Change(MeasureGate):
         """Decide it for a system and its counterpart, over the same queries."""
 
     def _counterpart(self, held: Candidate) -> tuple[ScoredSystems, SystemScores | None]:
-        """Where what a system is compared with comes from, and that system."""
         run, name = held.run, held.system.name
         if self.file is not None:
             base = run.files.references[self.file]

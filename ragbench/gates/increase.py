@@ -121,7 +121,6 @@ class Increase(Change):
 
 
 def _beyond(found: IncreaseInterval, max_increase: float) -> Verdict | None:
-    """On which side of the margin the whole interval lies."""
     if found.rule == "same_factor":  # a number, not an interval
         within = at_least(np.array([-found.increase]), -max_increase).all()
         return "pass" if within else "fail"

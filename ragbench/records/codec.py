@@ -217,7 +217,6 @@ def _writer(hint: Any) -> Write:
 
 @cache
 def _reader(hint: Any) -> Read:
-    """How a value of a type is read; raises `Unfit`."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         read = _reader(inner[0])

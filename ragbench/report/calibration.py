@@ -179,7 +179,6 @@ def _ratio(found: Correction) -> str:
 
 
 def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
-    """What is needed to read the numbers."""
     labels = rubric.labels
     yield f"[low, high]: {confidence * 100:g} % interval; the queries are what is sampled"
     yield f"AUC: {rubric.good} are good; the rest takes all levels"

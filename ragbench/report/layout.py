@@ -127,7 +127,6 @@ def _subject(summary: Summary) -> str:
 
 
 def _system_counts(systems: Sequence[SystemSummary]) -> list[str]:
-    """Count retrievers, pairs, apps, controls, and systems that the records came with."""
     kinds = Counter(
         f"{system.role}s"
         if system.role != "system"
@@ -181,7 +180,6 @@ def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def _signatures(systems: Sequence[SystemSummary]) -> list[tuple[str, str]]:
-    """List each measure's signature once, or by system where the systems' differ."""
     found: dict[str, dict[str, list[str]]] = {}
     for system in systems:
         for measure, score in system.scores.items():

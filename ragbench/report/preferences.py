@@ -10,6 +10,7 @@ from ragbench.records.summary import PreferredSystem, Summary
 from ragbench.report.base import Grid, Preference
 from ragbench.report.text import (
     MISSING,
+    causes,
     interval,
     listed,
     percent,
@@ -51,7 +52,6 @@ def _preference(entry: Ranked, summary: Summary) -> Preference:
 
 
 def _headline(entry: Ranked, confidence: float) -> str:
-    """Say who is preferred, and whom it was shown to beat."""
     name, systems = printable(entry.name), entry.systems
     first = [system.system for system in systems if system.rank == 1]
     if not first:
@@ -122,8 +122,7 @@ def _verdict(pair: PreferredPair) -> str:
 
 
 def _failed(counted: PreferredPair | PreferredSystem) -> str:
-    causes = ", ".join(f"{printable(cause)} {n}" for cause, n in counted.failed.items())
-    return f"{counted.n_failed} ({causes})" if causes else "0"
+    return f"{counted.n_failed}{causes(counted.failed.items())}"
 
 
 def _matrix(systems: Sequence[PreferredSystem], matrix: Mapping[str, Mapping[str, float]]) -> Grid:

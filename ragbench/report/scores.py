@@ -156,7 +156,6 @@ def _keys(systems: Sequence[Scored], per_query: bool, summary: bool) -> list[Key
 
 
 def _cells(scored: Scored, keys: Sequence[Key]) -> list[str]:
-    """The values of one system, those over all queries with their interval."""
     rows = dict(scored.rows()) if any(query is not None for query, _ in keys) else {}
     of_all = scored.evaluation.summary
     sums = {name for name, score in of_all.items() if score.aggregate == "sum"}

@@ -11,6 +11,7 @@ from ragbench.report.base import Detail, DifferenceCell, Kind, Mark, Measure, Sc
 from ragbench.report.headline import outcome_of
 from ragbench.report.text import (
     MISSING,
+    causes,
     difference,
     ends_of,
     interval,
@@ -137,7 +138,6 @@ def _detail(score: SystemScore | None) -> Detail | None:
 
 
 def _labels(group: Group, scores: Scores, summary: Summary) -> list[str]:
-    """Say who judged: a judge of answers, or a model beside people."""
     kind, judge = group
     if kind == "judge":
         return _judge_labels(judge, scores, summary)
@@ -146,11 +146,10 @@ def _labels(group: Group, scores: Scores, summary: Summary) -> list[str]:
 
 def _fill_label(fill: Fill) -> str:
     """Keep judgements of people apart from those of a model: `12 by people, 34 by gpt-4o`."""
-    causes = ", ".join(f"{printable(cause)} {n}" for cause, n in fill.failed.items())
     counts = [
         f"{fill.people} judged by people",
         f"{fill.model} by {printable(fill.model_name)} ({printable(fill.rubric)})",
-        f"{sum(fill.failed.values())} failed" + (f" ({causes})" if causes else ""),
+        f"{sum(fill.failed.values())} failed{causes(fill.failed.items())}",
     ]
     if fill.without_text:
         counts.append(f"{fill.without_text} without text")
@@ -217,11 +216,11 @@ def _key(score: SystemScore) -> Key:
 
 def _describe(key: Key) -> str:
     scored, failed, not_applicable, not_judged = key
-    causes = ", ".join(f"{printable(cause)} {n}" for cause, n in failed)
     total = sum(n for _, n in failed)
-    reasons = f" ({causes})" if causes else ""
     early = f", {not_judged} not judged" if not_judged else ""
-    return f"{scored} scored, {total} failed{reasons}, {not_applicable} not applicable{early}"
+    return (
+        f"{scored} scored, {total} failed{causes(failed)}, {not_applicable} not applicable{early}"
+    )
 
 
 def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -> list[str]:

@@ -77,7 +77,6 @@ def _gate_lines(page: Layout, color: bool) -> list[str]:
 
 
 def _tables(section: Section, width: int, color: bool) -> list[str]:
-    """Draw a section, in as many tables as its measures need at this width."""
     from rich.cells import cell_len
 
     names = _Column(("system", *section.systems), ("title", *[""] * len(section.systems)))

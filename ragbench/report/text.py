@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 MISSING = "-"
 _PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten between which no exponent is written
@@ -91,6 +91,12 @@ def counted(count: int, plural: str) -> str:
     if count != 1:
         return f"{count} {plural}"
     return f"1 {plural[:-3]}y" if plural.endswith("ies") else f"1 {plural.removesuffix('s')}"
+
+
+def causes(failed: Iterable[tuple[str, int]]) -> str:
+    """Write causes with their counts behind a number: ` (timeout 2)`; nothing where none failed."""
+    words = ", ".join(f"{printable(cause)} {n}" for cause, n in failed)
+    return f" ({words})" if words else ""
 
 
 def listed(words: Sequence[str]) -> str:

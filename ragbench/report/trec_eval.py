@@ -126,7 +126,6 @@ class Place(NamedTuple):
 
 
 def _in_order(measures: Mapping[str, Measure], level: int) -> list[Place]:
-    """Return trec_eval's measures, in its order, and then the others."""
     places: list[Place] = []
     for position, (score, measure) in enumerate(measures.items()):
         if measure.spec.name in FACTS:

@@ -148,7 +148,6 @@ def _reached(edges: BoolArray) -> BoolArray:
 
 
 def _groups(wins: FloatArray) -> tuple[tuple[int, ...], ...]:
-    """Return the systems that comparisons connect, each group in order."""
     joined = _reached(wins + wins.T > 0)
     return tuple(dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in joined))
 

@@ -187,7 +187,6 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
 def _units(
     owner: str, d: FloatArray, clusters: ArrayLike | None
 ) -> tuple[FloatArray, int, int | None]:
-    """Give one value for each query or cluster, how many changed, and how many clusters."""
     if clusters is None:
         return d, int(np.count_nonzero(d)), None
     codes, n_clusters = cluster_codes(owner, clusters, len(d))

@@ -133,7 +133,6 @@ def _last_of_two(column: FloatArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _apart(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
-    """Give how much each pair of ratings disagrees."""
     distance = np.abs(x - y)
     if weights == "equal":
         return (distance > 0).astype(np.float64)

@@ -142,7 +142,6 @@ def _alpha_of(
 
 
 def _distances(marginals: FloatArray, level: Level) -> FloatArray:
-    """Give the squared distance of each two levels."""
     if level == "nominal":
         return 1.0 - np.eye(len(marginals))
     # ordinal: ratings from the one to the other, half of those at both ends

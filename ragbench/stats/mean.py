@@ -119,7 +119,6 @@ def mean_interval(
 
 
 def _units(owner: str, sample: FloatArray, clusters: ArrayLike | None) -> FloatArray:
-    """Give one value for each query, or for each cluster."""
     if clusters is None:
         return sample
     codes, n_clusters = cluster_codes(owner, clusters, len(sample))

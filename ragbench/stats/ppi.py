@@ -187,7 +187,6 @@ def ppi_difference(
 
 
 def _check(owner: str, y: FloatArray, f: FloatArray, other: FloatArray, random: bool) -> None:
-    """Refuse what cannot be corrected."""
     if not random:
         allowed = "labels of items that were drawn at random"
         raise OptionError(owner, "random", random, allowed)

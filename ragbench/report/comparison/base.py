@@ -98,7 +98,6 @@ def _subject(comparison: ComparedRuns) -> str:
 
 
 def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
-    """Group measures that the same systems have."""
     systems = {system.name: system for system in comparison.systems}
     groups: dict[tuple[str, ...], list[MeasureComparison]] = {}
     for family in comparison.measures:

@@ -101,7 +101,6 @@ def rankings_of(query: MovedQuery) -> Iterator[tuple[str, str]]:
 
 
 def _moved(moved: MovedQueries, width: int) -> list[str]:
-    """Draw the queries of one comparison, the rankings of both below each."""
     queries = moved.queries
     heads = ("query", printable(moved.baseline), printable(moved.system), "difference")
     rows = draw(list(zip(heads, *map(moved_cells, queries), strict=True)))
