@@ -48,7 +48,6 @@ class Calls:
     timeout: float | None = None
     """Seconds that one call may take; None waits for ever."""
     concurrency: int = 1
-    """How many calls may be under way at once."""
     refused: Callable[[], str | None] = lambda: None
     """Says why no further call may be made; None while one may."""
 

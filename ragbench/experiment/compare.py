@@ -39,7 +39,6 @@ class Comparison:
     """What a comparison found; `print` shows it as tables."""
 
     record: ComparedRuns
-    """Everything, as a record."""
 
     @property
     def found(self) -> Mapping[str, Any]:
@@ -209,13 +208,6 @@ def _names(sources: Sequence[Source]) -> list[str]:
 
 
 def _of_rankings(read: Iterable[ScoredSystems]) -> list[str]:
-    """Measures of rankings that what was read so far has."""
-    return list(
-        dict.fromkeys(
-            name
-            for source in read
-            for system in source.systems.values()
-            for name, kind in system.kinds.items()
-            if kind == "retrieval"
-        )
-    )
+    kinds = [system.kinds for source in read for system in source.systems.values()]
+    names = (name for each in kinds for name, kind in each.items() if kind == "retrieval")
+    return list(dict.fromkeys(names))

@@ -30,14 +30,16 @@ def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
     return [] if ranking is None else ranking.outcomes
 
 
-def costs_of(outcomes: Sequence[Outcome[Any]], samples: int = 1) -> dict[str, FloatArray]:
-    """Return each cost of all queries, NaN where it is not known.
+def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
+    """Each cost of all queries of a system, NaN where it is not known.
 
     Times have three decimals, as files have them. What calls no model uses no tokens. A query that
     was answered several times took the mean of their times, and the tokens and dollars of all.
     """
+    outcomes, answers = outcomes_of(results, system), results.answers.get(system)
     if not outcomes:
         return {}
+    samples = 1 if answers is None else answers.samples
     rows = np.array([list(_costs(outcome)) for outcome in outcomes], np.float64)
     found = dict(zip(COST_COLUMNS, rows.T.reshape(len(COST_COLUMNS), samples, -1), strict=True))
     times = found.pop("latency_ms")
@@ -63,11 +65,6 @@ def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> s
     return to_csv(["system", "query_id", *COST_COLUMNS], rows)
 
 
-def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
-    answers = results.answers.get(system)
-    return costs_of(outcomes_of(results, system), 1 if answers is None else answers.samples)
-
-
 def _costs(outcome: Outcome[Any]) -> Iterator[float]:
     yield math.nan if outcome.latency_ms is None else round(outcome.latency_ms, 3)
     value = outcome.value
@@ -89,43 +86,40 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None
     limits = plan.config.budget
     if limits == BudgetLimits():
         return None
-    missing, costs = {}, list[Usage | None]()
-    for system, answers in results.answers.items():
-        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
-        if left:
-            missing[f"generate {system}"] = left
-            done = [o.value.usage for o in answers.outcomes if o.value is not None]
-            costs.append(scale_usage(done, left))
-    for system, rows in results.judgements.items():
-        for judge in plan.judges:
-            own = [row for row in rows if row.judge == judge and row.cause != _STOPPED]
-            left = len({row.answer for row in own if row.cause == _OVER})
-            if left:
-                missing[f"judge {system} ({judge})"] = left
-                done = [row.usage.usage for row in own if row.cause != _OVER]
-                finished = len({row.answer for row in own if row.cause != _OVER})
-                costs.append(scale_usage(done, left, finished))
-    if results.filled is not None and (left := results.filled.counts.failed.get(_OVER, 0)):
-        missing["judge passages"] = left
-        graded = results.filled.counts.model
-        costs.append(scale_usage([results.filled.use.usage], left, graded))
-    for preferences in results.preferences:
-        pairs = [pair for entry in preferences.entries for pair in entry.comparisons]
-        if left := sum(pair.failed.get(_OVER, 0) for pair in pairs):
-            missing[f"judge pairs ({preferences.judge})"] = left
-            costs.append(scale_usage([preferences.use.usage], left, sum(pair.n for pair in pairs)))
-    for name, ranking in results.rankings.items():
-        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
-        if left:
-            missing[f"retrieve {name}"] = left
+    left_out = [(name, left, cost) for name, left, cost in _left_out(plan, results) if left]
     known = {"usd": limits.usd, "tokens": limits.tokens, "minutes": limits.minutes}
     return Spending(
         limits={key: value for key, value in known.items() if value is not None},
         spent=Cost(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),
-        reached=bool(missing),
-        missing=missing,
-        to_finish=total_cost(costs) if missing else Cost(usd=0.0, tokens=0),
+        reached=bool(left_out),
+        missing={name: left for name, left, _ in left_out},
+        to_finish=total_cost(cost for *_, cost in left_out),
     )
+
+
+def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | None]]:
+    """What the budget may have cut short, how many items of it are missing, and their usage."""
+    for system, answers in results.answers.items():
+        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
+        done = [o.value.usage for o in answers.outcomes if o.value is not None]
+        yield f"generate {system}", left, scale_usage(done, left)
+    for system, rows in results.judgements.items():
+        for judge in plan.judges:
+            own = [row for row in rows if row.judge == judge and row.cause != _STOPPED]
+            left = len({row.answer for row in own if row.cause == _OVER})
+            done = [row.usage.usage for row in own if row.cause != _OVER]
+            finished = len({row.answer for row in own if row.cause != _OVER})
+            yield f"judge {system} ({judge})", left, scale_usage(done, left, finished)
+    if (filled := results.filled) is not None:
+        left = filled.counts.failed.get(_OVER, 0)
+        yield "judge passages", left, scale_usage([filled.use.usage], left, filled.counts.model)
+    for each in results.preferences:
+        pairs = [pair for entry in each.entries for pair in entry.comparisons]
+        left, n = sum(pair.failed.get(_OVER, 0) for pair in pairs), sum(pair.n for pair in pairs)
+        yield f"judge pairs ({each.judge})", left, scale_usage([each.use.usage], left, n)
+    for name, ranking in results.rankings.items():
+        left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
+        yield f"retrieve {name}", left, Usage(0, 0, 0.0)
 
 
 def budget_warning(spending: Spending) -> str:

@@ -141,7 +141,6 @@ def _meeting(base: ScoredSystems, run: ScoredSystems) -> ScoredSystems:
 
 
 def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
-    """The gates as records, every problem of them at once."""
     report = Report()
     if not isinstance(gates, Sequence):
         raise OptionError("check_gates", "gates", gates, "a gate, or a list of gates")
@@ -188,7 +187,6 @@ def _known(run: ScoredSystems) -> KnownNames:
 
 
 def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
-    """Query -> its cluster, as the run had them."""
     labels = source_clusters(path, run, run.query_ids)
     if labels is None:
         allowed = "a run of this version: run the experiment again"

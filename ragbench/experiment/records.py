@@ -33,7 +33,6 @@ class Work:
     """How much of one stage was there already."""
 
     items: int
-    """Items that the stage has."""
     stored: int
     """Items that did not need to be made."""
     seconds: float = 0.0
@@ -133,7 +132,6 @@ class Filled:
     counts: PoolCounts
     rows: list[VerdictRow]
     models: tuple[str, ...]
-    """The models as their servers name them."""
     use: JudgeUse
     warnings: list[str]
 

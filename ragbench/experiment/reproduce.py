@@ -82,14 +82,8 @@ def _load_config(folder: Path) -> ExperimentConfig:
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
-    for key, before, after in (
-        ("ragbench", old.ragbench, new.ragbench),
-        ("python", old.python, new.python),
-        ("platform", old.platform, new.platform),
-    ):
-        if before != after:
-            yield f"{key} was {before}, is {after}"
-    for was, now in ((old.packages, new.packages), (old.data, new.data)):
+    own = [{"ragbench": m.ragbench, "python": m.python, "platform": m.platform} for m in (old, new)]
+    for was, now in (own, (old.packages, new.packages), (old.data, new.data)):
         for name in dict.fromkeys([*was, *now]):
             if was.get(name) != now.get(name):
                 yield f"{name} was {was.get(name)}, is {now.get(name)}"

@@ -33,9 +33,7 @@ class Experiment:
 
     path: Path
     record: Summary
-    """The summary as a record."""
     compared: Comparisons = field(repr=False)
-    """The comparisons as a record."""
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:
@@ -76,16 +74,6 @@ def exit_code_of(summary: Summary, *, strict: bool = False) -> int:
     """Return the exit code of a run, the most urgent where several apply: 2, 1, 4, 3.
 
     With `strict`, a gate that is undecided counts, as 4.
-
-    Example:
-        >>> from ragbench.records.gate import GateVerdict
-        >>> gates = [
-        ...     GateVerdict(gate="map >= 0.2", system="bm25", verdict=verdict, why="")
-        ...     for verdict in ("pass", "undecided")
-        ... ]
-        >>> run = Summary(name="mine", complete=False, systems=(), gates=tuple(gates))
-        >>> exit_code_of(run), exit_code_of(run, strict=True)
-        (3, 4)
     """
     verdicts = {gate.verdict for gate in summary.gates}
     if any(gate.refused for gate in summary.gates):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,8 @@ def run_experiment(
             )
         )
         session = stack.enter_context(run_in(Path(config.output) / config.name))
-        store = stack.enter_context(closing(_store(stage_folder, cache, also)))
+        made = StageStore(cache, also) if stage_folder is None else StageStore(stage_folder)
+        store = stack.enter_context(closing(made))
         workspace = Workspace(
             plan=plan,
             store=store,
@@ -118,7 +119,3 @@ def _checked(
         live_generators=live.generators,
         live_apps=live.apps,
     )
-
-
-def _store(own: Path | None, cache: Path, also: Sequence[Path]) -> StageStore:
-    return StageStore(cache, also) if own is None else StageStore(own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -225,34 +225,36 @@ def _times(n: int) -> str:
     return f"{n} {'time' if n == 1 else 'times'}"
 
 
+def differences_from(
+    other: SystemScores, system: SystemScores, method: Method
+) -> Iterator[tuple[str, Difference]]:
+    """Compare a system with another one by each score of both that is a mean over queries."""
+    for name, column in system.columns.items():
+        if name in other.columns and column.aggregate != "sum":
+            yield name, describe(pair_columns(name, system, other), method, None)
+
+
 def describe_deltas(
     plan: Plan, systems: Sequence[SystemScores], method: Method
 ) -> list[OverSource]:
     """Compare each retriever over exactly one other with that one, if both are scored."""
     by_name = {system.name: system for system in systems if system.generator is None}
-    rows = []
-    for name in plan.systems:
-        sources = plan.retrievers[name].sources
-        if len(sources) != 1 or sources[0] not in by_name or name not in by_name:
-            continue
-        first = by_name[sources[0]]
-        for measure, column in by_name[name].columns.items():
-            other = first.columns.get(measure)
-            if other is None or column.aggregate == "sum":
-                continue
-            found = describe(pair_columns(measure, by_name[name], first), method, None)
-            rows.append(
-                OverSource(
-                    system=name,
-                    over=first.name,
-                    measure=measure,
-                    difference=found.difference,
-                    interval=found.interval or (None, None),
-                    n=found.n,
-                    n_changed=found.n_changed or 0,
-                )
-            )
-    return rows
+    sources = {name: plan.retrievers[name].sources for name in plan.systems if name in by_name}
+    single = [(name, each[0]) for name, each in sources.items() if len(each) == 1]
+    return [
+        OverSource(
+            system=name,
+            over=first,
+            measure=measure,
+            difference=found.difference,
+            interval=found.interval or (None, None),
+            n=found.n,
+            n_changed=found.n_changed or 0,
+        )
+        for name, first in single
+        if first in by_name
+        for measure, found in differences_from(by_name[first], by_name[name], method)
+    ]
 
 
 def delta_notes(rows: Sequence[OverSource]) -> list[str]:

@@ -50,15 +50,7 @@ class Reranker:
 
 
 def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[str]:
-    """Return title and text of each hit, as retrievers index documents.
-
-    Raises:
-        AdapterError: A hit has no text: neither its retriever nor the corpus has one.
-
-    Example:
-        >>> hit_texts(Query("q", "?"), [ScoredDocument("d", 1.0, "text", "Title")], "mmr")
-        ['Title text']
-    """
+    """Return title and text of each hit, as retrievers index documents."""
     for hit in hits:
         if hit.text is None:
             raise AdapterError(

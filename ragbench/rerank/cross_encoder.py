@@ -68,9 +68,8 @@ class CrossEncoder(Reranker):
             for query, found in asked
             for text in hit_texts(query, found, "cross_encoder")
         ]
-        if self._scorer is None:
-            self.load()
-        read = iter((self._scorer or self._open()).read(pairs))
+        self._scorer = self._scorer or self._open()
+        read = iter(self._scorer.read(pairs))
         ranked = []
         for query, found in asked:
             pieces = list(islice(read, len(found)))

@@ -107,9 +107,7 @@ class MMR(Reranker):
         asked = list(zip(queries, hits, strict=True))
         texts = [text for query, found in asked for text in hit_texts(query, found, "mmr")]
         scores = [_scaled_scores(*each) if self._by_scores else None for each in asked]
-        if self._embedder is None:
-            self.load()
-        embedder = self._embedder or self._open()
+        embedder = self._embedder = self._embedder or self._open()
         vectors = embedder.encode(texts, prompt=embedder.prompts["document"])
         wanted = [] if self._by_scores else [query.text for query in queries]
         questions = embedder.encode(wanted, prompt=embedder.prompts["query"])
@@ -126,7 +124,6 @@ class MMR(Reranker):
 
 
 def _likeness(vectors: Vectors) -> Callable[[int], FloatArray]:
-    """How similar every row is to one of them."""
     return lambda row: dot_products(vectors, vectors[row])
 
 
@@ -138,14 +135,6 @@ def marginal_relevance(
     The next one has the largest lambda * relevance - (1 - lambda) * (its largest similarity to
     an item taken before); before the first, that similarity is 0. The first of equals is taken.
     `similarity` gets an item and returns how similar all are to it: one call for each item taken.
-
-    Example:
-        The second item is as good as a copy of the first: 0.5 * 0.9 - 0.5 * 1.0.
-
-        >>> alike = np.array([[1.0, 1.0, 0.1], [1.0, 1.0, 0.1], [0.1, 0.1, 1.0]])
-        >>> taken = marginal_relevance(np.array([0.9, 0.9, 0.5]), alike.__getitem__, 0.5, top_k=3)
-        >>> [(item, round(value, 2)) for item, value in taken]
-        [(0, 0.45), (2, 0.2), (1, -0.05)]
 
     References:
         Carbonell and Goldstein (1998), 2.

@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def id_ranks(ids: Sequence[str]) -> IntArray:
-    """Return each id's place among all of them, sorted by their bytes as trec_eval sorts them.
-
-    Example:
-        >>> id_ranks(["b", "a", "c"])
-        array([1, 0, 2])
-    """
+    """Return each id's place among all of them, sorted by their bytes as trec_eval sorts them."""
     keys = [identifier.encode("utf-8", "surrogateescape") for identifier in ids]
     ranks = np.empty(len(keys), dtype=np.int64)
     ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
@@ -33,10 +28,6 @@ def best_rows(rows: IntArray, scores: FloatArray, ranks: IntArray, top_k: int) -
     """Return the positions in `rows` of the best ones, best first.
 
     `ranks` has for every row of the corpus the place of its id; the larger one wins a tie.
-
-    Example:
-        >>> best_rows(np.array([4, 7, 9]), np.array([1.0, 2.0, 1.0]), np.arange(10), top_k=2)
-        array([1, 2])
     """
     best: IntArray = np.lexsort((-ranks[rows], -scores))[:top_k]
     return best

@@ -60,9 +60,9 @@ _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 def make_manifest(plan: Plan, results: Results, choices: Choices, started: float) -> Manifest:
     """Return versions, data fingerprints, signatures, seeds and timings; never a secret."""
     filled, work = results.filled, results.work
-    components = {
-        name: plan.component(noun, name) for noun, names in _components(plan) for name in names
-    }
+    named: tuple[tuple[Noun, Iterable[str]], ...]
+    named = (("retriever", plan.retrievers), ("generator", plan.generators), ("app", plan.apps))
+    components = {name: plan.component(noun, name) for noun, names in named for name in names}
     return Manifest(
         ragbench=__version__,
         python=platform.python_version(),
@@ -97,10 +97,6 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
     )
 
 
-def _components(plan: Plan) -> tuple[tuple[Noun, Iterable[str]], ...]:
-    return (("retriever", plan.retrievers), ("generator", plan.generators), ("app", plan.apps))
-
-
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)
@@ -133,8 +129,7 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
         "report.html": render_html(summary, results.comparisons),
         "junit.xml": render_junit(summary),
     }
-    metadata = format_query_metadata(plan.queries)
-    if metadata is not None:
+    if (metadata := format_query_metadata(plan.queries)) is not None:
         contents[QUERIES_FILE] = clean(metadata)
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)

@@ -221,7 +221,6 @@ def _score(
 
 
 def _answers(answers: Answers, scores: Mapping[str, Sequence[ScoreColumn]]) -> AnswerCounts:
-    """How many answers there are where queries have several, and which of them failed."""
     failed = {name: failed_answers(columns) for name, columns in scores.items()}
     return AnswerCounts(
         per_query=answers.samples,
@@ -231,7 +230,6 @@ def _answers(answers: Answers, scores: Mapping[str, Sequence[ScoreColumn]]) -> A
 
 
 def _fill(fill: PlannedFill, filled: Filled) -> Fill:
-    """Who graded passages beside people, how many, and what it took."""
     return Fill(
         judge=fill.name,
         model_name="+".join(filled.models),

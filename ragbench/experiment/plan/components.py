@@ -30,7 +30,7 @@ from ragbench.rerank.python import declared as declared_reranker
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.python import as_retriever, declared
-from ragbench.score.judge.base import AskingJudge, CheckedJudge, Judge
+from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.judge import load_rubrics, make_judge
 from ragbench.score.text.base import Metric
 from ragbench.store.replies import REPLIES_FILE
@@ -157,19 +157,12 @@ def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
 
 def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> PlannedJudge:
     """Make a judge and load its rubrics; without a block, the offline one."""
-    if block is None:
-        judge = make_judge(DEFAULT_JUDGE, {})
-        return _planned(DEFAULT_JUDGE, judge, default_rubrics, None)
+    names: Sequence[str | Path] = default_rubrics if block is None else block.rubrics
+    type_name = DEFAULT_JUDGE if block is None else block.type
     try:
-        judge = block.cls(**block.options)
+        judge = make_judge(DEFAULT_JUDGE, {}) if block is None else block.cls(**block.options)
     except OptionError as error:
-        raise _at(error, block.place, _path_of(block)) from error
-    return _planned(block.type, judge, block.rubrics, block)
-
-
-def _planned(
-    type_name: str, judge: Judge, names: Sequence[str | Path], block: JudgeBlock | None
-) -> PlannedJudge:
+        raise _at(error, Place() if block is None else block.place, _path_of(block)) from error
     rubrics = load_rubrics(names, type_name, judge)
     of_pairs = [rubric for rubric in rubrics if rubric.method == "pairwise"]
     of_each = [rubric for rubric in rubrics if rubric.method != "pairwise"]

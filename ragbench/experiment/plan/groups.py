@@ -39,12 +39,7 @@ def look_up(metadata: Mapping[str, Any], path: str) -> Any:
 
 
 def keys_of(many: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the keys that occur, as a config writes them, each once.
-
-    Example:
-        >>> keys_of([{"topic": "law"}, {"topic": "tax", "year": 1999}])
-        ['metadata.topic', 'metadata.year']
-    """
+    """Return the keys that occur, as a config writes them, each once."""
     return list(dict.fromkeys(f"{PREFIX}{key}" for metadata in many for key in metadata))
 
 
@@ -222,25 +217,15 @@ def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> lis
 
 def _refuse_bets(path: str, sources: Sequence[ScoredSystems]) -> None:
     for source in sources:
-        for system in source.systems.values():
-            for name, column in system.columns.items():
-                if column.look is not None and column.look.always_valid:
-                    found = (
-                        f"{name} has bets on single queries, and the units are clusters ({path})"
-                    )
-                    raise DataError(found, file=source.source)
+        columns = [c for system in source.systems.values() for c in system.columns.items()]
+        for name, column in columns:
+            if column.look is not None and column.look.always_valid:
+                found = f"{name} has bets on single queries, and the units are clusters ({path})"
+                raise DataError(found, file=source.source)
 
 
 def document_id(passage: Document | ScoredDocument, match: Match) -> str | None:
-    """Return the id of the document that a passage is of; None where its metadata lack it.
-
-    Example:
-        >>> passage = Document("d1#4", metadata={"source": {"doc": 7}})
-        >>> document_id(passage, Match(level="document", id="metadata.source.doc"))
-        '7'
-        >>> document_id(passage, Match(level="document", separator="#"))
-        'd1'
-    """
+    """Return the id of the document that a passage is of; None where its metadata lack it."""
     if match.id is None:
         return before_last(passage.id, match.separator or "")
     value = look_up(passage.metadata, match.id)

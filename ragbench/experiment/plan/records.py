@@ -35,7 +35,6 @@ class Choices:
     only: tuple[str, ...] = ()
     """Names of retrievers, generators or pairs; empty means all."""
     judge: bool = True
-    """Whether judges are asked."""
     judge_replay: bool = False
     """Whether judges answer from stored replies alone; what is missing is an error."""
     retry_failed: bool = False
@@ -112,7 +111,6 @@ class System:
     generator: str | None = None
     """Who answers; None of a retriever alone, a whole app, and of answers that were recorded."""
     role: Role = "system"
-    """What it stands for in comparisons."""
     control: Control | None = None
     """Which passages it gets instead of a retriever's."""
 
@@ -129,13 +127,11 @@ class Plan:
     queries: list[Query]
     """The queries that are asked, after `limit`, in the order of the file."""
     qrels: Qrels | None
-    """The judgements of those queries."""
     retrievers: dict[str, Retriever]
     """Name -> retriever, ready but without an index; also those that others only read."""
     systems: list[str]
     """The retrievers that are scored, in the order of the config."""
     generators: dict[str, Generator]
-    """Name -> generator, ready."""
     apps: dict[str, App]
     answering: list[System]
     """Who answers: pairs of retriever and generator in the order of the config, controls, apps,
@@ -143,19 +139,15 @@ class Plan:
     measures: tuple[str, ...]
     metrics: tuple[Metric, ...]
     judges: dict[str, PlannedJudge]
-    """Name -> judge with its rubrics, ready."""
     skipped_judges: dict[str, str]
     """Name -> why a judge that runs only where it can does not run."""
     fill: PlannedFill | None
     """What grades passages that people have not judged; None where nothing does."""
     baseline: str | None
-    """The retriever that others are compared with."""
     clusters: list[str] | None
     """The cluster of each query; None where each stands for itself."""
     slicings: list[Slicing]
-    """The slices of the queries, field by field."""
     warnings: list[str]
-    """What the reader must know before believing the numbers."""
     gate_files: GateFiles
 
     @property

@@ -68,7 +68,6 @@ def choose_measures(
 
 
 def _fits(measure: Measure, rules: RetrievalMetrics) -> bool:
-    """Whether a default measure goes with the rules."""
     deep_enough = measure.k is None or measure.k <= rules.top_k
     return deep_enough and (rules.ties != "average" or measure.spec.averages_ties)
 
@@ -184,9 +183,7 @@ class ChosenScores:
     metrics: tuple[Metric, ...]
     judges: dict[str, PlannedJudge]
     skipped: dict[str, str]
-    """Judge -> why it is skipped."""
     fill: PlannedFill | None
-    """What grades passages that people have not judged; None where nothing does."""
     warnings: list[str]
 
 

@@ -133,7 +133,6 @@ class ChosenSystems:
     """(what it answers from besides, generator)."""
     apps: list[str]
     recorded: list[str]
-    """Systems that the records came with."""
 
     def answering(self, controls: Sequence[tuple[Control, str]]) -> list[System]:
         """Return who answers, with those of the controls that can."""
@@ -156,8 +155,7 @@ def choose_systems(
     pairs = cross(config, retrievers, live)
     apps, recorded = [*config.apps, *live.apps], list(collection.given)
     retrievers, pairs, others = narrow(retrievers, pairs, [*apps, *recorded], only)
-    apps = [name for name in apps if name in others]
-    recorded = [name for name in recorded if name in others]
+    apps, recorded = ([name for name in each if name in others] for each in (apps, recorded))
     asked = [generator for _, generator in pairs]
     controls = control_pairs(config, collection, asked, live.generators)
     if not retrievers and not apps and not recorded:

@@ -190,9 +190,7 @@ class Answer(StoredStage):
         """Whether every answer is there, or has failed."""
         return PENDING not in self.answers.outcomes
 
-    def read(self, stored: Any) -> Outcome[Prediction]:
-        """Read an outcome."""
-        return read_predicted(stored)
+    read = staticmethod(read_predicted)
 
     def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
         """Write an outcome."""

@@ -94,11 +94,9 @@ class Workspace:
     """Of the run; part of the keys of what cannot be seen from here."""
     progress: Progress
     budget: Budget = field(default_factory=Budget)
-    """What it may take."""
     retry_failed: bool = False
     """Whether items that failed are made again, once in a run."""
     replies: Replies | None = None
-    """The replies of models, where any are asked."""
     replay: bool = False
     """Whether judges answer from stored replies alone: stored verdicts do not count then."""
     dry: bool = False
@@ -182,7 +180,6 @@ class Stage:
     """
 
     unit: str = "queries"
-    """What its items are called."""
     place: int = 3
     """Where a plan shows it among the stages that read the data set: smaller ones first."""
 

@@ -87,14 +87,6 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
     A query has no score only where none of its answers has one. Its cause is then the first that
     is a failure, else the first. A number that is computed from all queries at once is the mean of
     those of the samples.
-
-    Example:
-        >>> from ragbench.signature import Signature
-        >>> values, causes = np.array([1.0, np.nan]), np.array([0, Cause.TIMEOUT])
-        >>> first = ScoreColumn("f1", values, causes, Signature("f1"))
-        >>> second = replace(first, values=np.array([0.5, np.nan]))
-        >>> mean_over_samples([first, second]).values.tolist()
-        [0.75, nan]
     """
     if len(columns) == 1:
         return columns[0]
@@ -125,16 +117,16 @@ def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
 
 def sample_notes(systems: Iterable[Answers]) -> list[str]:
     """Say what scores of several answers are, and where these are all the same."""
+    several = [answers for answers in systems if answers.samples > 1]
     by_number: dict[int, list[str]] = {}
-    same = []
-    for answers in systems:
-        if answers.samples > 1:
-            by_number.setdefault(answers.samples, []).append(answers.name)
-            if _all_the_same(answers):
-                same.append(
-                    f"{answers.name}: all answers to a query are the same text: asking "
-                    f"{answers.samples} times told nothing"
-                )
+    for answers in several:
+        by_number.setdefault(answers.samples, []).append(answers.name)
+    same = [
+        f"{each.name}: all answers to a query are the same text: asking {each.samples} times told "
+        "nothing"
+        for each in several
+        if _all_the_same(each)
+    ]
     notes = [
         f"{', '.join(names)}: each query was answered {n} times; its score is the mean over its "
         "answers, and intervals cover other answers of the generator as well as other queries"

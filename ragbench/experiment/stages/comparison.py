@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragbench.comparison.differences import compare_systems, describe
+from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores, baseline_of
@@ -23,7 +22,12 @@ from ragbench.experiment.records import Results
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.columns import sample_notes
 from ragbench.experiment.stages.item_json import write_column
-from ragbench.experiment.variance import add_variance, delta_notes, describe_deltas
+from ragbench.experiment.variance import (
+    add_variance,
+    delta_notes,
+    describe_deltas,
+    differences_from,
+)
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.comparison import Comparisons, ControlDifference
 from ragbench.score.base import Advance
@@ -93,24 +97,22 @@ def describe_controls(
         if control.role != "control":
             continue
         system = baseline_of(control, {each.name: each for each in systems}, baseline)
-        for name, column in control.columns.items():
-            other = None if system is None else system.columns.get(name)
-            if system is None or other is None or column.aggregate == "sum":
-                continue
-            found = describe(pair_columns(name, control, system), method, None)
-            rows.append(
-                ControlDifference(
-                    control=str(control.retriever),
-                    generator=str(control.generator),
-                    score=name,
-                    mean=finite(mean_of(column)),
-                    system=system.name,
-                    system_mean=finite(mean_of(other)),
-                    difference=found.difference,
-                    interval=found.interval or (None, None),
-                    n=found.n,
-                )
+        if system is None:
+            continue
+        rows += [
+            ControlDifference(
+                control=str(control.retriever),
+                generator=str(control.generator),
+                score=name,
+                mean=finite(mean_of(control.columns[name])),
+                system=system.name,
+                system_mean=finite(mean_of(system.columns[name])),
+                difference=found.difference,
+                interval=found.interval or (None, None),
+                n=found.n,
             )
+            for name, found in differences_from(system, control, method)
+        ]
     return rows
 
 

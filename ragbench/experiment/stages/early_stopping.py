@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -30,8 +29,6 @@ from ragbench.score.judge.verdicts import Judged
 from ragbench.signature import order_key
 from ragbench.stats import look_sizes
 from ragbench.types import Cause, Verdict
-
-Json = Mapping[str, Any]
 
 
 def stops_early(judge: PlannedJudge) -> bool:
@@ -131,7 +128,6 @@ def _not_judged(judge: PlannedJudge) -> dict[str, Verdict]:
 
 
 def _scores_of(plan: Plan, judge: JudgeAnswers, judged: Judged) -> SystemScores:
-    """What the judge said of a system, as the run will compare it."""
     columns = {}
     for rubric, column in judged.columns.items():
         name = plan.judge_score(rubric, judge.name)
@@ -199,19 +195,14 @@ def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
             answers += [] if settled is None else [settled]
             if gate.asks_difference:
                 held.add((str(system), score))
+    compared = compare_systems(systems, plan.baseline, method_of(plan), plan.clusters)
     answers += [
         _differs(comparison)
-        for measure, comparison in _comparisons(plan, systems)
-        if (comparison.system, measure) not in held
+        for family in compared.measures
+        for comparison in family.comparisons
+        if (comparison.system, family.measure) not in held
     ]
     return bool(answers) and all(answers)
-
-
-def _comparisons(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[tuple[str, Difference]]:
-    found = compare_systems(systems, plan.baseline, method_of(plan), plan.clusters)
-    for family in found.measures:
-        for comparison in family.comparisons:
-            yield family.measure, comparison
 
 
 def _differs(comparison: Difference) -> bool:

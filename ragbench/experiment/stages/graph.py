@@ -90,7 +90,6 @@ def stages_of(workspace: Workspace) -> list[Stage]:
 
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> Answer:
-    """The stage in which a system answers."""
     plan = workspace.plan
     if system.role == "app":
         return AskApp(workspace, system)

@@ -24,10 +24,8 @@ def write_retrieved(outcome: Outcome[Retrieved]) -> dict[str, Any]:
     value = outcome.value
     if value is None:
         return _outcome(outcome, None)
-    kept: dict[str, Any] = {"hits": [_hit(hit) for hit in value.documents]}
-    if value.queries:
-        kept["queries"] = list(value.queries)
-    return _outcome(outcome, kept)
+    queries = {"queries": list(value.queries)} if value.queries else {}
+    return _outcome(outcome, {"hits": [_hit(hit) for hit in value.documents], **queries})
 
 
 def read_retrieved(stored: Mapping[str, Any]) -> Outcome[Retrieved]:

@@ -149,9 +149,7 @@ class Verdicts(StoredStage):
         """Tell whether a verdict has failed."""
         return stored.get("status") == "failed"
 
-    def read(self, stored: Any) -> Verdict:
-        """Read a verdict."""
-        return read_verdict(stored)
+    read = staticmethod(read_verdict)
 
     def write(self, value: Verdict) -> dict[str, Any]:
         """Write a verdict."""
@@ -185,19 +183,17 @@ class Verdicts(StoredStage):
         names, seed, missing = list(self._rubrics), self.plan.config.seed, set(todo)
         for chosen, rows in self._groups(todo):
             order = sorted(rows, key=lambda row: order_key(seed, self._items[row].query_id))
-            rubrics, judged = [self._rubrics[name] for name in chosen], set[int]()
+            rubrics = [self._rubrics[name] for name in chosen]
+            left = {(row, n): row * len(names) + names.index(n) for row in order for n in chosen}
             for block in self._blocks(order):
                 asked = [self._items[row] for row in block]
                 given = judge_all(self.judge.judge, asked, rubrics, advance)
                 for row, verdicts in zip(block, given, strict=True):
                     for name, verdict in verdicts.items():
-                        keep(row * len(names) + names.index(name), verdict)
-                        judged.add(row * len(names) + names.index(name))
-            for row in order:
-                for name in chosen:
-                    at = row * len(names) + names.index(name)
-                    if at in missing and at not in judged:
-                        keep(at, self._over_time())
+                        keep(left.pop((row, name)), verdict)
+            for at in left.values():
+                if at in missing:
+                    keep(at, self._over_time())
 
     def _blocks(self, rows: Sequence[int]) -> Iterator[Sequence[int]]:
         """Items that are judged at once; none when the time is up.

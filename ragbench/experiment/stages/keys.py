@@ -105,11 +105,7 @@ def sample_key(key: str, sample: int) -> str:
 
 @functools.lru_cache(maxsize=256)
 def code_of(cls: Any) -> str:
-    """Return a hash of the modules that define a component, and of the packages it names.
-
-    A component's class may have `definition`, a number that moves where its output does for a
-    reason outside its module, and `packages`, names of distributions whose version may move it.
-    """
+    """Return a hash of the modules that define a component, and of the packages it names."""
     # asked like this, since the class of a third party need not inherit what declares them
     pieces: list[str | bytes] = [str(getattr(cls, "definition", 1))]
     for base in inspect.getmro(cls) if inspect.isclass(cls) else ():

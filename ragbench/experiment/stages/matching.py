@@ -105,7 +105,6 @@ def _document_of_hit(
 
 
 def _nowhere(ranked: Ranked, match: Match, found: str, corpus: Mapping[str, Document]) -> DataError:
-    """Say that no passage names its document, and which keys there are."""
     found_hits = [hit for _, hits in _hits(ranked) for hit in hits]
     known = (corpus[hit.id].metadata for hit in found_hits if hit.id in corpus)
     keys = keys_of(chain((hit.metadata for hit in found_hits), known))

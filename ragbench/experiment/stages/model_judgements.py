@@ -78,20 +78,11 @@ def _texts(ranking: Ranked, row: int, corpus: Mapping[str, Document]) -> dict[st
 
 
 def _graded(pair: _Pair, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
-    """A verdict with the passage that it is on, and its grade."""
     grade = None
     if row.score is not None:
         level = 1 + row.score * (fill.rubric.levels - 1) if row.level is None else row.level
         grade = fill.grade_of(level)
     return replace(row, document_id=pair.document, grade=grade, by="model", judge=fill.name)
-
-
-def _merged(
-    people: Mapping[str, Mapping[str, int]], grades: Mapping[str, Mapping[str, int]]
-) -> Qrels:
-    """All judgements; where people have judged, theirs."""
-    queries = dict.fromkeys([*people, *grades])
-    return Qrels.from_dict({q: {**grades.get(q, {}), **people.get(q, {})} for q in queries})
 
 
 def _source(
@@ -115,7 +106,6 @@ def _source(
 
 
 def _doubts(fill: PlannedFill, counts: PoolCounts, people: Qrels | None) -> list[str]:
-    """Say what makes the grades doubtful; a sentence each."""
     found = []
     failed = sum(counts.failed.values())
     if failed:
@@ -194,8 +184,10 @@ class Judgements(Stage):
             without_text=len(unjudged) - len(asked),
         )
         doubts = _doubts(fill, counts, plan.qrels)
+        # where people have judged, theirs
+        merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
         return Filled(
-            qrels=_merged(people, grades),
+            qrels=Qrels.from_dict(merged),
             source=_source(fill, judged, plan.qrels, grades),
             counts=counts,
             rows=rows,

@@ -22,7 +22,7 @@ from ragbench.experiment.stages.base import (
 )
 from ragbench.experiment.stages.item_json import read_retrieved, write_retrieved
 from ragbench.experiment.stages.keys import STAGE_VERSIONS, hits_key, query_key
-from ragbench.experiment.stages.matching import document_of, match_hits
+from ragbench.experiment.stages.matching import match_hits
 from ragbench.files import cache_folder
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import read_hits
@@ -31,7 +31,6 @@ from ragbench.store.items import StageFile
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 
 OnOutcome = Callable[[int, Outcome[Retrieved]], None]
-"""Given the position of a query and its outcome."""
 
 _BLOCK = 32  # queries a batch call; small enough that one that fails costs little
 
@@ -67,8 +66,6 @@ def _asked(
     on_outcome: OnOutcome,
     rankings: Sequence[Sequence[Sequence[ScoredDocument]]] | None,
 ) -> list[Outcome[Retrieved]]:
-    """One outcome per query, by blocks or one by one."""
-
     def answers_to(positions: Sequence[int]) -> list[Any]:
         asked = [queries[position] for position in positions]
         if rankings is None:
@@ -316,9 +313,7 @@ class Retrieve(StoredStage):
         if notes := list(self.retriever.notes):
             self._file.put(_NOTES, {"notes": list(dict.fromkeys([*self.notes, *notes]))})
 
-    def read(self, stored: Any) -> Outcome[Retrieved]:
-        """Read an outcome."""
-        return read_retrieved(stored)
+    read = staticmethod(read_retrieved)
 
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Write an outcome without the texts that the corpus has anyway."""
@@ -387,13 +382,8 @@ def key_after(outcome: Outcome[Any]) -> str | None:
 
 
 def _with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
-    """A hit with the text that a generator would get for it."""
-    if hit.text is not None:
-        return hit
-    document = document_of(hit, corpus)
-    if document is None:
-        return hit
-    return replace(hit, text=document.text, title=document.title)
+    document = corpus.get(hit.id) if hit.text is None else None
+    return hit if document is None else replace(hit, text=document.text, title=document.title)
 
 
 def _without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:

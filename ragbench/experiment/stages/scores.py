@@ -249,7 +249,6 @@ class ScoreAnswers(StoredStage):
         return [Slot(file, key, row) for row, (file, key) in enumerate(places)]
 
     def _missing(self, todo: Sequence[int]) -> dict[int, list[int]]:
-        """Sample -> the metrics that are missing."""
         found: dict[int, list[int]] = {}
         for at in todo:
             sample, metric = divmod(at, len(self.plan.metrics))
@@ -273,9 +272,7 @@ class ScoreAnswers(StoredStage):
             for number, column in zip(numbers, columns, strict=True):
                 keep(sample * n_metrics + number, stored_column(column, self.plan))
 
-    def read(self, stored: Any) -> ScoreColumn:
-        """Read a column."""
-        return read_column(stored)
+    read = staticmethod(read_column)
 
     def collect(self, results: Results) -> None:
         """Add the columns; their causes are those of this system, whoever wrote the same texts."""
