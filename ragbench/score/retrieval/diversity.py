@@ -32,7 +32,7 @@ def alpha_ndcg(
     covered it already. The best ranking is built greedily from all relevant documents, as its
     authors do: to find the true best is NP-hard, and a ranking that beats the greedy one by its
     luck with ties counts as 1. A cut-off holds for the best ranking too. With alpha = 0 every
-    mention counts in full, near 1 only the first.
+    mention counts in full, near 1 only the first. NaN for a query without a subtopic.
 
     Example:
         The second document repeats subtopic a; the best ranking has b there:
@@ -56,6 +56,8 @@ def alpha_ndcg(
 @_measure("subtopic_recall")
 def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its subtopics that its first k documents cover.
+
+    NaN for a query without a subtopic.
 
     Example:
         >>> judged = {"d1": ["a"], "d2": ["a"], "d3": ["b"]}

@@ -80,7 +80,8 @@ def answer_hit(retrieved: RetrievedPassages, *, k: Cutoff | None = None) -> Floa
 
     Both are normalised as SQuAD does: lower case, no punctuation, no articles. The words of the
     answer must stand in the passage, in a row: `no` is not in `know`. An answer without a word is
-    in nothing. A hit is not a proof: the answer may stand there for another reason.
+    in nothing. A hit is not a proof: the answer may stand there for another reason. NaN for a
+    query without a gold answer.
 
     Example:
         >>> passages = [["I know the river.", "It rises in the Alps."]]
