@@ -54,7 +54,6 @@ class Ranked:
     notes: list[str] = field(default_factory=list)
     """What the reader of the numbers should know about this run."""
     warnings: list[str] = field(default_factory=list)
-    """What makes the numbers doubtful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +177,11 @@ class EarlyJudge:
     """How far a judge went that could stop early."""
 
     look: Look
-    """Its last look."""
     judged: Mapping[str, Judged]
     """System -> what it said, the queries included that it did not get to."""
     paid: Mapping[str, Totals]
     """System -> what this run sent and paid."""
     saved: Saved
-    """What it did not take, as far as that is known."""
     over_budget: int = 0
     """How many queries the budget left out, for one system at least."""
 
@@ -227,7 +224,6 @@ class Results:
     rankings: dict[str, Ranked] = field(default_factory=dict)
     """Retriever -> its run."""
     answers: dict[str, Answers] = field(default_factory=dict)
-    """System -> its answers."""
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
     """System -> score -> a column for each sample; systems that answer each query several times."""
     judgements: dict[str, list[VerdictRow]] = field(default_factory=dict)

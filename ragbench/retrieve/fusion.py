@@ -127,7 +127,6 @@ class Fusion(Retriever):
         return [replace(hits[identifier], score=scores[identifier]) for identifier in best[:top_k]]
 
     def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """What one ranking says of each of its documents."""
         if self.method == "rrf":
             distinct = dict.fromkeys(hit.id for hit in ranking)
             return {each: 1 / (self.k + rank) for rank, each in enumerate(distinct, start=1)}
@@ -145,7 +144,6 @@ class Fusion(Retriever):
 
 
 def _numbers(name: str, values: Sequence[float] | None, count: int, default: float) -> list[float]:
-    """One finite number for each retriever."""
     if values is None:
         return [default] * count
     if len(values) != count or not all(math.isfinite(value) for value in values):

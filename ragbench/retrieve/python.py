@@ -111,7 +111,6 @@ _FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_a
 
 
 def _adapted(made: Any) -> Retriever:
-    """The adapter of the library that an object comes from, by its methods."""
     if any(hasattr(made, name) for name in ("retrieve", "aretrieve")):
         from ragbench.retrieve.llama_index import LlamaIndexRetriever
 

@@ -111,7 +111,6 @@ def _aligned(column: ScoreColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> 
 
 
 def _with_depth(column: ScoreColumn, measure: Measure, top_k: int) -> ScoreColumn:
-    """The column with `top_k` in its signature, where it has no cut-off of its own."""
     if measure.k is not None:
         return column
     return replace(column, signature=column.signature.with_parts(top_k=top_k))
