@@ -21,10 +21,10 @@ from pathlib import Path
 from statistics import median
 
 LIMITS: dict[str, float] = {
-    "files": 371,
-    "lines": 62_100,
-    "imports, % of code": 12.0,
-    "modules in a folder": 16,
+    "files": 355,
+    "lines": 57_600,
+    "imports, % of code": 11.8,
+    "modules in a folder": 15,
     "modules in a family's folder": 25,
     "modules over 450 lines": 0,
     "functions over 60 lines": 0,
@@ -33,9 +33,9 @@ LIMITS: dict[str, float] = {
     "names that differ by a letter": 0,
     "modules under 100 lines with one user": 4,
     "circles inside folders": 0,
-    "Any": 1_014,
-    "dict[str, Any]": 380,
-    "results read by string key": 215,
+    "Any": 945,
+    "dict[str, Any]": 325,
+    "results read by string key": 145,
 }
 """Figure -> the most that it may be."""
 
@@ -43,7 +43,6 @@ GOALS: dict[str, float] = {
     "files": 340,
     "lines": 52_500,
     "imports, % of code": 10.0,
-    "modules in a folder": 15,
     "modules under 100 lines with one user": 0,
     "results read by string key": 0,
 }
