@@ -10,6 +10,8 @@ from ragbench.experiment.plan.records import Choices
 from ragbench.testing import ChatServer
 from tests.retrieve.search_server import Reply, SearchServer
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 FEW = Choices(limit=6)
 
 

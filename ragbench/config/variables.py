@@ -178,7 +178,8 @@ def _put(
         empty = Item({}, override.place, path)
         child = _put(empty, override, depth + 1, blocks, report)
         return node.with_entry(part, child, override.place)
-    names = list(dict.fromkeys([*node.entries, *(b[-1] for b in blocks if b[:-1] == here)]))
+    absent = sorted(block[-1] for block in blocks if block[:-1] == here)  # blocks are a set
+    names = list(dict.fromkeys([*node.entries, *absent]))
     found = f"no '{part}' in {dotted(here) or 'the config'}"
     report.wrong(override, found, ", ".join(names) or None, nearest(part, names))
     return node

@@ -11,6 +11,8 @@ from ragbench.calibration.sheet import draw, draw_again, item_id
 from ragbench.errors import OptionError
 from tests.calibration.runs import planted, score_of
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 SIZES = {"a": 30, "b": 50, "c": 20}
 
 

@@ -12,6 +12,8 @@ from ragbench.testing import ChatServer
 from tests.calibration.trial import judged
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 PLACES = ["Oslo", "Bergen", "Turku", "Malmo", "Reykjavik", "Tartu", "Aarhus"]
 
 

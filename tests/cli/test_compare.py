@@ -14,6 +14,8 @@ from scipy import stats as scipy_stats
 import ragbench as rb
 from tests.commands import run_command
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 
 def ragbench(*arguments, cwd, code=0):
     """Run the command; return what it printed on stdout, and on stderr."""

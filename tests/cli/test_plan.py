@@ -9,6 +9,8 @@ import yaml
 from ragbench.testing import ChatServer
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 ROWS = """\
 {"question": "When did it open?", "answer": "It opened in 1932.", "reference": "1932"}
 {"question": "What colour is it?", "answer": "Green.", "reference": "red"}

@@ -9,6 +9,8 @@ import pytest
 import ragbench as rb
 from tests.commands import run_command
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 QUERIES = [f"q{n}" for n in range(12)]
 
 

@@ -3,7 +3,11 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from ragbench.experiment.runner import run_experiment
+
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
 
 def test_the_same(after_quickstart, quickstart):

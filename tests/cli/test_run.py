@@ -11,6 +11,8 @@ import pytest
 
 from tests.commands import run_command as ragbench
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 QUICKSTART = "configs/quickstart.yaml"
 
 

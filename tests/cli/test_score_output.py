@@ -13,7 +13,7 @@ import pytest
 from tests.cli.run_files import RUN_A, write_qrels, write_trec
 from tests.test_public import HEAVY
 
-pytestmark = pytest.mark.usefixtures("runs")
+pytestmark = [pytest.mark.usefixtures("runs"), pytest.mark.slow]
 
 
 def process(*arguments, **options):

@@ -14,6 +14,8 @@ from tests.commands import run_command
 from tests.experiment.test_early_stopping import QUERIES, level
 from tests.score.judge.scripted import Script, said
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 CONFIG = """\
 name: early
 dataset: {{type: records, path: records.jsonl}}

@@ -9,6 +9,8 @@ from ragbench.cli.verification import verify_experiment
 from ragbench.config.load import load_config
 from ragbench.experiment.result import load_experiment
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 
 @pytest.fixture
 def config(repository, tmp_path, monkeypatch):

@@ -21,6 +21,8 @@ from ragbench.types import Qrels
 from ragbench.types.byte_ids import ByteIds
 from tests.strategies import qrels_and_run
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 MEASURES = ["ndcg@3", "map", "mrr", "bpref", "judged@2", "num_ret", "num_rel_ret"]
 SCORES = (
     b"1", b"2.5", b"2.50", b"1e-45", b"-0.0", b"0", b"1e38", b"1e39", b"1e40", b"0.1", b"-inf",

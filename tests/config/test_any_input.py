@@ -9,6 +9,8 @@ from ragbench.config.load import load_config
 from ragbench.errors import ConfigError
 from tests.config.conftest import VALID
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 within_a_test = settings(
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

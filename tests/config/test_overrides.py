@@ -115,3 +115,13 @@ def test_problems_of_overrides_come_last(problems):
     found = problems(f"seed: x\n{VALID}", overrides=["max_failed=7"])
 
     assert [problem.path for problem in found] == ["seed", "max_failed"]
+
+
+def test_the_allowed_keys_stand_in_one_order(problems):
+    """Whatever the hashes of a process are: blocks that the file lacks follow by name."""
+    [problem] = problems(VALID, overrides=["metrisc.x=1"])
+
+    written, absent = ["dataset", "retrievers"], problem.allowed.split(", ")[2:]
+    assert problem.allowed.split(", ")[:2] == written
+    assert absent == sorted(absent)
+    assert len(absent) > 3

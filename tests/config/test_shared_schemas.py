@@ -12,6 +12,8 @@ from jsonschema import Draft202012Validator
 
 from ragbench.config.json_schema import config_schema, share
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 
 def written_out(schema):
     """Return the schema without `$defs`, each reference replaced by what it stands for."""

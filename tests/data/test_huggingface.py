@@ -9,6 +9,8 @@ from ragbench.data.loaders.huggingface import HuggingFace
 from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError, MissingExtra, OptionError
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 # all columns of rungalileo/ragbench, as its feature list names them
 RAGBENCH = {
     "id": "7",

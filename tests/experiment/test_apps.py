@@ -11,6 +11,8 @@ from ragbench.types import Document, Prediction
 from tests.experiment.moons import ANSWERS, CORPUS, QUERIES
 from tests.experiment.test_stages import contents, work
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 ASKED = []
 
 

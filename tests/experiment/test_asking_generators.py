@@ -12,6 +12,8 @@ from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import Answer
 from tests.experiment.test_stages import contents
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):

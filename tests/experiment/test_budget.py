@@ -11,6 +11,8 @@ from ragbench.testing import ChatServer
 from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):

@@ -13,6 +13,8 @@ from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.test_apps import perfect
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 QRELS = {f"q{n}": {"d": 1} for n in range(40)}
 FIRST = evaluate_run({q: {"d": 1.0} for q in QRELS}, QRELS, ["mrr", "num_ret"])
 SECOND = evaluate_run({q: {"x": 2.0, "d": 1.0} for q in QRELS}, QRELS, ["mrr", "num_ret"])

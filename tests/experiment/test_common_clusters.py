@@ -12,6 +12,8 @@ from ragbench.errors import DataError, OptionError
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.moons import QUERIES, write_jsonl
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 TOPICS = dict(zip(QUERIES, ["mars", "mars", "jupiter", "earth", "jupiter"], strict=True))
 SAME = ("system", "baseline", "difference", "interval", "n_clusters", "p", "p_adjusted", "differs")
 NUMBERS = ("mean", "interval", "n")

@@ -14,6 +14,8 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.types import Prediction, Usage
 from tests.experiment.moons import write_jsonl
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 N = 120
 TIMES = np.exp(np.random.default_rng(4).normal(3, 0.5, N)).round(3)
 

@@ -15,6 +15,8 @@ from ragbench.stats import interim_interval, spending_bounds
 from ragbench.testing import ChatServer
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 QUERIES = 100
 LOOKS = (20, 40, 60, 80, 100)
 

@@ -21,6 +21,8 @@ from tests.commands import run_command
 from tests.experiment.test_stages import contents, work
 from tests.score.judge.scripted import Held, Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 STAGES = ("retrieve", "generate", "score", "judge", "compare")
 SMALL = {
     "retrievers": {"exact": {"type": "bm25", "stemmer": "none"}},

@@ -17,6 +17,8 @@ from ragbench.testing import ChatServer
 from tests.experiment.moons import QRELS, QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 RUBRICS = Path(rb.__file__).parent / "score" / "judge" / "rubrics"
 JUDGED = {("active volcanoes", "Io"): 4, ("ocean", "Europa"): 4, ("thick", "Titan"): 4}
 OWN = '''

@@ -12,6 +12,8 @@ from ragbench.experiment.result import exit_code_of, load_experiment
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.moons import CORPUS
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 
 def run(config, *gates, **options):
     return run_experiment({**config, "gates": list(gates)}, **options)

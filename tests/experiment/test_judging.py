@@ -23,6 +23,8 @@ from ragbench.testing.chat_answers import Answer
 from tests.commands import run_command
 from tests.score.judge.scripted import Held, Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 GROUNDED = [name for name in built_in_rubrics() if load_rubric(name).method == "claims"]
 TIMES = ("latency_ms", "queries_per_second")
 SECRET = "sk-planted-0123456789"

@@ -13,6 +13,8 @@ from ragbench.testing import ChatServer
 from tests.experiment.moons import QUERIES
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 OWN = '''
 from ragbench.types import Verdict
 

@@ -10,6 +10,8 @@ import yaml
 
 from tests.commands import call
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 MODULES = """
 import sys, pytest
 before = set(sys.modules)

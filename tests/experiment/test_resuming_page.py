@@ -12,6 +12,8 @@ from tests.experiment.moons import write_jsonl
 from tests.experiment.test_stages import work
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 OPTIONS = {
     "retriever option": {"retrievers.exact.b": 0.1},
     "generator option": {"generators.extractive.sentences": 2},

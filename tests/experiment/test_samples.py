@@ -27,6 +27,8 @@ from ragbench.types import Cause
 from tests.experiment.moons import ANSWERS, QUERIES
 from tests.experiment.test_stages import contents
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 SAMPLES = 3
 SAID = ("Io has volcanoes.", "Io.", "I do not know which.")
 

@@ -26,6 +26,8 @@ from tests.experiment.test_preferences import OWN
 from tests.experiment.test_samples import SAID, SAMPLES, answer_in_turn, asking, rows_of, system_of
 from tests.score.judge.scripted import Held
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 RUN = ["run", "exp.yaml", "--no-judge"]
 
 

@@ -12,6 +12,8 @@ from ragbench.store.items import DamagedItems
 from ragbench.types import Retrieved
 from tests.experiment.moons import QUERIES, write_jsonl
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 
 def work(experiment):
     """Stage -> how many of its items were made."""

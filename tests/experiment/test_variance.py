@@ -10,6 +10,8 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import Answer
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 QUERIES, SAMPLES = 12, 3
 
 

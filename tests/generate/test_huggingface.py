@@ -7,6 +7,8 @@ from ragbench.generate.huggingface import HuggingfaceGenerator
 from ragbench.llm import CallFailure
 from ragbench.types import Document, Query, Usage
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 PASSAGES = [Document("1", "io has volcanoes and more"), Document("2", "europa has an ocean")]
 WORDS = ["io", "has", "volcanoes", "and", "more", "europa", "an", "ocean", "which", "moon", "?"]
 WORDS += ["Question", ":", "Answer", "[1]", "[2]"]

@@ -11,6 +11,8 @@ from ragbench.llm import Replies
 from ragbench.testing import FAULTS, Answer, ChatServer
 from ragbench.types import Cause, Document, Query, Retrieved
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 PASSAGES = [Document("io", "It has volcanoes.", "Io"), Document("b", "Europa has an ocean.")]
 
 

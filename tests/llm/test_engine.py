@@ -16,6 +16,8 @@ from ragbench.testing import FAULTS, Answer, Faults
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, asking
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 ENDS = {
     "rate_limited": "scored",
     "server_error": "scored",

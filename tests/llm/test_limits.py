@@ -13,6 +13,8 @@ from ragbench.llm.limits import AdaptiveLimit, Pace
 from ragbench.types import Cause
 from tests.llm.virtual_time import LimitedServer, ask_all
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 COMPLAINT = CallFailure(Cause.SERVER_ERROR, "slow down", throttled=True)
 
 

@@ -11,6 +11,8 @@ from ragbench.testing import FAULTS, Answer, ChatServer
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, asking
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 
 @pytest.fixture(params=[False, True], ids=["whole", "streamed"])
 def stream(request):

@@ -31,6 +31,8 @@ from ragbench.store.replies import REPLIES
 from ragbench.testing import ChatServer
 from tests.llm.conftest import GOOD, asking
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 SERVER = {"type": "openai", "base_url": "http://127.0.0.1/v1"}
 
 texts = st.text(max_size=4)

@@ -16,6 +16,8 @@ from ragbench.errors import DataError
 from ragbench.records.codec import Record, from_json, kind, to_json
 from ragbench.records.summary import Early
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 MODULES = [
     importlib.import_module(f"ragbench.records.{module.name}")
     for module in pkgutil.iter_modules(ragbench.records.__path__)

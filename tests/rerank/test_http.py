@@ -14,6 +14,8 @@ from ragbench.rerank.http import HttpReranker
 from ragbench.types import Cause, Query, ScoredDocument
 from tests.retrieve.search_server import Reply, SearchServer
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 KEY = "sk-a-secret-key-of-the-test"
 HITS = [
     ScoredDocument("a", 3.0, "Io is hot."),

@@ -13,6 +13,8 @@ from ragbench.retrieve.http import HttpRetriever
 from ragbench.types import Cause, Query, Retrieved, ScoredDocument
 from tests.retrieve.search_server import Reply, SearchServer
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 QUERIES = [Query("q1", "moons"), Query("q2", "the bad one"), Query("q3", "rings")]
 GOOD = {"hits": [{"id": "a", "score": 1.5}, {"id": "b", "score": 3}]}
 

@@ -11,6 +11,8 @@ from ragbench.errors import OptionError
 from ragbench.stats import betting_interval
 from tests.stats.strategies import differences
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 
 def most_capital(d, mean, alpha=0.05):
     """What a gambler on more than `mean` has at best, query by query from 1."""

@@ -16,6 +16,8 @@ from ragbench.stats.bootstrap import (
 from ragbench.stats.difference import difference_interval, effect_size, paired_differences
 from tests.stats.strategies import differences
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 UNBOUNDED = (0.0, math.inf)
 Z = 1.959963985
 

@@ -16,6 +16,8 @@ from ragbench.testing.chat_answers import FAULTS, Answer
 from tests.score.judge.judging import judge_items
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 ROW = {
     "question": "When did it open?",
     "answer": "It opened in 1932.",

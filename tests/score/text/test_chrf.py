@@ -14,6 +14,8 @@ from ragbench.score.text.columns import score_texts
 from ragbench.score.text.ngrams import TokenizedText, overlap
 from tests.score.text.strategies import WORDS, texts
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 OPTIONS = st.fixed_dictionaries(
     {},
     optional={

@@ -16,6 +16,8 @@ from ragbench.score.text.edit_table import EditTable
 from ragbench.score.text.ter import count_edits, ter
 from tests.score.text.strategies import texts
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
 FLAGS = ("normalized", "no_punct", "asian_support", "case_sensitive")
 options = st.fixed_dictionaries({}, optional={flag: st.booleans() for flag in FLAGS})
 letters = st.lists(st.sampled_from("abcdef"), max_size=14)
