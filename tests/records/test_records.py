@@ -16,8 +16,6 @@ from ragbench.errors import DataError
 from ragbench.records.codec import Record, from_json, kind, to_json
 from ragbench.records.summary import Early
 
-pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
-
 MODULES = [
     importlib.import_module(f"ragbench.records.{module.name}")
     for module in pkgutil.iter_modules(ragbench.records.__path__)
@@ -100,6 +98,7 @@ def test_what_is_written_is_read_back(made, data):
     assert to_json(from_json(made, json.loads(json.dumps(written)))) == written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
 @few
 @given(data=st.data())
@@ -117,6 +116,7 @@ def test_each_optional_field_may_be_absent(made, data):
         assert (key_of(field) not in to_json(record)) == left_out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
 @few
 @given(data=st.data())
@@ -131,6 +131,7 @@ def test_each_required_field_must_be_there(made, data):
             from_json(made, json.loads(json.dumps(without)), path="here")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
 @few
 @given(data=st.data())
@@ -148,6 +149,7 @@ class Odd:
     """A value of no type that JSON has."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
 @few
 @given(data=st.data())
