@@ -12,6 +12,7 @@ import numpy as np
 from ragbench.comparison.evaluate import Evaluation, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
+from ragbench.data.runs.history import is_history, read_history
 from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, file_name, resolve_run_folder
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
@@ -42,6 +43,10 @@ class ScoredSystems:
     """The file with the metadata of the queries, where it is at hand."""
     summary: Summary | None = field(default=None, repr=False)
     """Where a run was read: latency, cost, skipped judges."""
+    run_id: str = ""
+    """Which run it is; empty where that is not known."""
+    commits: Sequence[ScoredSystems] = field(default=(), repr=False)
+    """Where a history was read: each of its runs, the oldest, which is the record, first."""
 
     def take(self, rows: IntArray) -> ScoredSystems:
         """Return the same systems over some of the queries, in the order of `rows`.
@@ -98,7 +103,22 @@ def from_stored(
         rankings or {},
         metadata,
         stored.summary,
+        "" if stored.summary is None else stored.summary.run_id,
     )
+
+
+def from_history(shown: str, commits: Sequence[ScoredSystems]) -> ScoredSystems:
+    """Return the record of a history: of each system and score the first run that has it."""
+    systems: dict[str, SystemScores] = {}
+    for commit in commits:
+        for name, system in commit.systems.items():
+            first = systems.get(name, system)
+            systems[name] = replace(
+                first,
+                columns={**system.columns, **first.columns},
+                kinds={**system.kinds, **first.kinds},
+            )
+    return replace(commits[0], source=shown, systems=systems, commits=tuple(commits))
 
 
 def from_evaluation(
@@ -215,6 +235,8 @@ def read_scored(
             nearest=nearest(path.name, siblings),
         )
     if not needs_qrels(path):
+        if is_history(path):
+            return _read_history(path, shown)
         return from_stored(shown, read_baseline(path))
     if qrels is None:
         raise DataError(
@@ -238,6 +260,14 @@ def needs_qrels(source: Source) -> bool:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
     # a merge may leave its mark in the first line of a baseline file
     return not start.startswith((b"{", b"[", b"<<<<<<<"))
+
+
+def _read_history(path: Path, shown: str) -> ScoredSystems:
+    commits = [
+        replace(from_stored(f"{shown}:{entry.line}", entry.scores), run_id=entry.run_id)
+        for entry in read_history(path)
+    ]
+    return from_history(shown, commits)
 
 
 def _read_run(path: Path, shown: str) -> ScoredSystems:

@@ -31,6 +31,7 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
         why=why,
         line=gate.place.line,
         refused=found.refused,
+        evidence=found.evidence,
         unknown=found.facts,
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench.comparison.interim import look_confidence, look_of, paired_interval
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
+from ragbench.comparison.pairs import PairedScores, Scored, at_least, worst_queries
 from ragbench.comparison.summary import finite
 from ragbench.gates.base import DecideBy, Decision
 from ragbench.gates.change import (
@@ -20,6 +20,7 @@ from ragbench.gates.change import (
     queries_to_decide,
     shown_needed,
 )
+from ragbench.gates.history import add_evidence
 from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval
 from ragbench.types import FloatArray
@@ -98,6 +99,13 @@ class Drop(Change):
                     turned = f"{n_failed} queries failed, which could turn {found.verdict}"
                     return Decision("undecided", f"{turned}; of the others: {found.why}", facts)
         return replace(found, facts=facts)
+
+    def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
+        """Add the evidence of earlier commits, where the record has a history."""
+        found = self.decide_pairs(pairs, method)
+        if not record[0].commits or self.decide == "mean":
+            return found
+        return add_evidence(found, pairs, record, self.max_drop, method)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether it is decided; the mean of exactly these queries needs all of them."""
