@@ -81,21 +81,24 @@ class Gained:
         """Keep the scores of the queries for which a document can gain anything; NaN elsewhere."""
         return np.where(self.n_gaining > 0, scores, np.nan)
 
-    def sum_ideal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Add up the best ranking query by query; 0 where nothing gains."""
-        values = self.ideal if weights is None else self.ideal * weights
+    def sum_ideal(self, terms: FloatArray | None = None) -> FloatArray:
+        """Add up the best ranking query by query; 0 where nothing gains.
+
+        `terms` are what its documents add, in its order; their gains where there are none.
+        """
+        values = self.ideal if terms is None else terms
         total = np.bincount(self.ranked.judged_query, values, minlength=self.ranked.n_queries)
         return total.astype(np.float64, copy=False)
 
     def ideal_down_to(
-        self, query: IntArray, rank: IntArray, weights: FloatArray | None = None
+        self, query: IntArray, rank: IntArray, terms: FloatArray | None = None
     ) -> FloatArray:
         """Add up the best rankings of some queries down to some ranks from 1 on.
 
-        Ranks may lie beyond the judged documents, whose gains `weights` multiply.
+        Ranks may lie beyond the judged documents; `terms` as in `sum_ideal`.
         """
         starts = self.ranked.judged_starts
-        sums = running_sums(self.ideal if weights is None else self.ideal * weights, starts)
+        sums = running_sums(self.ideal if terms is None else terms, starts)
         last = np.minimum(rank, self.n_gaining[query])
         down_to: FloatArray = sums[starts[query] + last - 1]
         return down_to
@@ -152,8 +155,7 @@ def dcg(
     """
     check_base("dcg", discount, base)
     gained = Gained.of("dcg", ranked, gain, gains)
-    weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
-    return gained.where_gaining(ranked.sum(gained.rows * weights))
+    return gained.where_gaining(_found(gained, k, discount, base))
 
 
 @_measure("ideal_dcg", range=(0.0, np.inf), cutoff="required")
@@ -213,8 +215,7 @@ def ndcg(
     """
     check_base("ndcg", discount, base)
     gained = Gained.of("ndcg", ranked, gain, gains)
-    weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
-    return ranked.divide(ranked.sum(gained.rows * weights), _best(gained, k, discount, base))
+    return ranked.divide(_found(gained, k, discount, base), _best(gained, k, discount, base))
 
 
 def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatArray:
@@ -227,8 +228,20 @@ def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatA
     return divisors
 
 
+# gains are divided by the discount, not multiplied by its inverse, which rounds once more: so the
+# last bit is trec_eval's
+def _found(gained: Gained, k: int | None, discount: str, base: float) -> FloatArray:
+    """Add up the discounted gains of what was retrieved."""
+    ranked = gained.ranked
+    if ranked.averaged:
+        weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
+        return ranked.sum(gained.rows * weights)
+    terms = gained.rows / discounts(ranked.rank, discount, base)
+    return ranked.sum(terms if k is None else terms * (ranked.rank <= k))
+
+
 def _best(gained: Gained, k: int | None, discount: str, base: float) -> FloatArray:
     """Add up the discounted gains of the best possible ranking."""
     rank = gained.ranked.judged_rank
-    weights = 1.0 / discounts(rank, discount, base)
-    return gained.sum_ideal(weights if k is None else weights * (rank <= k))
+    terms = gained.ideal / discounts(rank, discount, base)
+    return gained.sum_ideal(terms if k is None else terms * (rank <= k))

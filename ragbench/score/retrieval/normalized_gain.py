@@ -81,15 +81,15 @@ def _last_of_its_gain(gained: Gained) -> NDArray[np.bool_]:
 
 def _ndcg_at(gained: Gained, query: IntArray, rank: IntArray, dcg: FloatArray) -> FloatArray:
     """Divide the DCG of queries down to some ranks by that of the best ranking."""
-    weights = 1.0 / discounts(gained.ranked.judged_rank)
-    return dcg / gained.ideal_down_to(query, rank, weights) if len(query) else dcg
+    terms = gained.ideal / discounts(gained.ranked.judged_rank)
+    return dcg / gained.ideal_down_to(query, rank, terms) if len(query) else dcg
 
 
 def _whole_ndcg(gained: Gained) -> FloatArray:
     """Score whole rankings by nDCG; 0 where nothing can be gained."""
     ranked = gained.ranked
     found = ranked.sum(gained.rows / discounts(ranked.rank))
-    best = gained.sum_ideal(1.0 / discounts(ranked.judged_rank))
+    best = gained.sum_ideal(gained.ideal / discounts(ranked.judged_rank))
     return found / np.where(best > 0, best, 1.0)
 
 
@@ -134,9 +134,9 @@ def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> Floa
     hit = gained.rows > 0
     query, rank = ranked.query[hit], ranked.rank[hit]
     found = running_sums(gained.rows, ranked.starts)[hit]
-    # what the least cost adds to the gains of the best ranking, rank by rank
-    least = LEAST_COST / np.where(gained.ideal > 0, gained.ideal, LEAST_COST)
-    best = gained.ideal_down_to(query, rank, np.maximum(least, 1.0)) if len(query) else found
+    # the best ranking gains at least the least cost at each rank where it gains anything
+    least = np.where(gained.ideal > 0, np.maximum(gained.ideal, LEAST_COST), 0.0)
+    best = gained.ideal_down_to(query, rank, least) if len(query) else found
     best = best + LEAST_COST * np.maximum(rank - gained.n_gaining[query], 0)
     worth = gained.rows[hit] / np.log2(2.0 + best - found)
     total = np.bincount(query, worth, minlength=ranked.n_queries)
