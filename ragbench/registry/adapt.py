@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
@@ -42,6 +43,31 @@ def adapt(
         f"a class or object with {methods[0]}{of_method or arguments}, or a function {arguments}"
     )
     raise AdapterError(f"{owner}: found {type(made).__name__}, allowed: {allowed}")
+
+
+class OwnComponent:
+    """An object of the user's own as a retriever or reranker: what it lacks of one is added here.
+
+    What it has is looked at when it is made, and nowhere else.
+    """
+
+    cache_folder: Path | None = None
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+        self.asks_one_by_one = bool(getattr(made, "asks_one_by_one", False))
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the object notes, where it does."""
+        return list(getattr(self.made, "notes", ()))
+
+    def load(self) -> None:
+        """Tell the object where to keep things, and let it get ready, where it wants to."""
+        if hasattr(self.made, "cache_folder"):
+            self.made.cache_folder = self.cache_folder
+        if callable(getattr(self.made, "load", None)):
+            self.made.load()
 
 
 def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:

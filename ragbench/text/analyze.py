@@ -8,10 +8,8 @@ from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
-from ragbench.text.languages import NAMES, language_name
-from ragbench.text.memory import Memory
-from ragbench.text.stopwords import built_in, load
-from ragbench.text.tokenize import words
+from ragbench.text.stopwords import LANGUAGES, built_in, language_name, load
+from ragbench.text.tokenize import Memory, words
 
 
 class Analyzer:
@@ -32,7 +30,7 @@ class Analyzer:
         A language without a stemmer or without stop words goes without them.
         """
         name = language_name(language)
-        known = name in NAMES.values()
+        known = name in LANGUAGES.values()
         return cls(
             stemmer="porter" if name == "english" else "snowball" if known else "none",
             stopwords=name if name in built_in() else "none",
