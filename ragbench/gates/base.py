@@ -13,7 +13,7 @@ import numpy as np
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import at_least
 from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.comparison.systems import SystemScores
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score
 from ragbench.records.certificate import RequiredCertificate
@@ -181,7 +181,8 @@ class Gate(ABC):
     """Whether it asks how a system differs from its baseline, so that early stopping need not."""
 
     system: Annotated[
-        str | list[str] | None, Option("The systems; default: all except the baseline.")
+        str | list[str] | None,
+        Option("The systems; default: all, of a difference all but what it is compared with."),
     ] = None
     undecided: Annotated[
         Literal["warn", "fail"], Option("`fail`: an undecided gate counts as failed.")
@@ -213,7 +214,7 @@ class Gate(ABC):
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The systems that it names; none is every system but the baseline."""
+        """The systems that it names; none is every one that it can be held against."""
         if self.system is None:
             return ()
         return (self.system,) if isinstance(self.system, str) else tuple(self.system)
@@ -320,10 +321,8 @@ class SystemGate(Gate):
         return {name: each for name, each in systems.items() if score in each.columns}, score
 
     def held(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
-        """Return every system that has a baseline; where none has, all that there are."""
-        own = run.scored.baseline
-        others = [s.name for s in having.values() if baseline_of(s, having, own) is not None]
-        return others or list(having)
+        """Return the systems that it is held against where it names none: all of them."""
+        return list(having)
 
     @abstractmethod
     def decide_system(self, held: Candidate) -> Decision:
