@@ -12,10 +12,10 @@ from collections.abc import Mapping
 # Beside the paper stands what nltk does otherwise: single words, words of two letters, y after a
 # consonant alone, -ied, -fulli and -logi, and a vowel with a consonant that counts as short.
 _IRREGULAR = {
-    **{"skies": "sky", "sky": "sky", "dying": "die", "lying": "lie", "tying": "tie"},
-    **{"innings": "inning", "inning": "inning", "outings": "outing", "outing": "outing"},
-    **{"cannings": "canning", "canning": "canning", "news": "news", "howe": "howe"},
-    **{"proceed": "proceed", "exceed": "exceed", "succeed": "succeed"},
+    **{"skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "innings": "inning"},
+    **{"outings": "outing", "cannings": "canning", "inning": "inning", "outing": "outing"},
+    **{"canning": "canning", "sky": "sky", "news": "news", "howe": "howe", "exceed": "exceed"},
+    **{"proceed": "proceed", "succeed": "succeed"},
 }
 _STEP_2 = {
     **{"ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize"},
@@ -27,13 +27,11 @@ _STEP_3 = {
     **{"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": ""},
     **{"ness": ""},
 }
-_STEP_4 = dict.fromkeys(
-    [
-        *("al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion"),
-        *("ou", "ism", "ate", "iti", "ous", "ive", "ize"),
-    ],
-    "",
-)
+_STEP_4 = {
+    **{"al": "", "ance": "", "ence": "", "er": "", "ic": "", "able": "", "ible": "", "ant": ""},
+    **{"ement": "", "ment": "", "ent": "", "ion": "", "ou": "", "ism": "", "ate": "", "iti": ""},
+    **{"ous": "", "ive": "", "ize": ""},
+}
 
 
 def porter_stem(word: str) -> str:
@@ -53,11 +51,8 @@ def porter_stem(word: str) -> str:
         return _IRREGULAR[stem]
     if len(word) <= 2:
         return stem
-    stem = _without_y(_without_participle(_without_plural(stem)))
-    stem = _derived(stem)
-    stem = _replaced(stem, _STEP_3, 0)
-    stem = _replaced(stem, _STEP_4, 1)
-    return _tidied(stem)
+    stem = _derived(_without_y(_without_participle(_without_plural(stem))))
+    return _tidied(_replaced(_replaced(stem, _STEP_3, 0), _STEP_4, 1))
 
 
 def _shape(stem: str) -> str:
@@ -81,8 +76,7 @@ def _is_short(stem: str) -> bool:
     return shape == "vc" or (shape.endswith("cvc") and stem[-1] not in "wxy")
 
 
-def _without_plural(word: str) -> str:
-    """Step 1a."""
+def _without_plural(word: str) -> str:  # step 1a
     if word.endswith("ies"):
         return word[:-1] if len(word) == 4 else word[:-2]
     if word.endswith("sses"):
@@ -90,8 +84,7 @@ def _without_plural(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
-def _without_participle(word: str) -> str:
-    """Step 1b."""
+def _without_participle(word: str) -> str:  # step 1b
     if word.endswith("ied"):
         return word[:-1] if len(word) == 4 else word[:-2]
     if word.endswith("eed"):
@@ -107,14 +100,12 @@ def _without_participle(word: str) -> str:
     return f"{stem}e" if _measure(stem) == 1 and _is_short(stem) else stem
 
 
-def _without_y(word: str) -> str:
-    """Step 1c."""
+def _without_y(word: str) -> str:  # step 1c
     is_ending = word.endswith("y") and len(word) > 2 and _shape(word[:-1])[-1] == "c"
     return f"{word[:-1]}i" if is_ending else word
 
 
-def _derived(word: str) -> str:
-    """Step 2."""
+def _derived(word: str) -> str:  # step 2
     if word.endswith("alli") and _measure(word[:-4]):
         return _derived(word[:-2])
     if word.endswith("logi"):  # the l belongs to the stem here
@@ -133,8 +124,7 @@ def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
     return word
 
 
-def _tidied(word: str) -> str:
-    """Step 5."""
+def _tidied(word: str) -> str:  # step 5
     if word.endswith("e"):
         measure = _measure(word[:-1])
         if measure > 1 or (measure == 1 and not _is_short(word[:-1])):
