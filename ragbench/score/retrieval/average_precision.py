@@ -175,7 +175,10 @@ def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Float
     judged_above = hits_above + ranked.hits_so_far(wrong)
     pooled_above = judged_above + ranked.hits_so_far(ranked.grades < 0)
     relevant_share = (hits_above + SMOOTHING) / (judged_above + 2 * SMOOTHING)
-    precision: FloatArray = (1.0 + pooled_above * relevant_share) / ranked.rank
+    # in the order of trec_eval's operations: equal to it to the last bit
+    above = (ranked.rank - 1).astype(np.float64)
+    pooled_share = (above / ranked.rank) * (pooled_above / above.clip(min=1))
+    precision: FloatArray = 1.0 / ranked.rank + pooled_share * relevant_share
     return ranked.divide(ranked.sum(hit * precision), ranked.count_relevant(rel))
 
 
