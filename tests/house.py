@@ -22,7 +22,7 @@ from statistics import median
 
 LIMITS: dict[str, float] = {
     "files": 355,
-    "lines": 57_600,
+    "lines": 58_200,  # failed answers of several, in runs, files and gates, with brute-force tests
     "imports, % of code": 11.8,
     "modules in a folder": 15,
     "modules in a family's folder": 25,
