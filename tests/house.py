@@ -22,7 +22,9 @@ from tests.source import Function, Module, read_modules
 
 LIMITS: dict[str, float] = {
     "files": 355,
-    "lines": 58_200,  # failed answers of several, in runs, files and gates, with brute-force tests
+    # failed answers of several, in runs, files and gates, with brute-force tests; what each query
+    # of a run was, by fingerprints in run folders, baseline files and evaluations
+    "lines": 58_750,
     "imports, % of code": 11.8,
     "modules in a folder": 15,
     "modules in a family's folder": 25,
