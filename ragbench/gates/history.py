@@ -62,7 +62,7 @@ def add_evidence(
         turned = f"{int(pairs.failed.sum())} queries failed, which could turn fail"
         why = f"{turned}; of the others: {why}"
         return replace(found, verdict="undecided", why=why, evidence=evidence)
-    return replace(found, verdict="fail", why=why, evidence=evidence)
+    return replace(found, verdict="fail", why=why, evidence=evidence, power=None)
 
 
 def _having(record: Scored) -> list[Scored]:
