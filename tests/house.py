@@ -22,7 +22,7 @@ from statistics import median
 
 LIMITS: dict[str, float] = {
     "files": 355,
-    "lines": 57_600,
+    "lines": 57_800,  # texts computed alone, vectors of other caches
     "imports, % of code": 11.8,
     "modules in a folder": 15,
     "modules in a family's folder": 25,
