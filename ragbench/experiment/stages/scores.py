@@ -312,7 +312,7 @@ class Scorers:
 def stored_column(column: ScoreColumn, plan: Plan) -> dict[str, Any]:
     """Return a column as it is stored: without secrets."""
     stored = write_column(column)
-    environment = plan.config.environment
+    environment = plan.config.secrets
     details = {row: redact(text, environment) for row, text in stored["details"].items()}
     return {**stored, "details": details}
 
