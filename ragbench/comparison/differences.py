@@ -122,7 +122,8 @@ def _tied_early(
     """The best, and those that the intervals of the judge's last look do not tell from it."""
     pairs = [pair_columns(name, other, systems[best]) for other in systems.values()]
     others = [pair for pair in pairs if pair.system != best]
-    differ = which_differ(_early(others), method, clusters)
+    # the set is held together like that of max-T, whatever becomes of the pairs with the baseline
+    differ = which_differ(_early(others), replace(method, correction="holm"), clusters)
     told = {pair.system for pair, differs in zip(others, differ, strict=True) if differs}
     return [system for system in systems if system not in told]
 

@@ -145,6 +145,7 @@ def _column(name: str, score: StoredScore, stored: StoredScores) -> ScoreColumn:
         # the only number that its values do not give
         score.mean if score.aggregate == "corpus" else None,
         look=None if score.early is None else _look(score.early, stored),
+        answer_causes=score.answer_causes,
     )
 
 
@@ -156,6 +157,7 @@ def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
         column,
         values=column.values[rows],
         causes=column.causes[rows],
+        answer_causes=None if column.answer_causes is None else column.answer_causes[rows],
         total=column.total if whole else None,
         details={},
         look=look,

@@ -121,8 +121,11 @@ class Statistics:
         Option("Paired test over queries; `mcnemar`: of hits and misses."),
     ] = "randomization"
     correction: Annotated[
-        Literal["holm", "benjamini_hochberg", "bh", "max_t"],
-        Option("Correction for several comparisons; `bh` is short for benjamini_hochberg."),
+        Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"],
+        Option(
+            "Correction for several comparisons; `bh` is short for benjamini_hochberg, `none` "
+            "leaves each p-value as it is."
+        ),
     ] = "holm"
     family: Annotated[
         Literal["measure", "all"],

@@ -105,10 +105,21 @@ class Change(MeasureGate):
                 score_in(base, name, self.score)
 
     def held(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
-        """Return every system that has a counterpart; where none has, all there is to hold."""
-        if run.base is not None and self.against is None:
-            return [name for name in having if name in run.base.systems] or list(having)
-        return super().held(having, run)
+        """Return all but what it is compared with; where that leaves none, all of them.
+
+        A file holds a counterpart of the run's own baseline as well, so that none is left out. Of
+        what a caller compares with, systems without a counterpart are.
+        """
+        if self.file is not None:
+            return super().held(having, run)
+        if self.against is not None:
+            kept = [name for name in having if name != self.against]
+        elif run.base is not None:
+            kept = [name for name in having if name in run.base.systems]
+        else:
+            own = run.scored.baseline
+            kept = [s.name for s in having.values() if baseline_of(s, having, own) is not None]
+        return kept or super().held(having, run)
 
     def decide_system(self, held: Candidate) -> Decision:
         """Pair the system with its counterpart, query by query, and decide."""
@@ -116,11 +127,13 @@ class Change(MeasureGate):
         base, other = self._counterpart(held)
         other = None if other is None else self.columns_of(other, score)
         theirs = None if other is None else find_score(score, list(other.columns))
+        if self.file is None and name == self.against:
+            return Decision("undecided", f"{name} is what it is compared with")
+        if other is None and self.file is None and self.against is None and run.base is None:
+            return Decision("undecided", f"{name} is the baseline; against: names something else")
         if other is None or theirs is None:
             lacks = f"{self.against or 'the baseline'} has no {score} of {name}"
-            itself = f"{name} is the baseline; against: names something else"
-            is_itself = self.file is None and run.base is None
-            return Decision("undecided", itself if is_itself else lacks)
+            return Decision("undecided", lacks)
         try:
             now = (run.scored, self.columns_of(held.system, score), score)
             pairs = pair_scores(now, (base, other, theirs), run.clusters)

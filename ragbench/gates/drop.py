@@ -12,7 +12,7 @@ from ragbench.comparison.interim import look_confidence, look_of, paired_interva
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
 from ragbench.comparison.summary import finite
-from ragbench.gates.base import DecideBy, Decision
+from ragbench.gates.base import DecideBy, Decision, unless_turned
 from ragbench.gates.change import (
     ENOUGH_CLUSTERS,
     TOO_FEW_CLUSTERS,
@@ -92,12 +92,12 @@ class Drop(Change):
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         found = rule(d, pairs, method)
         facts = {**found.facts, "n_failed": n_failed, "worst_queries": worst_queries(pairs)}
-        if n_failed and found.verdict != "undecided":
-            for d in (pairs.with_failed("worst"), pairs.with_failed("best")):
-                if np.isinf(d).any() or rule(d, pairs, method).verdict != found.verdict:
-                    turned = f"{n_failed} queries failed, which could turn {found.verdict}"
-                    return Decision("undecided", f"{turned}; of the others: {found.why}", facts)
-        return replace(found, facts=facts)
+        at_ends = (
+            # without a bound, anything could be
+            "undecided" if np.isinf(d).any() else rule(d, pairs, method).verdict
+            for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
+        )
+        return unless_turned(replace(found, facts=facts), n_failed, at_ends)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether it is decided; the mean of exactly these queries needs all of them."""

@@ -41,6 +41,11 @@ class BaselineSystem(Record):
     """Score name -> what is known of it."""
     per_query: Mapping[str, tuple[Any, ...]]
     """Query -> a value or the word of a cause for each score."""
+    answers: int | None = optional()
+    """How many answers each query has; None where it is one."""
+    unscored_answers: Mapping[str, Mapping[str, Mapping[str, int]]] = optional({})
+    """Query -> score -> cause -> how many of its several answers have no value; what failed leaves
+    the value of the query open."""
     cost_columns: tuple[str, ...] = optional(())
     """What `costs` has of each query."""
     costs: Mapping[str, tuple[Any, ...]] = optional({})

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from ragbench.errors import OptionError
-from ragbench.registry.names import nearest
+from ragbench.registry.family import nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -36,10 +36,13 @@ def headline(
     family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
     confidence: float = 0.95,
+    *,
+    corrected: bool = True,
 ) -> str:
     """Write one sentence for a measure, without a full stop, lower case but for names.
 
     `baselines` holds the system that each system is compared with; None for a baseline.
+    `corrected` tells whether p is adjusted for the other comparisons.
     """
     measured = {name: score for name, score in scores.items() if score.mean is not None}
     name = printable(measure)
@@ -60,8 +63,14 @@ def headline(
         ]
         made = {c.baseline for c in family.comparisons}
         return _best_is_baseline(name, best, measured, others, same, best in made)
+    certainty = f"{percent(confidence)} confidence"
+    if comparison.early is not None:
+        certainty += " over all looks"
+    else:
+        p = probability(comparison.p_adjusted)
+        certainty += f", adjusted p {p}" if corrected else f", p {p}, not corrected"
     return _best_against_baseline(
-        name, best, measured, [s for s in others if s != against], comparison, confidence
+        name, best, measured, [s for s in others if s != against], comparison, certainty
     )
 
 
@@ -110,15 +119,10 @@ def _best_against_baseline(
     measured: Mapping[str, SystemScore],
     others: Sequence[str],
     comparison: Difference,
-    confidence: float,
+    certainty: str,
 ) -> str:
     against = printable(comparison.baseline)
     change = " ".join(filter(None, difference(comparison.difference or 0.0, comparison.interval)))
-    certainty = f"{percent(confidence)} confidence"
-    if comparison.early is not None:
-        certainty += " over all looks"
-    else:
-        certainty += f", adjusted p {probability(comparison.p_adjusted)}"
     outcome = outcome_of(comparison, measured[best].direction)
     value = significant(measured[best].mean)
     if outcome == "better":

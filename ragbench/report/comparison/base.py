@@ -164,5 +164,6 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
             text += f"; queries with the same {printable(cluster)} are one unit"
         yield "difference", text
         yield "p", p_meaning(comparison)
-        yield from interval_and_p(comparison.measures)
+        corrected = comparison.correction != "none"
+        yield from interval_and_p(comparison.measures, corrected=corrected)
         yield "undecided", "no difference was shown, which is not equality"
