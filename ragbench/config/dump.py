@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ragbench.score.text.base import Metric
 
 
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes text in quotes wherever YAML 1.1 or 1.2 would read it as something else."""
 
@@ -48,6 +51,8 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 def _style(value: str) -> str | None:
     # `$${` and `${NAME}` alike: only quotes keep a number that comes in its place a text
     if isinstance(value, Quoted) and "${" in value:
+        return '"'
+    if _CONTROL.search(value):  # breaks of lines among them, which other styles fold into blanks
         return '"'
     if "${" in value:
         return None
