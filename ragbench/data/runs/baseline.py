@@ -10,6 +10,7 @@ JSON with a line per score and a line per system and query, so that a diff shows
 A line has the scores in the order of `scores`; where there is no value it has the cause.
 Where queries have several answers, `answers` says how many, and `unscored_answers` has a line for
 each query that lacks the value of some, with how many and why.
+`query_fingerprints` has a line per query too: what its question, judgements and gold answers were.
 
 Equal scores give equal bytes: queries, systems and scores are sorted, and there is no time, run
 id or version in it. A system without any score is left out. What queries cost is no such thing,
@@ -30,6 +31,11 @@ from typing import Any
 import numpy as np
 
 from ragbench.data.files.jsonl import no_constant, unique_keys
+from ragbench.data.runs.query_fingerprints import (
+    PARTS,
+    checked_fingerprints,
+    fingerprint_rows,
+)
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
@@ -38,6 +44,7 @@ from ragbench.records.baseline import BASELINE_SCHEMA, BaselineFile, BaselineSco
 from ragbench.records.codec import from_json, to_json
 from ragbench.registry import nearest
 from ragbench.types import Cause, CauseArray, FloatArray
+from ragbench.types.columnar import QueryFingerprints
 
 _CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
@@ -74,9 +81,19 @@ def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
     rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
     ids = [scores.query_ids[row] for row in rows]
     lines = [f" {_key(key)}{to_json_line(value)}," for key, value in head.items()]
+    lines += _fingerprints(ids, scores.fingerprints)
     seed = 0 if scores.summary is None else scores.summary.seed or 0
     parts = [_system(system, rows, ids, costs, seed) for system in systems]
     return "\n".join(["{", *lines, ' "systems": {', ",\n".join(parts), " }", "}", ""])
+
+
+def _fingerprints(ids: list[str], prints: QueryFingerprints) -> Iterator[str]:
+    """What each query was; nothing where the run does not say."""
+    if not prints:
+        return
+    yield f' "query_parts": {to_json_line([part for part in PARTS if part in prints])},'
+    rows = (f"  {_key(query)}{to_json_line(row)}" for query, row in fingerprint_rows(ids, prints))
+    yield "\n".join([' "query_fingerprints": {', ",\n".join(rows), " },"])
 
 
 def _system(system: StoredSystem, rows: Any, ids: list[str], costs: bool, seed: int) -> str:
@@ -194,12 +211,16 @@ def read_baseline(path: str | Path) -> StoredScores:
         found = f"{file.queries} queries, but {names[0]} has {len(query_ids)}"
         allowed = "a line for every query: write the baseline again"
         raise DataError(found, file=path, allowed=allowed)
+    if file.query_fingerprints and list(file.query_fingerprints) != query_ids:
+        found = "query_fingerprints: the queries are not those of the scores"
+        raise DataError(found, file=path, allowed="one line per query, in order")
     return StoredScores(
         name=file.name,
         baseline=file.baseline,
         data=file.data,
         query_ids=query_ids,
         systems=[_Reader(path, name, query_ids).read(file.systems[name]) for name in names],
+        fingerprints=checked_fingerprints(file.query_parts, file.query_fingerprints, path),
     )
 
 

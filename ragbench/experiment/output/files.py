@@ -17,6 +17,11 @@ from ragbench import __version__
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.dump import dump_config
+from ragbench.data.runs.query_fingerprints import (
+    FINGERPRINTS_FILE,
+    fingerprint_queries,
+    format_fingerprints,
+)
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
@@ -133,6 +138,7 @@ def write_run(
         "summary.json": to_json(codec.to_json(summary)),
         "per_query.csv": _per_query(plan, results.systems),
         "costs.csv": format_costs(with_costs(results), [query.id for query in plan.queries]),
+        FINGERPRINTS_FILE: _fingerprints(plan, results),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
         "comparisons.json": to_json(codec.to_json(results.comparisons)),
         "report.md": render_markdown(summary, results.comparisons),
@@ -176,6 +182,13 @@ def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
         for row, query in enumerate(plan.queries)
     )
     return to_csv(["system", "query_id", *names], rows)
+
+
+def _fingerprints(plan: Plan, results: Results) -> str:
+    """What each query was: its text, the judgements that scored it, and its gold answers."""
+    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    prints = fingerprint_queries(plan.queries, qrels, plan.collection.answers)
+    return format_fingerprints([query.id for query in plan.queries], prints)
 
 
 def _cell(system: SystemScores, name: str, row: int) -> float | None:
