@@ -112,8 +112,8 @@ def _lock(stream: IO[str]) -> bool:
         import msvcrt
 
         try:
-            # far behind the text, since Windows makes locked bytes unreadable; other systems have
-            # no such function, which is why mypy is told to ignore it
+            # far behind the text, since Windows makes locked bytes unreadable; where there is no
+            # such function, mypy is told to ignore it
             stream.seek(1 << 20)
             msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
         except OSError:
