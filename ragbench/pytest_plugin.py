@@ -75,6 +75,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_folder], ignore_errors=True)
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Name the gates that are undecided, which pytest counts among what is skipped."""
+    undecided = [
+        report
+        for report in terminalreporter.stats.get("skipped", ())
+        if any(f"{suffix}::" in report.nodeid for suffix in _SUFFIXES)
+    ]
+    if undecided:
+        terminalreporter.section("ragbench: undecided gates, neither passed nor failed")
+        for report in undecided:
+            terminalreporter.line(report.nodeid)
+            terminalreporter.line(str(report.longrepr[2]))
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect experiments whose name says that they are tests."""
     if not file_path.name.endswith(_SUFFIXES):

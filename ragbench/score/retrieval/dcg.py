@@ -88,21 +88,24 @@ class Gained:
         """Keep the scores of the queries for which a document can gain anything; NaN elsewhere."""
         return np.where(self.n_gaining > 0, scores, np.nan)
 
-    def sum_ideal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Add up the best ranking query by query; 0 where nothing gains."""
-        values = self.ideal if weights is None else self.ideal * weights
+    def sum_ideal(self, terms: FloatArray | None = None) -> FloatArray:
+        """Add up the best ranking query by query; 0 where nothing gains.
+
+        `terms` are what its documents add, in its order; their gains where there are none.
+        """
+        values = self.ideal if terms is None else terms
         total = np.bincount(self.ranked.judged_query, values, minlength=self.ranked.n_queries)
         return total.astype(np.float64, copy=False)
 
     def ideal_down_to(
-        self, query: IntArray, rank: IntArray, weights: FloatArray | None = None
+        self, query: IntArray, rank: IntArray, terms: FloatArray | None = None
     ) -> FloatArray:
         """Add up the best rankings of some queries down to some ranks from 1 on.
 
-        Ranks may lie beyond the judged documents, whose gains `weights` multiply.
+        Ranks may lie beyond the judged documents; `terms` as in `sum_ideal`.
         """
         starts = self.ranked.judged_starts
-        sums = running_sums(self.ideal if weights is None else self.ideal * weights, starts)
+        sums = running_sums(self.ideal if terms is None else terms, starts)
         last = np.minimum(rank, self.n_gaining[query])
         down_to: FloatArray = sums[starts[query] + last - 1]
         return down_to
@@ -161,8 +164,7 @@ def dcg(
     """
     check_base("dcg", discount, base)
     gained = Gained.of("dcg", ranked, gain, gains)
-    weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
-    return gained.where_gaining(ranked.sum(gained.rows * weights))
+    return gained.where_gaining(_found(gained, k, discount, base))
 
 
 @_measure("ideal_dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
@@ -222,8 +224,7 @@ def ndcg(
     """
     check_base("ndcg", discount, base)
     gained = Gained.of("ndcg", ranked, gain, gains)
-    weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
-    return ranked.divide(ranked.sum(gained.rows * weights), _best(gained, k, discount, base))
+    return ranked.divide(_found(gained, k, discount, base), _best(gained, k, discount, base))
 
 
 def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatArray:
@@ -236,11 +237,23 @@ def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatA
     return divisors
 
 
+# gains are divided by the discount, not multiplied by its inverse, which rounds once more: so the
+# last bit is trec_eval's
+def _found(gained: Gained, k: int | None, discount: str, base: float) -> FloatArray:
+    """Add up the discounted gains of what was retrieved."""
+    ranked = gained.ranked
+    if ranked.averaged:
+        weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
+        return ranked.sum(gained.rows * weights)
+    terms = gained.rows / discounts(ranked.rank, discount, base)
+    return ranked.sum(terms if k is None else terms * (ranked.rank <= k))
+
+
 def _best(gained: Gained, k: int | None, discount: str, base: float) -> FloatArray:
     """Add up the discounted gains of the best possible ranking."""
     rank = gained.ranked.judged_rank
-    weights = 1.0 / discounts(rank, discount, base)
-    return gained.sum_ideal(weights if k is None else weights * (rank <= k))
+    terms = gained.ideal / discounts(rank, discount, base)
+    return gained.sum_ideal(terms if k is None else terms * (rank <= k))
 
 
 @_measure("ndcg_rel", range=(0.0, 1.0), cutoff="none")
@@ -310,15 +323,15 @@ def _last_of_its_gain(gained: Gained) -> NDArray[np.bool_]:
 
 def _ndcg_at(gained: Gained, query: IntArray, rank: IntArray, dcg: FloatArray) -> FloatArray:
     """Divide the DCG of queries down to some ranks by that of the best ranking."""
-    weights = 1.0 / discounts(gained.ranked.judged_rank)
-    return dcg / gained.ideal_down_to(query, rank, weights) if len(query) else dcg
+    terms = gained.ideal / discounts(gained.ranked.judged_rank)
+    return dcg / gained.ideal_down_to(query, rank, terms) if len(query) else dcg
 
 
 def _whole_ndcg(gained: Gained) -> FloatArray:
     """Score whole rankings by nDCG; 0 where nothing can be gained."""
     ranked = gained.ranked
     found = ranked.sum(gained.rows / discounts(ranked.rank))
-    best = gained.sum_ideal(1.0 / discounts(ranked.judged_rank))
+    best = gained.sum_ideal(gained.ideal / discounts(ranked.judged_rank))
     return found / np.where(best > 0, best, 1.0)
 
 
@@ -363,9 +376,9 @@ def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> Floa
     hit = gained.rows > 0
     query, rank = ranked.query[hit], ranked.rank[hit]
     found = running_sums(gained.rows, ranked.starts)[hit]
-    # what the least cost adds to the gains of the best ranking, rank by rank
-    least = LEAST_COST / np.where(gained.ideal > 0, gained.ideal, LEAST_COST)
-    best = gained.ideal_down_to(query, rank, np.maximum(least, 1.0)) if len(query) else found
+    # the best ranking gains at least the least cost at each rank where it gains anything
+    least = np.where(gained.ideal > 0, np.maximum(gained.ideal, LEAST_COST), 0.0)
+    best = gained.ideal_down_to(query, rank, least) if len(query) else found
     best = best + LEAST_COST * np.maximum(rank - gained.n_gaining[query], 0)
     worth = gained.rows[hit] / np.log2(2.0 + best - found)
     total = np.bincount(query, worth, minlength=ranked.n_queries)
