@@ -198,7 +198,8 @@ def _advice(
     try:
         met = meet(base, runs, measures=asked, intersect=True)
     except DataError as still:
-        return [line for line in str(still).splitlines() if line not in said]
+        lines = (line for line in str(still).splitlines() if line not in said)
+        return [f"with --intersect {x}" if x.startswith("the others can") else x for x in lines]
     which = "common ones that are the same" if met.differing else "common ones"
     return [f"--intersect compares the {which}: {len(met.sources[0].query_ids)}"]
 

@@ -197,6 +197,29 @@ def test_common_queries_are_compared_only_where_they_are_the_same():
     assert note in str(found)
 
 
+def test_a_score_of_a_whole_corpus_is_not_compared_over_a_part_of_it():
+    """Equal answers would be worse, p 0.0001, for what the others of one side were."""
+    texts = [f"the moon number {n} is far away from here" for n in range(60)]
+    said = [text.replace("far", "near") if n % 3 else text for n, text in enumerate(texts)]
+    metrics = ["bleu.corpus", "bleu"]
+    whole = evaluate_texts([*said[:50], *["zzz"] * 10], texts, metrics)
+    part = evaluate_texts(said[:50], texts[:50], metrics)
+
+    with pytest.raises(DataError) as refused:
+        compare(whole, part, intersect=True)
+    with pytest.raises(DataError) as before:
+        compare(whole, part)
+    found = compare(whole, part, measures=["bleu"], intersect=True)
+
+    lines = [
+        "bleu.corpus cannot be compared: it is of all queries together, and not all are common",
+        "the others can be: -m bleu",
+    ]
+    assert str(refused.value).splitlines() == lines
+    assert str(before.value).splitlines()[-2:] == [lines[0], f"with --intersect {lines[1]}"]
+    assert [made["n_changed"] for made in found.differences] == [0]
+
+
 def test_answers_in_another_order_are_no_longer_paired_with_strangers():
     """The fingerprint of all gold answers is of their texts in order, whatever their ids."""
     base = from_evaluation("a", evaluate_texts(["Io", "Io"], ["Io", "Europa"], ["exact_match"]))
