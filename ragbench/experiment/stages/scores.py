@@ -311,8 +311,8 @@ class Scorers:
 
 def stored_column(column: ScoreColumn, plan: Plan) -> dict[str, Any]:
     """Return a column as it is stored: without secrets."""
-    environment = plan.config.environment
-    details = {row: redact(text, environment) for row, text in column.details.items()}
+    secrets = plan.config.secrets
+    details = {row: redact(text, secrets) for row, text in column.details.items()}
     return write_column(replace(column, details=details))
 
 
