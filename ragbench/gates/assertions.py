@@ -41,7 +41,7 @@ def find_not_worse(
     system: str | None = None,
     method: Method | None = None,
 ) -> list[Finding]:
-    """Compare systems with those of the same name by rule G, where `measures` has the margins."""
+    """Hold systems against those of the same name by `max_drop`; `measures` has the margins."""
     run, base = read_scored(now), read_scored(baseline)
     findings = []
     for name, other in _matches(run, base, system):

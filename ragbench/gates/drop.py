@@ -21,14 +21,11 @@ from ragbench.gates.change import (
     shown_needed,
 )
 from ragbench.registry import Option
-from ragbench.stats import DifferenceInterval
+from ragbench.stats import DifferenceInterval, score_interval
 from ragbench.types import FloatArray
 
-ENOUGH_QUERIES = 12
-"""Fewer decide no small margin, unless the systems are identical on them: ten total losses would,
-and ten queries that a release is stopped for should be looked at by a person."""
-SMALL_MARGIN = 0.05
-"""Up to this share of the score's range a margin is small."""
+_SAYING_SOMETHING = 4
+"""Fewer identical queries exclude changes in no share of the others that is worth printing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +62,9 @@ class Drop(Change):
         interval that comparisons print: pass where L > -max_drop, fail where U < -max_drop, else
         undecided, with the queries that it would take. No difference on any query passes. Queries
         that failed count at their worst and at their best: a verdict that they could turn is
-        undecided. Clusters, where there are any, are the unit; fewer than 10 are undecided. Fewer
-        than 12 queries decide no margin up to a twentieth of the range. Facts hold difference and
-        interval as they are printed, not turned round.
+        undecided. Clusters, where there are any, are the unit; fewer than 10 are undecided. Facts
+        hold difference and interval as they are printed, not turned round, and the `rule` that
+        gave the interval: `score` for hits, `tilting` for graded scores.
 
         Example:
             One of eight queries lost its hit, which says next to nothing about all others.
@@ -104,7 +101,7 @@ class Drop(Change):
         return self.decide != "mean" and found.verdict != "undecided"
 
     def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
-        """Rule G on differences of which up is better, NaN where there is none."""
+        """Decide by the interval of differences of which up is better, NaN where there is none."""
         margin = self.max_drop
         look = look_of(pairs.system, pairs.baseline)
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
@@ -122,10 +119,6 @@ class Drop(Change):
         unit = "queries" if found.n_clusters is None else "clusters"
         confidence = look_confidence(look, method.confidence)
         needed = queries_to_decide(found.mean + margin, margin, found.sd, found.n_units, confidence)
-        if found.n_units < ENOUGH_QUERIES and margin <= SMALL_MARGIN * _width(pairs.range):
-            few = f"fewer than {ENOUGH_QUERIES} {unit} decide no margin as small as {margin:g}"
-            why = f"{interval}: {few}; {shown_needed(needed, unit)}"
-            return Decision("undecided", why, {**facts, "queries_needed": needed})
         if found.lower > -margin:
             return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
         if found.upper < -margin:
@@ -169,12 +162,11 @@ def _identical(
     """Say that nothing changed, and where n is small, how little that excludes."""
     n, unit = found.n_units, "queries" if found.n_clusters is None else "clusters"
     why = f"identical on all {found.n} queries" if found.n > 1 else "identical on the only query"
-    # with so many unchanged ones, changes in a larger share of all would have shown
-    limit = -math.log((1 - method.confidence) / 2)
-    if n * max_drop >= limit * _width(score_range):
+    # the interval of so many unchanged ones, in a unit that a score without a bound has, too
+    _, share = score_interval(0, 0, n, confidence=method.confidence)
+    if max_drop > share * _width(score_range):
         return why
-    share = limit / n
-    if share >= 1:
+    if n < _SAYING_SOMETHING:
         return f"{why}, too few to exclude changes in others"
     return f"{why}; excludes changes in more than {share:.2g} of all {unit}"
 
