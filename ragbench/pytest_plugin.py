@@ -17,8 +17,12 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ragbench.comparison.sources import ScoredSystems
     from ragbench.experiment.pytest_runs import SharedRuns
-    from ragbench.gates.base import Decision
+    from ragbench.gates.base import Decide, Decision
+
+    Findings = list[tuple[str, Decision]]
+    """What was asked, `ndcg@10 of bm25 drop <= 0.05 against main.json`, and what the data say."""
 
 _SUFFIXES = (".ragbench.yaml", ".ragbench.yml")
 _SHARED = "ragbench_shared_folder"
@@ -71,6 +75,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_folder], ignore_errors=True)
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Name the gates that are undecided, which pytest counts among what is skipped."""
+    undecided = [
+        report
+        for report in terminalreporter.stats.get("skipped", ())
+        if any(f"{suffix}::" in report.nodeid for suffix in _SUFFIXES)
+    ]
+    if undecided:
+        terminalreporter.section("ragbench: undecided gates, neither passed nor failed")
+        for report in undecided:
+            terminalreporter.line(report.nodeid)
+            terminalreporter.line(str(report.longrepr[2]))
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect experiments whose name says that they are tests."""
     if not file_path.name.endswith(_SUFFIXES):
@@ -116,10 +134,19 @@ def assert_retrieval(
         >>> run = {"q1": {"d1": 2.0}, "q2": {"d7": 2.0, "d2": 1.0}}
         >>> assert_retrieval(run, qrels, {"mrr@10": 0.75, "recall@10": 1.0})
     """
-    from ragbench.gates.assertions import find_retrieval
+    from ragbench.comparison.evaluate import evaluate_run
+    from ragbench.gates.limit import Limit
 
     __tracebackhide__ = True
-    _judge(find_retrieval(run, qrels, at_least, decide=decide))
+    by: Decide = "interval" if decide == "interval" else "mean"
+    columns = evaluate_run(run, qrels, list(at_least)).columns
+    gates = [Limit(measure=name, min=least, decide=by) for name, least in at_least.items()]
+    _judge(
+        [
+            (f"{gate.measure} >= {gate.limit:g}", gate.decide_column(columns[gate.measure]))
+            for gate in gates
+        ]
+    )
 
 
 def assert_not_worse(
@@ -145,7 +172,6 @@ def assert_not_worse(
         DataError: They may not be compared.
     """
     from ragbench.errors import OptionError
-    from ragbench.gates.assertions import find_not_worse
 
     __tracebackhide__ = True
     is_file = baseline is None or str(baseline).endswith(".json")
@@ -159,10 +185,47 @@ def assert_not_worse(
 
         keep_baseline(now, baseline)
         return
-    _judge(find_not_worse(now, baseline, measures, system=system))
+    _judge(_drops(now, baseline, measures, system))
 
 
-def _judge(findings: list[tuple[str, Decision]]) -> None:
+def _drops(now: Any, baseline: Any, measures: Mapping[str, float], system: str | None) -> Findings:
+    """Compare systems with those of the same name by `max_drop`; `measures` has the margins."""
+    from ragbench.comparison.method import Method
+    from ragbench.comparison.pairs import pair_scores
+    from ragbench.comparison.sources import read_scored
+    from ragbench.gates.change import score_in
+    from ragbench.gates.drop import Drop
+
+    run, base = read_scored(now), read_scored(baseline)
+    findings = []
+    for name, other in _matches(run, base, system):
+        for measure, max_drop in measures.items():
+            pairs = pair_scores(
+                (run, run.systems[name], score_in(run, name, measure)),
+                (base, base.systems[other], score_in(base, other, measure)),
+            )
+            gate = Drop(measure=measure, max_drop=max_drop)
+            subject = f"{measure} of {name} drop <= {max_drop:g} against {base.source}"
+            findings.append((subject, gate.decide_pairs(pairs, Method())))
+    return findings
+
+
+def _matches(run: ScoredSystems, base: ScoredSystems, system: str | None) -> list[tuple[str, str]]:
+    if system is None and len(run.systems) == len(base.systems) == 1:
+        return [(next(iter(run.systems)), next(iter(base.systems)))]
+    names = [name for name in run.systems if name in base.systems and system in (None, name)]
+    if not names:
+        from ragbench.errors import DataError
+        from ragbench.registry import nearest
+
+        wanted = f"'{system}'" if system else "in common"
+        allowed = ", ".join(base.systems)
+        close = nearest(system, list(base.systems)) if system else None
+        raise DataError(f"no system {wanted}", file=base.source, allowed=allowed, nearest=close)
+    return [(name, name) for name in names]
+
+
+def _judge(findings: Findings) -> None:
     """Raise what failed, warn of what is undecided."""
     from ragbench.report.ci import worst_lines
 

@@ -74,6 +74,7 @@ def score_runs(
             level=level,
             facts=facts,
             missing=chosen.trec_eval == 10,
+            totals=_totals(judged, chosen),
             **output.parts,
         )
         write_result(page)
@@ -85,6 +86,14 @@ def score_runs(
 
     files = {scored.name: scored.source for scored in systems}
     return verify_runs(judged, files, parsed, level, chosen)
+
+
+def _totals(qrels: Qrels, rules: Rules) -> dict[str, float]:
+    """Return what trec_eval counts over all judgements, whatever was scored.
+
+    With -c that is `num_rel`, and documents of grade 1 count whatever the level of -l.
+    """
+    return {"num_rel": float((qrels.grades > 0).sum())} if rules.missing == "zero" else {}
 
 
 def _facts(names: Sequence[str], output: Output) -> list[str]:

@@ -122,7 +122,8 @@ def _tied_early(
     """The best, and those that the intervals of the judge's last look do not tell from it."""
     pairs = [pair_columns(name, other, systems[best]) for other in systems.values()]
     others = [pair for pair in pairs if pair.system != best]
-    differ = which_differ(_early(others), method, clusters)
+    # the set is held together like that of max-T, whatever becomes of the pairs with the baseline
+    differ = which_differ(_early(others), replace(method, correction="holm"), clusters)
     told = {pair.system for pair, differs in zip(others, differ, strict=True) if differs}
     return [system for system in systems if system not in told]
 
@@ -161,17 +162,21 @@ def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> li
         resamples=method.resamples,
         seed=method.seed,
     )
+    described = [describe(pair, method, clusters) for pair in family]
     return [
         replace(
-            describe(pair, method, clusters),
+            each,
             test=test,
             resamples=found.resamples if test == "randomization" else None,
             p=finite(p),
             p_adjusted=finite(adjusted),
             differs=bool(adjusted <= alpha),
         )
-        for pair, test, p, adjusted in zip(
-            family, found.tests, found.p, found.adjusted, strict=True
+        # nothing was tested where no query has both, whatever a sum over no queries gives
+        if each.n
+        else each
+        for each, test, p, adjusted in zip(
+            described, found.tests, found.p, found.adjusted, strict=True
         )
     ]
 
@@ -181,13 +186,12 @@ def _decide_early(
 ) -> list[Difference]:
     triples = _early(family)
     differ = which_differ(triples, method, clusters)
+    described = [describe(pair, method, clusters) for pair in family]
     return [
-        replace(
-            describe(pair, method, clusters),
-            test="betting" if look.always_valid else "sequential",
-            differs=differs,
-        )
-        for pair, (_, look, _), differs in zip(family, triples, differ, strict=True)
+        replace(each, test="betting" if look.always_valid else "sequential", differs=differs)
+        if each.n
+        else each
+        for each, (_, look, _), differs in zip(described, triples, differ, strict=True)
     ]
 
 

@@ -111,7 +111,8 @@ def which_differ(
     """Say of each comparison of a family whether it shows a difference, by Holm over intervals.
 
     A p-value of sign flips cannot be as small as an early look asks for, so that intervals decide:
-    with k of m comparisons shown, the others are held at the level of m - k.
+    with k of m comparisons shown, the others are held at the level of m - k. A method
+    that corrects nothing holds each at its own level.
 
     References:
         Ye, Li, Liu and Yao (2013), A group sequential Holm procedure with multiple primary
@@ -121,7 +122,8 @@ def which_differ(
     shown = [False] * len(family)
     while sum(shown) > n_shown and not all(shown):
         n_shown = sum(shown)
-        level = replace(method, confidence=1 - alpha / (len(family) - n_shown))
+        n_left = 1 if method.correction == "none" else len(family) - n_shown
+        level = replace(method, confidence=1 - alpha / n_left)
         for place, (d, look, ends) in enumerate(family):
             if not shown[place]:
                 found = paired_interval(d, level, range=ends, clusters=clusters, look=look)

@@ -21,13 +21,20 @@ from ragbench.stats import (
 from ragbench.types import FloatArray
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
-Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t"]
-"""`bh` is short for `benjamini_hochberg`."""
+Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
+"""`bh` is short for `benjamini_hochberg`; `none` leaves each p-value as it is."""
 
 _WITHOUT_RESAMPLES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "t": t_test_p_values,
     "wilcoxon": wilcoxon_p_values,
     "mcnemar": mcnemar_p_values,
+}
+
+_ADJUSTMENTS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
+    "holm": holm_p_values,
+    "benjamini_hochberg": benjamini_hochberg_p_values,
+    "bh": benjamini_hochberg_p_values,
+    "none": np.copy,
 }
 
 Families = Literal["measure", "all"]
@@ -79,7 +86,7 @@ def adjust_family(
     McNemar's test is of hits and misses. A column with other differences gets the randomization
     test, which on hits and misses is the same. One of m can only be rejected by B sign flips if
     1 / (B + 1) is at most alpha / m, so Holm and Benjamini-Hochberg get as many as that takes;
-    `max_t` has sign flips of its own.
+    `max_t` has sign flips of its own, and `none` needs no more for many comparisons than for one.
 
     Example:
         >>> found = adjust_family(np.array([[0.1, 0.3]] * 6), correction="holm")
@@ -88,7 +95,8 @@ def adjust_family(
     """
     m = differences.shape[1]
     if correction != "max_t" and m:
-        resamples = max(resamples, resamples_needed(m, alpha=alpha))
+        needed = resamples_needed(1 if correction == "none" else m, alpha=alpha)
+        resamples = max(resamples, needed)
     tests = [_fitting(test, column) for column in differences.T]
     p = np.full(m, np.nan)
     for each in dict.fromkeys(tests):
@@ -97,7 +105,7 @@ def adjust_family(
     if correction == "max_t":
         adjusted = max_t_p_values(differences, resamples=resamples, seed=seed)
     else:
-        adjusted = (holm_p_values if correction == "holm" else benjamini_hochberg_p_values)(p)
+        adjusted = _ADJUSTMENTS[correction](p)
     return FamilyResult(p, adjusted, tests, resamples)
 
 

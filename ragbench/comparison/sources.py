@@ -20,6 +20,7 @@ from ragbench.registry import nearest
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.signature import Signature, order_key
 from ragbench.types import IntArray, Qrels
+from ragbench.types.columnar import QueryFingerprints
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class ScoredSystems:
     """The file with the metadata of the queries, where it is at hand."""
     summary: Summary | None = field(default=None, repr=False)
     """Where a run was read: latency, cost, skipped judges."""
+    fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
+    """What each query was asked and scored against, as far as it is known."""
 
     def take(self, rows: IntArray) -> ScoredSystems:
         """Return the same systems over some of the queries, in the order of `rows`.
@@ -98,6 +101,7 @@ def from_stored(
         rankings or {},
         metadata,
         stored.summary,
+        stored.fingerprints,
     )
 
 
@@ -112,7 +116,13 @@ def from_evaluation(
     retriever = None if of_texts else name
     system = SystemScores(name, retriever, None, evaluation.columns, kinds, evaluation.counts)
     rankings = {} if run is None else {name: run}
-    return ScoredSystems(source, {name: system}, evaluation.query_ids, rankings=rankings)
+    return ScoredSystems(
+        source,
+        {name: system},
+        evaluation.query_ids,
+        rankings=rankings,
+        fingerprints=evaluation.fingerprints,
+    )
 
 
 def _places(early: Early, stored: StoredScores) -> IntArray:
@@ -145,6 +155,7 @@ def _column(name: str, score: StoredScore, stored: StoredScores) -> ScoreColumn:
         # the only number that its values do not give
         score.mean if score.aggregate == "corpus" else None,
         look=None if score.early is None else _look(score.early, stored),
+        answer_causes=score.answer_causes,
     )
 
 
@@ -156,6 +167,7 @@ def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
         column,
         values=column.values[rows],
         causes=column.causes[rows],
+        answer_causes=None if column.answer_causes is None else column.answer_causes[rows],
         total=column.total if whole else None,
         details={},
         look=look,

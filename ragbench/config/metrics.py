@@ -333,6 +333,9 @@ def _check_test(item: Item, values: dict[str, Any], context: Context) -> None:
     if correction is not None and correction.value == "max_t" and test != "randomization":
         found = f"max_t is made of sign flips, and the test is {test}"
         context.report.wrong(correction, found, "test: randomization")
+    if values.get("correction") == "none" and values.get("family") == "all":
+        place = item.entries["family"].item
+        context.report.wrong(place, "nothing is corrected with correction: none", "measure")
     if test == "mcnemar" and values.get("cluster") is not None:
         place = item.entries["test"].item
         found = "mcnemar counts single queries, and the units are clusters"

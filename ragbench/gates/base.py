@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -13,11 +13,11 @@ import numpy as np
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import at_least
 from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.comparison.systems import SystemScores
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score
 from ragbench.records.certificate import RequiredCertificate
-from ragbench.records.gate import Verdict
+from ragbench.records.gate import Power, Verdict
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.score.base import ScoreColumn
@@ -51,6 +51,8 @@ class Decision:
     """The numbers in full, JSON-ready, for `summary.json`."""
     refused: bool = False
     """Whether it may not be compared with what it names."""
+    power: Power | None = None
+    """Of an undecided difference: what so many queries can decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,6 @@ class GatedRun:
     """Query -> its cluster; None where each stands for itself."""
     base: ScoredSystems | None = None
     """What gates without `against` are compared with; None is the run's own baseline."""
-    answers: Mapping[str, Mapping[str, ScoreColumn]] = field(default_factory=dict)
-    """System -> score -> a value for each answer, where each query was answered several times."""
     summary: Summary | None = None
     """What the run took and who judged it; None of what is no run."""
 
@@ -181,7 +181,8 @@ class Gate(ABC):
     """Whether it asks how a system differs from its baseline, so that early stopping need not."""
 
     system: Annotated[
-        str | list[str] | None, Option("The systems; default: all except the baseline.")
+        str | list[str] | None,
+        Option("The systems; default: all, of a difference all but what it is compared with."),
     ] = None
     undecided: Annotated[
         Literal["warn", "fail"], Option("`fail`: an undecided gate counts as failed.")
@@ -213,7 +214,7 @@ class Gate(ABC):
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The systems that it names; none is every system but the baseline."""
+        """The systems that it names; none is every one that it can be held against."""
         if self.system is None:
             return ()
         return (self.system,) if isinstance(self.system, str) else tuple(self.system)
@@ -320,10 +321,8 @@ class SystemGate(Gate):
         return {name: each for name, each in systems.items() if score in each.columns}, score
 
     def held(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
-        """Return every system that has a baseline; where none has, all that there are."""
-        own = run.scored.baseline
-        others = [s.name for s in having.values() if baseline_of(s, having, own) is not None]
-        return others or list(having)
+        """Return the systems that it is held against where it names none: all of them."""
+        return list(having)
 
     @abstractmethod
     def decide_system(self, held: Candidate) -> Decision:
@@ -353,6 +352,23 @@ def out_of_range(entry: Entry, key: str, low: float, high: float) -> None:
     """Note a limit that no value can be on both sides of."""
     found = f"{entry.shown(key)} is out of range"
     entry.wrong(key, found, f"a number from {low:g} to {high:g}")
+
+
+def not_compared(n_failed: int = 0) -> str:
+    """Say that no query has what is compared on both sides, which is never a verdict."""
+    failed = f"; {n_failed} failed" if n_failed else ""
+    return f"not compared: no query has a score in both{failed}"
+
+
+def unless_turned(found: Decision, n_failed: int, at_ends: Iterable[Verdict]) -> Decision:
+    """Return the decision, or undecided where what failed could turn it.
+
+    `at_ends` are the verdicts with all that failed at its worst, and at its best.
+    """
+    if not n_failed or found.verdict == "undecided" or all(v == found.verdict for v in at_ends):
+        return found
+    turned = f"failures on {n_failed} queries could turn {found.verdict}"
+    return replace(found, verdict="undecided", why=f"{turned}; without them: {found.why}")
 
 
 def within(value: float, least: float | None, most: float | None) -> Verdict:

@@ -12,6 +12,31 @@ Verdict = Literal["pass", "fail", "undecided"]
 """What a gate says; `undecided` is neither: the data cannot tell."""
 
 
+Side = Literal["within", "beyond"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriesNeeded(Record):
+    """How many queries, or clusters, decide with power 0.8; None where no number does."""
+
+    equal: int | None
+    """If the systems are equal."""
+    as_observed: int | None
+    """If the difference is as observed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power(Record):
+    """What the queries of an undecided gate can decide, and what it would take."""
+
+    queries_needed: QueriesNeeded
+    detectable: float | None
+    """The smallest true drop, or increase, that fails in 4 of 5 runs with so many queries; None
+    where none does."""
+    estimate: Side
+    """Where the estimate is: within the margin, or beyond it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateVerdict(Record):
     """One gate, held against one system.
@@ -31,6 +56,10 @@ class GateVerdict(Record):
     """Where the gate stands in its config; None where it comes from elsewhere."""
     refused: bool = optional(False)
     """Whether it may not be compared with what it names."""
+    queries_needed: QueriesNeeded | None = optional()
+    """This and what follows: of an undecided difference, see `Power`."""
+    detectable: float | None = optional()
+    estimate: Side | None = optional()
 
     @property
     def facts(self) -> Mapping[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
-from ragbench.registry.family import load_object
-from ragbench.registry.names import nearest, shown
+from ragbench.registry.family import load_object, nearest
 
 
 def adapt(
@@ -42,6 +42,31 @@ def adapt(
         f"a class or object with {methods[0]}{of_method or arguments}, or a function {arguments}"
     )
     raise AdapterError(f"{owner}: found {type(made).__name__}, allowed: {allowed}")
+
+
+class OwnComponent:
+    """An object of the user's own as a retriever or reranker: what it lacks of one is added here.
+
+    What it has is looked at when it is made, and nowhere else.
+    """
+
+    cache_folder: Path | None = None
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+        self.asks_one_by_one = bool(getattr(made, "asks_one_by_one", False))
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the object notes, where it does."""
+        return list(getattr(self.made, "notes", ()))
+
+    def load(self) -> None:
+        """Tell the object where to keep things, and let it get ready, where it wants to."""
+        if hasattr(self.made, "cache_folder"):
+            self.made.cache_folder = self.cache_folder
+        if callable(getattr(self.made, "load", None)):
+            self.made.load()
 
 
 def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
@@ -81,3 +106,23 @@ def _known(
             allowed = ", ".join(parameters) or "no options"
             raise OptionError(owner, key, name, allowed, nearest(name, parameters))
     return options
+
+
+def shown(value: Any) -> str:
+    """Return a foreign value as error messages show it: cut where it is long, no addresses.
+
+    An address would differ from run to run; a coroutine says what is likely wrong.
+
+    Example:
+        >>> shown([1, 2]), shown(object())
+        ('[1, 2]', 'an object')
+    """
+    if inspect.isawaitable(value) or inspect.isasyncgen(value):
+        if inspect.iscoroutine(value):
+            value.close()  # it is never awaited, and would warn
+        return "a coroutine (async functions are not supported)"
+    text = repr(value)
+    if " at 0x" in text:
+        name = type(value).__name__
+        return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    return text if len(text) <= 80 else f"{text[:77]}..."

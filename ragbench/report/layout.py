@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 
-from ragbench.records.comparison import Comparisons, MeasureComparison, SliceDifference
+from ragbench.records.comparison import Comparisons, SliceDifference
 from ragbench.records.gate import GateVerdict
 from ragbench.records.summary import (
     Dataset,
@@ -52,7 +52,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     incomplete = () if summary.complete or said else (_INCOMPLETE,)
     preferences = lay_out_preferences(summary, comparisons)
     results = [
-        *_headlines(summary, groups, sections, families),
+        *_headlines(summary, groups, sections, comparisons),
         *(preference.headline for preference in preferences),
     ]
     if comparisons.confidence is None:
@@ -95,9 +95,11 @@ def _headlines(
     summary: Summary,
     groups: Mapping[Group, Scores],
     sections: Sequence[Section],
-    families: Mapping[str, MeasureComparison],
+    comparisons: Comparisons,
 ) -> list[str]:
     """Write one sentence for the first measure of each section; a judge is named with it."""
+    families = {family.measure: family for family in comparisons.measures}
+    corrected = comparisons.correction != "none"
     sentences = []
     for scores, section in zip(groups.values(), sections, strict=True):
         names = dict.fromkeys(name for by_name in scores.values() for name in by_name)
@@ -105,7 +107,14 @@ def _headlines(
         valued = (n for n, own in by_name.items() if any(s.mean is not None for s in own.values()))
         first = next(valued, next(iter(names)))
         baselines = find_baselines(summary, scores)
-        text = headline(first, by_name[first], families.get(first), baselines, summary.confidence)
+        text = headline(
+            first,
+            by_name[first],
+            families.get(first),
+            baselines,
+            summary.confidence,
+            corrected=corrected,
+        )
         sentences.append("; ".join([text, *section.labels]))
     return sentences
 
@@ -148,7 +157,7 @@ def _gate(gate: GateVerdict) -> Gate:
 def _gate_counts(gates: Sequence[Gate]) -> list[str]:
     """Count the verdicts in one sentence, what needs a reader first; none without gates."""
     counts = Counter(gate.verdict for gate in gates)
-    words = {"fail": "failed", "undecided": "undecided", "pass": "passed"}
+    words = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
     parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
     return [f"gates: {', '.join(parts)}"] if parts else []
 

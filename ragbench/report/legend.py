@@ -27,6 +27,10 @@ def answered_again(summary: Summary) -> bool:
     return any(each.per_query > 1 for each in answers)
 
 
+NOT_COMPARED = ("not compared", "no query has a score of both systems: there is nothing to say")
+"""What a verdict means that is none."""
+
+
 def legend(
     sections: Sequence[Section], comparisons: Comparisons, several_answers: bool = False
 ) -> list[tuple[str, str]]:
@@ -53,6 +57,8 @@ def legend(
         explained.append(("undecided", "no difference was shown, which is not equality"))
     if "identical" in outcomes:
         explained.append(("identical", "the same score as its baseline on every query"))
+    if "not compared" in outcomes:
+        explained.append(NOT_COMPARED)
     if MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
         explained.append((MISSING, "no value: nothing was scored or compared"))
     return explained
@@ -71,16 +77,21 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
     return [
         (", ".join(heads), text),
         ("p", p_meaning(comparisons)),
-        *interval_and_p([family for family in comparisons.measures if family.measure in shown]),
+        *interval_and_p(
+            [family for family in comparisons.measures if family.measure in shown],
+            corrected=comparisons.correction != "none",
+        ),
     ]
 
 
-def interval_and_p(families: Sequence[MeasureComparison]) -> list[tuple[str, str]]:
+def interval_and_p(
+    families: Sequence[MeasureComparison], *, corrected: bool = True
+) -> list[tuple[str, str]]:
     """Explain a difference whose interval and p seem to disagree, where there is one.
 
     The interval is not that of the test: that asks for the signs of the queries that changed alone,
-    and p is of a whole family. With 5 of 30 hits lost p is 0.0625, and the interval reaches from
-    -0.340 to -0.043.
+    and a corrected p is of a whole family. With 5 of 30 hits lost p is 0.0625, and the interval
+    reaches from -0.340 to -0.043.
     """
     made = [c for family in families for c in family.comparisons if c.p is not None]
     known = [(c, ends) for c in made if (ends := ends_of(c.interval)) is not None]
@@ -97,6 +108,8 @@ def interval_and_p(families: Sequence[MeasureComparison]) -> list[tuple[str, str
             "p is corrected for all comparisons of its family and counts the queries that changed; "
             "the interval is of one comparison and counts those that did not change as well"
         )
+        if not corrected:
+            text = "p counts the queries that changed, the interval those that did not as well"
         explained.append(("interval without 0, and undecided", text))
     return explained
 
@@ -108,7 +121,9 @@ def p_meaning(comparisons: Comparisons) -> str:
     correction = comparisons.correction
     named = printable(_CORRECTIONS.get(correction, correction))
     sizes = [len(family.comparisons) for family in comparisons.measures if family.comparisons]
-    if comparisons.family == "all":
+    if correction == "none":
+        p = f"{test}, not corrected for {_counted(*sizes)} of one measure"
+    elif comparisons.family == "all":
         p = f"{test}, {named} over {_counted(sum(sizes))} of all measures"
     else:
         p = f"{test}, {named} over {_counted(*sizes)} of one measure"

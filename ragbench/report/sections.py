@@ -119,11 +119,14 @@ def _score_cell(score: SystemScore | None, mark: Mark) -> ScoreCell:
 
 
 def _difference_cell(comparison: Difference | None, direction: str) -> DifferenceCell:
-    if comparison is None or comparison.difference is None:
+    if comparison is None:
         return DifferenceCell(value=MISSING)
+    outcome = outcome_of(comparison, direction)
+    if comparison.difference is None:
+        return DifferenceCell(outcome, MISSING)
     value, ends = difference(comparison.difference, comparison.interval)
     return DifferenceCell(
-        outcome=outcome_of(comparison, direction),
+        outcome=outcome,
         value=value,
         interval=ends,
         p=probability(comparison.p_adjusted),

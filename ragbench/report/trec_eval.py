@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import exp, nan
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.report.scores import ALL, Scored
@@ -89,6 +90,7 @@ def render_trec(
     level: int = 1,
     facts: Collection[str] = FACTS[:2],
     missing: bool = True,
+    totals: Mapping[str, float] = MappingProxyType({}),
     per_query: bool = False,
     summary: bool = True,
 ) -> str:
@@ -98,7 +100,7 @@ def render_trec(
     lacks come after them, under our names. `facts` are those of `FACTS` to print, `relstring` with
     its length where that was given; `runid` is printed wherever there are several runs. Queries
     that the run lacks have lines if `missing`: trec_eval 9, which counts them with -c all the same,
-    has none.
+    has none. `totals` are printed for all queries in place of the sums of the measures so named.
     """
     named = _in_order(measures, level)
     shown = set(facts) if summary else set()
@@ -110,7 +112,7 @@ def render_trec(
         unseen = frozenset() if missing else scored.missing
         lines += _query_lines(scored, named, strings, unseen) if per_query else ()
         lines += _fact_lines(scored, shown)
-        lines += _summary_lines(scored, named) if summary else ()
+        lines += _summary_lines(scored, named, totals) if summary else ()
     return "".join(lines)
 
 
@@ -164,14 +166,17 @@ def _fact_lines(scored: Scored, facts: Collection[str]) -> Iterable[str]:
     return (_line(fact, ALL, known[fact]) for fact in known if fact in facts)
 
 
-def _summary_lines(scored: Scored, named: Sequence[Place]) -> Iterable[str]:
+def _summary_lines(
+    scored: Scored, named: Sequence[Place], totals: Mapping[str, float]
+) -> Iterable[str]:
     """One line per measure; none where there is no number."""
     evaluation = scored.evaluation
     ids = list(map(id_bytes, evaluation.query_ids))
     order = sorted(range(len(ids)), key=ids.__getitem__)
     for _, _, score, name in named:
         column = evaluation.columns[score]
-        value = _as_trec_eval_adds(column.values[order].tolist(), column.aggregate)
+        added = _as_trec_eval_adds(column.values[order].tolist(), column.aggregate)
+        value = totals.get(name, added)
         if value == value:
             yield _line(name, ALL, _number(value, column.aggregate))
 

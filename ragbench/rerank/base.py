@@ -1,11 +1,18 @@
-"""What a reranker is: anything that puts the hits of another retriever in a better order."""
+"""What a reranker is: anything that puts the hits of another retriever in a better order.
+
+One of the user's own is `type: "python:package.module:Name"` with `retriever:`. `Name` is a class
+(made with the options of the YAML), an object with `rerank(queries, hits, top_k)`, or a plain
+function `(question, hits)` that returns the hits in a better order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ragbench.errors import AdapterError
+from ragbench.registry import OwnComponent, adapt
 from ragbench.types import Document, Query, ScoredDocument
 
 
@@ -13,7 +20,7 @@ class Reranker:
     """Orders the first hits of another retriever anew: all that a run asks of one.
 
     The ORDER of what it returns is the ranking; scores are optional. Built-in rerankers inherit
-    it; `ragbench.rerank.python.as_reranker` wraps those of the user's own.
+    it; `as_reranker` wraps those of the user's own.
     """
 
     is_opaque: bool = False
@@ -58,3 +65,50 @@ def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[
                 "corpus, or with texts of their own"
             )
     return [Document(hit.id, hit.text or "", hit.title or "").full_text for hit in hits]
+
+
+class CallableReranker(Reranker):
+    """A plain function `(question, hits) -> hits` as a reranker."""
+
+    asks_one_by_one = True
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def rerank(
+        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
+    ) -> list[Any]:
+        """Ask the function for each query."""
+        return [
+            self._function(query.text, list(found))
+            for query, found in zip(queries, hits, strict=True)
+        ]
+
+
+class OwnReranker(OwnComponent, Reranker):
+    """An object of the user's own with what it lacks of a reranker."""
+
+    def rerank(
+        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
+    ) -> Any:
+        """Let the object order the hits."""
+        return self.made.rerank(queries, hits, top_k)
+
+
+def declared(made: Any) -> Reranker:
+    """Return a reranker of which all is known that a run asks."""
+    return made if isinstance(made, Reranker) else OwnReranker(made)
+
+
+def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker:
+    """Make a reranker of a class, an object or a function; see `ragbench.registry.adapt`."""
+    made = adapt(
+        target,
+        options,
+        owner,
+        methods=("rerank",),
+        wrap=CallableReranker,
+        arguments="(question, hits)",
+        of_method="(queries, hits, top_k)",
+    )
+    return declared(made)

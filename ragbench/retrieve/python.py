@@ -15,7 +15,7 @@ from typing import Any
 
 from ragbench.adapters.hits import HitReader, checked_id, is_id
 from ragbench.errors import AdapterError
-from ragbench.registry import adapt, shown
+from ragbench.registry import OwnComponent, adapt, shown
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
@@ -33,30 +33,17 @@ class CallableRetriever(Retriever):
         return [self._function(query.text, top_k) for query in queries]
 
 
-class OwnRetriever(Retriever):
+class OwnRetriever(OwnComponent, Retriever):
     """An object of the user's own with what it lacks of a retriever: it is looked at here alone."""
 
     def __init__(self, made: Any) -> None:
-        self.made = made
+        super().__init__(made)
         self.ranks_by_score = bool(getattr(made, "ranks_by_score", False))
-        self.asks_one_by_one = bool(getattr(made, "asks_one_by_one", False))
         self.query_ids = getattr(made, "query_ids", None)
         self.sources = tuple(getattr(made, "sources", ()))
         self.depth = getattr(made, "depth", None)
         self.indexes = callable(getattr(made, "index", None))
         self.borrows = callable(getattr(made, "borrow", None))
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What the object notes, where it does."""
-        return list(getattr(self.made, "notes", ()))
-
-    def load(self) -> None:
-        """Tell the object where to keep things, and let it get ready, where it wants to."""
-        if hasattr(self.made, "cache_folder"):
-            self.made.cache_folder = self.cache_folder
-        if callable(getattr(self.made, "load", None)):
-            self.made.load()
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Let the object read the documents."""

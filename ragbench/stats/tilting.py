@@ -141,7 +141,7 @@ def _above(values: FloatArray, alpha: float) -> float:
     """Give the lower limit of the mean of values in [0, 1]."""
     n = len(values)
     # values that differ by rounding alone are one: between them there is nothing to weigh
-    rounded: FloatArray = np.round(np.clip(values, 0.0, 1.0), _DIGITS)
+    rounded = np.asarray(np.round(np.clip(values, 0.0, 1.0), _DIGITS), dtype=np.float64)
     distinct, counts = np.unique(rounded, return_counts=True)
     shares = counts / n
     if distinct[0] > 0:

@@ -6,7 +6,9 @@ import functools
 import re
 import string
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from ragbench.text.stopwords import load
 
@@ -212,3 +214,31 @@ def normalize_answer(text: str) -> str:
     else:
         text = unicodedata.normalize("NFC", text).translate(_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+Value = TypeVar("Value")
+
+ROOM = 200_000
+"""Words; for stems some 20 MB, more than the vocabulary of most corpora."""
+
+
+class Memory(dict[str, Value]):
+    """A function of words with a memory: a vocabulary is small, texts are long.
+
+    Word -> value, computed when first asked for; emptied when full. Words of more than `longest`
+    characters are not worth remembering.
+    """
+
+    def __init__(
+        self, compute: Callable[[str], Value], room: int = ROOM, longest: int | None = None
+    ) -> None:
+        super().__init__()
+        self._compute, self._room, self._longest = compute, room, longest
+
+    def __missing__(self, word: str) -> Value:
+        value = self._compute(word)
+        if self._longest is None or len(word) <= self._longest:
+            if len(self) >= self._room:
+                self.clear()
+            self[word] = value
+        return value

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ragbench.errors import DataError, MissingExtra
 from ragbench.signature import fingerprint
-from ragbench.text.memory import Memory
+from ragbench.text.tokenize import Memory
 
 # Endings of inflected forms and what the base form has instead, as in WordNet's own morphy.
 _ENDINGS = {

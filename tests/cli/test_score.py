@@ -133,6 +133,46 @@ def test_level_moves_what_is_relevant_and_not_what_ndcg_gains(score, means):
     assert [line.split()[0] for line in text.splitlines()] == ["num_rel", "ndcg", "precision@1"]
 
 
+@pytest.mark.parametrize("version", ["9", "10"])
+def test_with_c_trec_eval_counts_num_rel_at_grade_1_whatever_the_level(score, means, version):
+    """Its line for all queries, with -c alone: 4 relevant documents, of which d2 has grade 2.
+
+    `m_num_rel.c` sums what it found query by query, and with -c it counts the grades above 0 of all
+    judgements instead; pytrec_eval has no -c that could be asked.
+    """
+    arguments = ("qrels", "a.run", "-m", "num_rel", "-l", "2", "--trec-eval", version)
+    page = (*arguments, "--format", "trec", "-q")
+
+    lines = [line.split() for line in score(*page, "-c")[1].splitlines()]
+
+    assert lines[0] == ["num_rel", "q1", "1"]
+    assert lines[-1] == ["num_rel", "all", "4"]
+    assert score(*page)[1].splitlines()[-1].split() == ["num_rel", "all", "1"]
+    assert means(*arguments, "-c") == {"num_rel(rel=2)": 1}, "ours keeps the level"
+
+
+@pytest.mark.parametrize(
+    ("measure", "retrieved", "relevant", "hits", "printed"),
+    [
+        pytest.param("set_map", 4, 40, 3, "0.0563", id="9 / 160 = 0.05625, held a bit larger"),
+        pytest.param("set_map", 8, 60, 3, "0.0187", id="9 / 480 = 0.01875, held a bit smaller"),
+        pytest.param("set_F", 6, 58, 5, "0.1563", id="2 * 5/6 * 5/58 / (5/6 + 5/58) = 0.15625"),
+        pytest.param("set_F", 9, 55, 7, "0.2187", id="2 * 7/9 * 7/55 / (7/9 + 7/55) = 0.21875"),
+    ],
+)
+def test_the_last_digit_is_trec_evals(runs, score, measure, retrieved, relevant, hits, printed):
+    """Where the fifth digit is a 5 and the last, the order of operations decides the fourth."""
+    qrels = {"q": {f"r{n}": 1 for n in range(relevant)}}
+    run = {"q": {f"{'r' if n < hits else 'x'}{n}": -float(n) for n in range(retrieved)}}
+    write_qrels(runs / "q", qrels)
+    write_trec(runs / "r", run)
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {measure}).evaluate(run)["q"][measure]
+
+    _, text, _ = score("q", "r", "--format", "trec", "-m", measure)
+
+    assert text.split() == [measure, "all", printed] == [measure, "all", f"{theirs:6.4f}"]
+
+
 def test_the_page_of_trec_eval_with_its_options(runs, score, golden):
     """The golden pages came from the measures and printers of trec_eval 9.0.8, on these files."""
     qrels, run = made_up(3)

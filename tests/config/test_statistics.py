@@ -29,6 +29,7 @@ def test_defaults(load):
     ("block", "path", "found"),
     [
         ("test: t, correction: max_t", "correction", "max_t is made of sign flips, and the test"),
+        ("correction: none, family: all", "family", "nothing is corrected with correction: none"),
         ("test: mcnemar, cluster: metadata.a", "test", "mcnemar counts single queries"),
         ("cluster: topic", "cluster", "'topic' is no key of the metadata"),
         ("slices: [metadata.a, query_lenth]", "slices", "unknown field 'query_lenth'"),

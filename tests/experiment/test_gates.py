@@ -47,7 +47,7 @@ def test_a_run_folder_is_a_reference_too(config, tmp_path):
 
     again = run(config, {"measure": "rouge1", "against": "runs/moons", "max_drop": 0.1})
 
-    assert verdicts(again) == [("exact/extractive", "pass")]
+    assert verdicts(again) == [("bm25/extractive", "pass"), ("exact/extractive", "pass")]
 
 
 def test_verdicts_stand_in_every_file(config):
@@ -67,25 +67,55 @@ def test_verdicts_stand_in_every_file(config):
     assert "gates: 1 failed, 1 passed" in (found.path / "report.md").read_text().splitlines()[0]
 
 
-def test_left_out_systems_are_all_but_the_baseline(config):
+@pytest.mark.parametrize(
+    ("gate", "systems"),
+    [
+        ({"measure": "map", "min": 0.0}, ["bm25", "exact"]),
+        ({"failed": "rouge1", "max": 0.0}, ["bm25/extractive", "exact/extractive"]),
+        ({"measure": "usd", "max": 0},
+         ["bm25", "bm25/extractive", "exact", "exact/extractive"]),
+        ({"measure": "map", "max_drop": 1.0}, ["exact"]),
+        ({"measure": "map", "max_queries_worse": 9}, ["exact"]),
+        ({"measure": "map", "max_drop": 1.0, "against": "exact"}, ["bm25"]),
+        ({"measure": "map", "max_drop": 1.0, "against": "main.json"}, ["bm25", "exact"]),
+    ],
+)  # fmt: skip
+def test_without_system_all_are_held_but_what_a_difference_is_against(
+    config, baseline, gate, systems
+):
+    found = run({**config, "controls": ["no_context"]}, gate)
+
+    assert [system for system, _ in verdicts(found)] == systems
+
+
+def test_a_baseline_system_that_always_fails_fails_its_gates(config, tmp_path):
+    def broken(question, top_k):
+        raise ValueError("down")
+
     found = run(
-        config, {"measure": "map", "min": 0.0}, {"measure": "rouge1", "min": 0.0},
-        {"measure": "usd", "max": 0},
+        {**config, "statistics": {"baseline": "mine"}, "max_failed": 1.0},
+        {"failed": "ndcg@10", "max": 0.01}, {"measure": "ndcg@10", "min": 0.1},
+        retrievers={"mine": broken},
     )  # fmt: skip
 
-    assert [system for system, _ in verdicts(found)] == [
-        "exact", "exact/extractive", "exact", "exact/extractive",
-    ]  # fmt: skip
+    assert ("mine", "fail") in verdicts(found)
+    assert ("mine", "undecided") in verdicts(found), "its mean is of nothing"
+    assert found.exit_code == 1
 
 
-def test_a_baseline_that_is_alone_is_not_left_out(config):
-    alone = {**config, "retrievers": {"bm25": {"type": "bm25"}}}
+def test_what_a_difference_is_against_is_not_held_against_itself(config):
+    gate = {"measure": "map", "system": ["bm25", "exact"], "against": "exact", "max_drop": 0.5}
 
-    assert verdicts(run(alone, {"measure": "map", "min": 0.0})) == [("bm25", "pass")]
+    found = run(config, gate)
+
+    assert verdicts(found)[1] == ("exact", "undecided")
+    assert found.summary["gates"][1]["why"] == "exact is what it is compared with"
 
 
 def test_another_spelling_finds_the_score(config):
-    assert verdicts(run(config, {"measure": "nDCG@10", "min": 0.0})) == [("exact", "pass")]
+    gate = {"measure": "nDCG@10", "system": "exact", "min": 0.0}
+
+    assert verdicts(run(config, gate)) == [("exact", "pass")]
 
 
 def test_costs_are_those_of_the_summary(config):
@@ -109,6 +139,25 @@ def test_undecided_warns_and_counts_where_that_is_asked_for(config):
     assert silent.exit_code == 0
     assert exit_code_of(silent.record, strict=True) == 4
     assert any("1 of 1 gate undecided" in text for text in silent.summary["warnings"])
+
+
+def test_what_is_undecided_says_everywhere_what_it_would_take(config):
+    """An empty ranking for some queries: a drop of which so few queries say little."""
+    some = {"some": lambda question, top_k: sorted(CORPUS, key=lambda d: (d in question, d))}
+    gates = [{"measure": "ndcg@10", "system": "some", "max_drop": 0.3},
+             {"measure": "ndcg@10", "system": "bm25", "min": 0.1}]  # fmt: skip
+
+    found = run(config, *gates, retrievers=some)
+
+    gate = found.record.gates[0]
+    assert (gate.verdict, gate.estimate) == ("undecided", "beyond")
+    assert gate.queries_needed.equal > 1
+    assert found.summary["gates"][0]["queries_needed"]["equal"] == gate.queries_needed.equal
+    assert load_experiment(found.path).record.gates == found.record.gates
+    for name in ("report.md", "report.html", "junit.xml"):
+        text = (found.path / name).read_text(encoding="utf-8")
+        assert "the estimate is beyond the margin; with 4 queries, no drop fails in" in text, name
+    assert "gates: 1 undecided, 1 passed" in (found.path / "report.md").read_text().splitlines()[0]
 
 
 def test_a_judge_that_did_not_run_is_undecided_and_may_count_as_failed(config):
@@ -185,7 +234,7 @@ def test_a_new_system_that_nobody_named_is_undecided(config, baseline):
 
     found = run(more, {"measure": "map", "against": "main.json", "max_drop": 0.1})
 
-    assert verdicts(found) == [("exact", "pass"), ("new", "undecided")]
+    assert verdicts(found) == [("bm25", "pass"), ("exact", "pass"), ("new", "undecided")]
 
 
 def certificate(tmp_path, value, model="lexical/1"):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document as LangchainDocument
 
 from ragbench.errors import AdapterError
-from ragbench.generate.answer import read_answer
+from ragbench.generate.python import read_answer
 from ragbench.types import Document, Prediction, ScoredDocument
 
 

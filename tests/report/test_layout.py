@@ -167,6 +167,18 @@ def test_failures_have_causes_and_bounds_even_where_they_are_usual():
     ]  # fmt: skip
 
 
+def test_a_p_that_is_not_corrected_is_called_so(example):
+    summary, comparisons = example
+
+    adjusted, plain = (
+        lay_out(summary, {**comparisons, "correction": word}).headlines for word in ("holm", "none")
+    )
+
+    assert any("adjusted p 0.0006)" in text for text in adjusted)
+    assert any("p 0.0006, not corrected)" in text for text in plain)
+    assert not any("adjusted" in text for text in plain)
+
+
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
@@ -174,6 +186,7 @@ def test_failures_have_causes_and_bounds_even_where_they_are_usual():
         ({"test": "t"}, "paired t test, Holm over"),
         ({"family": "all"}, "Holm over the 9 comparisons of all measures"),
         ({"correction": "max_t"}, "studentized max-T over"),
+        ({"correction": "none"}, "test, not corrected for the 1 to 2 comparisons of one measure;"),
         ({"test": "mcnemar"}, "McNemar test of hits and misses, randomization test of other"),
         ({"cluster": "metadata.topic"}, "queries with the same metadata.topic are one unit"),
     ],

@@ -1,4 +1,4 @@
-"""Words: what stays whole, what is split, in scripts with and without spaces."""
+"""Words: what stays whole, what is split, in scripts with and without spaces; their memory."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.text.tokenize import words
+from ragbench.text.tokenize import Memory, words
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,18 @@ def test_words_are_lower_case_without_space(text):
         assert word
         assert not any(character.isspace() for character in word)
         assert word == word.lower() or unicodedata.normalize("NFC", word.lower()) == word
+
+
+def test_a_memory_stays_within_its_bounds():
+    asked = []
+
+    def shout(word):
+        asked.append(word)
+        return word.upper()
+
+    memory = Memory(shout, room=2, longest=3)
+    assert [memory[word] for word in ("a", "b", "a", "long", "long", "c", "a")] == [
+        *("A", "B", "A", "LONG", "LONG", "C", "A")
+    ]
+    assert asked == ["a", "b", "long", "long", "c", "a"]
+    assert set(memory) == {"c", "a"}, "emptied when c found it full"

@@ -24,9 +24,8 @@ from ragbench.generate.python import as_app, as_generator
 from ragbench.generate.python import declared as declared_generator
 from ragbench.llm import Budget, Replies
 from ragbench.registry import PYTHON
-from ragbench.rerank.base import Reranker
-from ragbench.rerank.python import as_reranker
-from ragbench.rerank.python import declared as declared_reranker
+from ragbench.rerank.base import Reranker, as_reranker
+from ragbench.rerank.base import declared as declared_reranker
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.python import as_retriever, declared

@@ -26,9 +26,9 @@ from ragbench.experiment.stages.item_json import read_predicted, write_predicted
 from ragbench.experiment.stages.keys import STAGE_VERSIONS, passages_key, query_key, sample_key
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
-from ragbench.generate.answer import read_answer
 from ragbench.generate.base import App, Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator
+from ragbench.generate.python import read_answer
 from ragbench.llm import Estimate
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument

@@ -1,4 +1,7 @@
-"""Cumulated gain, discounted and normalised: `cg@k`, `dcg@k`, `ideal_dcg@k`, `ndcg@k`."""
+"""Graded gain: `cg@k`, `dcg@k`, `ideal_dcg@k`, `ndcg@k`; `ndcg_rel`, `rndcg`, `g`, `bing`.
+
+The last four are normalised otherwise than at one rank.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragbench.score.retrieval.base import Cutoff, RankedGrades, measure
+from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.score.retrieval.options import (
     Base,
     Discount,
@@ -20,7 +24,10 @@ from ragbench.score.retrieval.options import (
 )
 from ragbench.types import FloatArray, IntArray
 
-_measure = partial(measure, group="graded gain", averages_ties=True)
+_measure = partial(measure, group="graded gain")
+
+LEAST_COST = 1.0
+"""What a rank costs where the best ranking would gain less there, or nothing at all."""
 
 
 def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
@@ -81,21 +88,24 @@ class Gained:
         """Keep the scores of the queries for which a document can gain anything; NaN elsewhere."""
         return np.where(self.n_gaining > 0, scores, np.nan)
 
-    def sum_ideal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Add up the best ranking query by query; 0 where nothing gains."""
-        values = self.ideal if weights is None else self.ideal * weights
+    def sum_ideal(self, terms: FloatArray | None = None) -> FloatArray:
+        """Add up the best ranking query by query; 0 where nothing gains.
+
+        `terms` are what its documents add, in its order; their gains where there are none.
+        """
+        values = self.ideal if terms is None else terms
         total = np.bincount(self.ranked.judged_query, values, minlength=self.ranked.n_queries)
         return total.astype(np.float64, copy=False)
 
     def ideal_down_to(
-        self, query: IntArray, rank: IntArray, weights: FloatArray | None = None
+        self, query: IntArray, rank: IntArray, terms: FloatArray | None = None
     ) -> FloatArray:
         """Add up the best rankings of some queries down to some ranks from 1 on.
 
-        Ranks may lie beyond the judged documents, whose gains `weights` multiply.
+        Ranks may lie beyond the judged documents; `terms` as in `sum_ideal`.
         """
         starts = self.ranked.judged_starts
-        sums = running_sums(self.ideal if weights is None else self.ideal * weights, starts)
+        sums = running_sums(self.ideal if terms is None else terms, starts)
         last = np.minimum(rank, self.n_gaining[query])
         down_to: FloatArray = sums[starts[query] + last - 1]
         return down_to
@@ -111,7 +121,9 @@ def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -
     return positive
 
 
-@_measure("cg", aliases=("cumulated_gain",), range=(0.0, np.inf), cutoff="required")
+@_measure(
+    "cg", aliases=("cumulated_gain",), range=(0.0, np.inf), cutoff="required", averages_ties=True
+)
 def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") -> FloatArray:
     """Score each query by the sum of what its first k documents gain, whatever their order.
 
@@ -124,7 +136,7 @@ def cg(ranked: RankedGrades, *, k: Cutoff | None = None, gain: Gain = "linear") 
     return gained.where_gaining(ranked.sum(gained.rows * ranked.weigh(np.ones_like, k)))
 
 
-@_measure("dcg", range=(0.0, np.inf), cutoff="required")
+@_measure("dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
 def dcg(
     ranked: RankedGrades,
     *,
@@ -152,11 +164,10 @@ def dcg(
     """
     check_base("dcg", discount, base)
     gained = Gained.of("dcg", ranked, gain, gains)
-    weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
-    return gained.where_gaining(ranked.sum(gained.rows * weights))
+    return gained.where_gaining(_found(gained, k, discount, base))
 
 
-@_measure("ideal_dcg", range=(0.0, np.inf), cutoff="required")
+@_measure("ideal_dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
 def ideal_dcg(
     ranked: RankedGrades,
     *,
@@ -185,7 +196,7 @@ def ideal_dcg(
     return gained.where_gaining(_best(gained, k, discount, base))
 
 
-@_measure("ndcg", range=(0.0, 1.0))
+@_measure("ndcg", range=(0.0, 1.0), averages_ties=True)
 def ndcg(
     ranked: RankedGrades,
     *,
@@ -213,8 +224,7 @@ def ndcg(
     """
     check_base("ndcg", discount, base)
     gained = Gained.of("ndcg", ranked, gain, gains)
-    weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
-    return ranked.divide(ranked.sum(gained.rows * weights), _best(gained, k, discount, base))
+    return ranked.divide(_found(gained, k, discount, base), _best(gained, k, discount, base))
 
 
 def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatArray:
@@ -227,8 +237,173 @@ def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatA
     return divisors
 
 
+# gains are divided by the discount, not multiplied by its inverse, which rounds once more: so the
+# last bit is trec_eval's
+def _found(gained: Gained, k: int | None, discount: str, base: float) -> FloatArray:
+    """Add up the discounted gains of what was retrieved."""
+    ranked = gained.ranked
+    if ranked.averaged:
+        weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
+        return ranked.sum(gained.rows * weights)
+    terms = gained.rows / discounts(ranked.rank, discount, base)
+    return ranked.sum(terms if k is None else terms * (ranked.rank <= k))
+
+
 def _best(gained: Gained, k: int | None, discount: str, base: float) -> FloatArray:
     """Add up the discounted gains of the best possible ranking."""
     rank = gained.ranked.judged_rank
-    weights = 1.0 / discounts(rank, discount, base)
-    return gained.sum_ideal(weights if k is None else weights * (rank <= k))
+    terms = gained.ideal / discounts(rank, discount, base)
+    return gained.sum_ideal(terms if k is None else terms * (rank <= k))
+
+
+@_measure("ndcg_rel", range=(0.0, 1.0), cutoff="none")
+def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
+    """Score each query by its mean nDCG at the ranks of its relevant documents.
+
+    nDCG@k falls and rises with k for reasons that have little to do with the system; this looks
+    where a reader found something. A document that was missed counts with nDCG over the whole list.
+
+    Example:
+        `a` at rank 2: (1/log2(3)) / (1 + 1/log2(3)); `b` is missed: the same, over the whole list.
+
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> ndcg_rel(rank({"q": {"a": 1, "b": 1}}, {"q": {"x": 9, "a": 8}})).round(4)
+        array([0.3869])
+
+    References:
+        Buckley (2008), the program trec_eval, version 9: `ndcg_rel`, an experimental measure.
+    """
+    gained = Gained.of("ndcg_rel", ranked, gains=gains)
+    hit = gained.rows > 0
+    at_hits = _ndcg_at(gained, ranked.query[hit], ranked.rank[hit], _dcg_so_far(gained)[hit])
+    total = np.bincount(ranked.query[hit], at_hits, minlength=ranked.n_queries)
+    missed = gained.n_gaining - np.bincount(ranked.query[hit], minlength=ranked.n_queries)
+    return ranked.divide(total + missed * _whole_ndcg(gained), gained.n_gaining)
+
+
+@_measure("rndcg", counts_the_list=True, range=(0.0, 1.0), cutoff="none")
+def rndcg(ranked: RankedGrades, *, gains: Gains | None = None, rel: Grade = 1) -> FloatArray:
+    """Score each query by its mean nDCG at the ranks where the best ranking changes its grade.
+
+    With five documents of grade 3, three of grade 2 and ten of grade 1 these are ranks 5, 8 and 18.
+    Where the list goes on behind the rank after the last of them, its end is one more. A query
+    needs a document of grade `rel`, which changes nothing else.
+
+    Example:
+        The best ranking is 2, 1: it changes at ranks 1 and 2. nDCG@1 = 1/2, and
+        nDCG@2 = (1 + 2/log2(3)) / (2 + 1/log2(3)).
+
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> rndcg(rank({"q": {"a": 2, "b": 1}}, {"q": {"b": 9, "a": 8}})).round(4)
+        array([0.6799])
+
+    References:
+        Buckley (2008), the program trec_eval, version 9: `Rndcg`, an experimental measure.
+    """
+    gained = Gained.of("rndcg", ranked, gains=gains)
+    last = np.flatnonzero(_last_of_its_gain(gained))
+    query, at = ranked.judged_query[last], ranked.judged_rank[last]
+    at_changes = _ndcg_at(gained, query, at, _dcg_down_to(gained, query, at))
+    total = np.bincount(query, at_changes, minlength=ranked.n_queries)
+    # one rank beyond the best ranking is not yet an end of its own: so trec_eval counts
+    end = ranked.n_retrieved > gained.n_gaining + 1
+    n_points = np.bincount(query, minlength=ranked.n_queries) + end
+    scores = ranked.divide(total + np.where(end, _whole_ndcg(gained), 0.0), n_points)
+    return ranked.where_relevant(gained.where_gaining(scores), rel)
+
+
+def _last_of_its_gain(gained: Gained) -> NDArray[np.bool_]:
+    """Mark the judged documents behind which the best ranking gains less."""
+    query, ideal = gained.ranked.judged_query, gained.ideal
+    if not len(ideal):
+        return np.zeros(0, np.bool_)
+    following = np.append((query[1:] == query[:-1]) * ideal[1:], 0.0)
+    return (ideal > 0) & (following < ideal)
+
+
+def _ndcg_at(gained: Gained, query: IntArray, rank: IntArray, dcg: FloatArray) -> FloatArray:
+    """Divide the DCG of queries down to some ranks by that of the best ranking."""
+    terms = gained.ideal / discounts(gained.ranked.judged_rank)
+    return dcg / gained.ideal_down_to(query, rank, terms) if len(query) else dcg
+
+
+def _whole_ndcg(gained: Gained) -> FloatArray:
+    """Score whole rankings by nDCG; 0 where nothing can be gained."""
+    ranked = gained.ranked
+    found = ranked.sum(gained.rows / discounts(ranked.rank))
+    best = gained.sum_ideal(gained.ideal / discounts(ranked.judged_rank))
+    return found / np.where(best > 0, best, 1.0)
+
+
+def _dcg_so_far(gained: Gained) -> FloatArray:
+    """The DCG of each row's query down to it."""
+    return running_sums(gained.rows / discounts(gained.ranked.rank), gained.ranked.starts)
+
+
+def _dcg_down_to(gained: Gained, query: IntArray, rank: IntArray) -> FloatArray:
+    """The DCG of some queries down to some ranks."""
+    ranked = gained.ranked
+    so_far = np.append(_dcg_so_far(gained), 0.0)
+    # (query, rank) as one number, which ascends with the rows
+    before = np.searchsorted(_place(ranked.query, ranked.rank), _place(query, rank), side="right")
+    return np.where(before > ranked.starts[query], so_far[before - 1], 0.0)
+
+
+def _place(query: IntArray, rank: IntArray) -> IntArray:
+    place: IntArray = (query << 32) + rank
+    return place
+
+
+@_measure("g", aliases=("normalized_gain",), range=(0.0, 1.0), cutoff="none")
+def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
+    """Score each query by its gains, each discounted by what had been missed until then.
+
+    A document at rank i gains its grade / log2(2 + best(i) - found(i)): best(i) is what the best
+    ranking gains down to rank i, at least 1 a rank, found(i) what this one does. Behind good
+    documents a hit counts nearly in full at any depth, which `ndcg` does not allow.
+
+    Example:
+        1/log2(2 + 2 - 1) for `b`, 2/log2(2 + 3 - 3) for `a`, over 3.
+
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> normalized_gain(rank({"q": {"a": 2, "b": 1}}, {"q": {"b": 9, "a": 8}})).round(4)
+        array([0.877])
+
+    References:
+        Buckley (2008), the program trec_eval, version 9: `G`, an experimental measure.
+    """
+    gained = Gained.of("g", ranked, gains=gains)
+    hit = gained.rows > 0
+    query, rank = ranked.query[hit], ranked.rank[hit]
+    found = running_sums(gained.rows, ranked.starts)[hit]
+    # the best ranking gains at least the least cost at each rank where it gains anything
+    least = np.where(gained.ideal > 0, np.maximum(gained.ideal, LEAST_COST), 0.0)
+    best = gained.ideal_down_to(query, rank, least) if len(query) else found
+    best = best + LEAST_COST * np.maximum(rank - gained.n_gaining[query], 0)
+    worth = gained.rows[hit] / np.log2(2.0 + best - found)
+    total = np.bincount(query, worth, minlength=ranked.n_queries)
+    return ranked.divide(total, gained.sum_ideal())
+
+
+@_measure("bing", aliases=("binary_gain",), range=(0.0, 1.0), cutoff="none")
+def binary_gain(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Score each query by its relevant documents, each discounted by the others above it.
+
+    A relevant document counts 1 / log2(2 + documents above it that are not relevant): as `g` with
+    relevant or not for a grade.
+
+    Example:
+        Nothing wrong above `a`, one document above `b`: (1/log2(2) + 1/log2(3)) / 2.
+
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> binary_gain(rank({"q": {"a": 1, "b": 1}}, {"q": {"a": 9, "x": 8, "b": 7}})).round(4)
+        array([0.8155])
+
+    References:
+        Buckley (2008), the program trec_eval, version 9: `binG`, an experimental measure.
+    """
+    hit = ranked.grades >= rel
+    wrong_above = ranked.rank - ranked.hits_so_far(hit)
+    # wrong_above of the other rows means nothing, and is at least 0
+    total = ranked.sum(hit / np.log2(2.0 + wrong_above))
+    return ranked.divide(total, ranked.count_relevant(rel))

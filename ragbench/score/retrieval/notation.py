@@ -68,7 +68,11 @@ OPTION_SPELLINGS = {
 FALSE_FRIENDS = {"Accuracy": "a measure that ragbench has; its accuracy@k is hit_rate@k"}
 """Objects of ir_measures that mean something else than our measure of that name -> what to do."""
 
-_FORM = re.compile(r"(?P<name>[^()@]+)(?:\((?P<options>[^()]*)\)\s*)?(?:@(?P<k>.*))?")
+_OPTIONS = r"\((?P<{}>[^()]*)\)\s*"
+_FORM = re.compile(
+    rf"(?P<name>[^()@]+)(?:{_OPTIONS.format('options')})?"
+    rf"(?:@(?P<k>[^()]*)(?:{_OPTIONS.format('behind')})?)?"
+)
 _NO_ROWS = np.zeros(0, np.int64)
 _NO_GRADES = RankedGrades(
     (), _NO_ROWS, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64), _NO_ROWS, _NO_ROWS,
@@ -141,7 +145,8 @@ class Measure:
 def parse_measure(name: object) -> Measure:
     """Read the name of one measure.
 
-    Names are `ndcg@10`, `precision(rel=2)@5`, `P_5`, `nDCG@10`, or objects of ir_measures.
+    Names are `ndcg@10`, `precision(rel=2)@5`, `P_5`, `nDCG@10`, or objects of ir_measures. Options
+    may stand behind the cut-off as well, `precision@5(rel=2)`: the name is the same.
 
     Example:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
@@ -215,6 +220,11 @@ def _parse(written: str, implied: Mapping[str, Any] = MappingProxyType({})) -> l
             'quote a name with a comma in a YAML flow list: ["ndcg(gain=exp,discount=jk)@10"]',
         )
     name, options, k = match["name"].strip(), match["options"] or "", match["k"]
+    if match["behind"] is not None:
+        if match["options"] is not None:
+            once = f"{name}({','.join(filter(None, [options, match['behind']]))})@{k.strip()}"
+            raise OptionError("measure", "", written, "options in one place", once)
+        options = match["behind"]
     uncut = CUT_ONLY.get(name.casefold())
     if uncut and k is None:
         raise OptionError(name, "k", None, f"a cut-off, as in {name}_10; uncut it is {uncut}")

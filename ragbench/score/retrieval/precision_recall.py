@@ -211,9 +211,11 @@ def eleven_point_average(
         Manning, Raghavan and Schuetze (2008), Introduction to Information Retrieval, 8.4.
     """
     points = LEVELS if levels is None else _levels(levels)
-    precisions = [iprec_at_recall(ranked, recall=level, rel=rel) for level in points]
-    average: FloatArray = np.mean(precisions, axis=0)
-    return average
+    total = np.zeros(ranked.n_queries)
+    # from the last level to the first, as trec_eval adds them up: equal to it to the last bit
+    for level in reversed(points):
+        total += iprec_at_recall(ranked, recall=level, rel=rel)
+    return total / len(points)
 
 
 def _levels(text: str) -> tuple[float, ...]:

@@ -75,8 +75,10 @@ def set_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray
         >>> set_average_precision(rank({"q": {"a": 1, "b": 2}}, {"q": {"x": 9, "a": 8}}))
         array([0.25])
     """
-    scores: FloatArray = set_precision(ranked, rel=rel) * set_recall(ranked, rel=rel)
-    return scores
+    # of whole numbers, divided once, as in trec_eval: equal to it to the last bit
+    hits, relevant = ranked.count_hits(rel), ranked.count_relevant(rel)
+    possible = ranked.n_retrieved.clip(min=1) * relevant
+    return ranked.divide(np.asarray(hits, np.float64) ** 2, possible)
 
 
 @_set_measure("set_f", counts_the_list=True)
@@ -97,10 +99,12 @@ def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArr
     References:
         van Rijsbergen (1979), Information Retrieval, chapter 7.
     """
-    # with P = hits / n and R = hits / relevant: no division by 0 without hits
-    relevant = ranked.count_relevant(rel)
-    weighted = ((beta * relevant + ranked.n_retrieved) / (1.0 + beta)).astype(np.float64)
-    return ranked.where_relevant(ranked.divide(ranked.count_hits(rel), weighted), rel)
+    hits, relevant = ranked.count_hits(rel), ranked.count_relevant(rel)
+    precision = hits / ranked.n_retrieved.clip(min=1)
+    recall = hits / relevant.clip(min=1)
+    # in the order of trec_eval's operations: equal to it to the last bit
+    above, below = (beta + 1.0) * precision * recall, beta * precision + recall
+    return ranked.where_relevant(above / np.where(hits > 0, below, 1.0), rel)
 
 
 Hit = Annotated[float, Option("Value of a relevant document that was retrieved.")]

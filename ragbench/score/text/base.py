@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
-from ragbench.errors import OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import checked
 from ragbench.score.base import Advance as Advance
 from ragbench.score.base import Aggregate
@@ -233,3 +233,36 @@ def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]
     if not references:
         raise OptionError(owner, "references", references, "a text, or a list with at least one")
     return references
+
+
+def paired_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[Row]:
+    """Pair predictions with their references by position; a text may stand for a list of one.
+
+    Example:
+        >>> paired_rows(["a", "b"], ["the a", ["the b", "a b"]])
+        [('a', ('the a',)), ('b', ('the b', 'a b'))]
+    """
+    if isinstance(predictions, str) or isinstance(references, str):
+        raise DataError("found a text", allowed="lists of texts, one per item")
+    if len(predictions) != len(references):
+        raise DataError(
+            f"{len(predictions)} predictions and {len(references)} references",
+            allowed="one reference, or list of references, for each prediction",
+        )
+    return [
+        (_text(f"predictions[{row}]", prediction), _texts(f"references[{row}]", gold))
+        for row, (prediction, gold) in enumerate(zip(predictions, references, strict=True))
+    ]
+
+
+def _texts(place: str, gold: str | Sequence[str]) -> tuple[str, ...]:
+    texts = (gold,) if isinstance(gold, str) else tuple(gold or ())
+    if not texts:
+        raise DataError(f"{place}: found {gold!r}", allowed="a text, or a list with at least one")
+    return tuple(_text(place, text) for text in texts)
+
+
+def _text(place: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{place}: found {value!r}", allowed="a text")
+    return value

@@ -16,8 +16,16 @@ from ragbench.embed.encoders import truncation_notes
 from ragbench.embed.tokens import TokenEncoder, check_layer
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
-from ragbench.score.text.base import Advance, BertScore, Column, Metric, Options, Row, metric
-from ragbench.score.text.rows import paired_rows
+from ragbench.score.text.base import (
+    Advance,
+    BertScore,
+    Column,
+    Metric,
+    Options,
+    Row,
+    metric,
+    paired_rows,
+)
 from ragbench.score.text.token_vectors import (
     NOTHING,
     EncodedTexts,

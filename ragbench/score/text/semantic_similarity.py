@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model
@@ -17,8 +17,7 @@ from ragbench.embed.sentence_transformers import (
     shared_embedder,
 )
 from ragbench.registry import Option
-from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric
-from ragbench.score.text.rows import in_rows, paired_rows
+from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric, paired_rows
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
@@ -80,7 +79,7 @@ class SemanticSimilarity:
         with self._lock:
             texts = dict.fromkeys(text for row in rows for text in (row[0], *row[1]))
             new = [text for text in texts if text.strip() and text not in self._gold]
-            report = in_rows(advance, len(new), len(rows))
+            report = _in_rows(advance, len(new), len(rows))
             found = self._embedder.encode(new, prompt=self._prompt, advance=report)
             vectors = {**self._gold, **dict(zip(new, found, strict=True))}
             self._gold.update((text, vectors[text]) for text in gold if text in vectors)
@@ -101,6 +100,28 @@ def _best_cosine(
     if prediction not in vectors or not gold:
         return 0.0
     return min(max(max(float(vectors[prediction] @ vector) for vector in gold), -1.0), 1.0)
+
+
+def _in_rows(advance: Advance | None, n_texts: int, n_rows: int) -> Callable[[int], None]:
+    """Return what is told of texts and tells `advance` of rows, in proportion.
+
+    Example:
+        >>> told = []
+        >>> report = _in_rows(told.append, n_texts=4, n_rows=3)
+        >>> report(3), report(1), told
+        (None, None, [2, 1])
+    """
+    texts_done = rows_done = 0
+
+    def report(n: int) -> None:
+        nonlocal texts_done, rows_done
+        texts_done += n
+        rows = n_rows * texts_done // max(n_texts, 1) if texts_done < n_texts else n_rows
+        if advance is not None:
+            advance(rows - rows_done)
+        rows_done = rows
+
+    return report
 
 
 class _MetricScorer:

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.registry import Option, nearest
-from ragbench.text.memory import Memory
-from ragbench.text.tokenize import has_unspaced_words
+from ragbench.text.tokenize import Memory, has_unspaced_words
 
 _ARTICLE = re.compile(r"\ban?\b", re.IGNORECASE)
 _WORTH_A_SENTENCE = 10  # one text in so many; English texts with accents and articles are fewer

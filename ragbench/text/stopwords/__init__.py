@@ -8,9 +8,40 @@ from pathlib import Path
 
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
-from ragbench.text.languages import language_name
 
 _FOLDER = Path(__file__).parent
+
+LANGUAGES = {
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+}
+"""Code -> name, for the languages that stemmers and stop words know."""
+
+
+def language_name(language: str) -> str:
+    """Return the English name, in lower case, of a language given by code or name.
+
+    What is neither is returned in lower case: the caller says what is allowed.
+
+    Example:
+        >>> language_name("de"), language_name("German")
+        ('german', 'german')
+    """
+    word = language.strip().lower()
+    return LANGUAGES.get(word, word)
 
 
 def load(name: str) -> frozenset[str]:
