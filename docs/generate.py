@@ -47,7 +47,8 @@ def reference() -> str:
 METRICS_HEAD = """# Metrics of answers
 
 Generated from the code by `make generated`; do not edit. What each option means is in the
-[reference](reference.md); `docs/conformance.md` says how retrieval measures are checked.
+[reference](reference.md). Measures of rankings: [how they are computed](scores.md). What is checked
+against which implementation: [conformance](conformance.md).
 
 Every metric is between 0 and 1 unless its range says otherwise. Several references: each metric
 takes them as its reference implementation does. An answer that is empty scores 0 (TER: what

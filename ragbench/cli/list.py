@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +28,38 @@ _FAMILIES = {
 """What can be listed, in this order -> the family that has it."""
 
 
+@dataclass(frozen=True)
+class ListedOption:
+    """An option of a component."""
+
+    name: str
+    help: str
+    allowed: str
+    required: bool
+    default: Any
+    """A value of JSON; None where it is required."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a config can name."""
+
+    name: str
+    help: str
+    options: Sequence[ListedOption] = ()
+    group: str | None = None
+    """The heading below which a measure stands."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What else is said of metrics and rubrics, as JSON has it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON has; `built` is what readers of earlier lists look for."""
+        group = {} if self.group is None else {"group": self.group}
+        options = [asdict(option) for option in self.options]
+        named = {"name": self.name, "help": self.help, "built": True, "options": options}
+        return {**group, **named, **self.facts}
+
+
 @click.command(name="list")
 @click.argument("kind", type=click.Choice([*_FAMILIES]), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -34,7 +68,8 @@ def command(kind: str | None, as_json: bool) -> None:
     kinds = [kind] if kind else list(_FAMILIES)
     catalog = {name: _rubrics() if name == "rubrics" else _components(name) for name in kinds}
     if as_json:
-        click.echo(json.dumps(catalog, indent=2, ensure_ascii=False))
+        written = {name: [each.to_dict() for each in found] for name, found in catalog.items()}
+        click.echo(json.dumps(written, indent=2, ensure_ascii=False))
         return
     for position, (name, entries) in enumerate(catalog.items()):
         if position:
@@ -42,38 +77,38 @@ def command(kind: str | None, as_json: bool) -> None:
         click.secho(name, bold=True)
         group = None
         for names, entry in _alike(entries):
-            if entry.get("group") != group:
-                group = entry["group"]
+            if entry.group != group:
+                group = entry.group
                 click.secho(f" {group}", bold=True)
             _show(names, entry)
 
 
-def _alike(entries: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+def _alike(entries: Sequence[Listed]) -> list[tuple[str, Listed]]:
     """The entries with their names; those that differ in nothing else are one."""
-    shared: dict[str, list[dict[str, Any]]] = {}
+    shared: dict[str, list[Listed]] = {}
     for entry in entries:
-        rest = {key: value for key, value in entry.items() if key != "name"}
-        key = str(rest) if entry["options"] else entry["name"]
+        key = str(replace(entry, name="")) if entry.options else entry.name
         shared.setdefault(key, []).append(entry)
-    return [(", ".join(each["name"] for each in same), same[0]) for same in shared.values()]
+    return [(", ".join(each.name for each in same), same[0]) for same in shared.values()]
 
 
-def _show(names: str, entry: dict[str, Any]) -> None:
+def _show(names: str, entry: Listed) -> None:
     """Print names with their options; colour repeats what the words say."""
-    click.echo(f"  {names}  {entry['help']}".rstrip())
-    for option in entry["options"]:
-        default = "required" if option["required"] else f"default {_word(option['default'])}"
-        click.echo(f"      {option['name']}: {option['allowed']}; {default}. {option['help']}")
+    click.echo(f"  {names}  {entry.help}".rstrip())
+    for option in entry.options:
+        default = "required" if option.required else f"default {_word(option.default)}"
+        click.echo(f"      {option.name}: {option.allowed}; {default}. {option.help}")
 
 
 def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _components(kind: str) -> list[dict[str, Any]]:
-    """The members of a family; `built` is what readers of earlier lists look for."""
+def _components(kind: str) -> list[Listed]:
+    """The members of a family; measures by their groups."""
     from ragbench.errors import DataError
     from ragbench.registry import summary_line
+    from ragbench.score.retrieval.base import spec_of
 
     module, _, name = _FAMILIES[kind].partition(":")
     family: Family = getattr(importlib.import_module(module), name)
@@ -82,29 +117,26 @@ def _components(kind: str) -> list[dict[str, Any]]:
         try:
             component = family.load(name)
         except DataError as error:  # a package that is installed but broken
-            found.append({"name": name, "help": str(error), "built": True, "options": []})
+            found.append(Listed(name, str(error), group="others" if kind == "measures" else None))
             continue
-        entry = {"name": name, "help": summary_line(component) + _needs(component), "built": True}
-        found.append({**entry, "options": _options(component), **_facts(name, component)})
+        said = summary_line(component) + _needs(component)
+        spec = spec_of(component)
+        group = spec.group if spec is not None else "others" if kind == "measures" else None
+        found.append(Listed(name, said, _options(component), group, _facts(name, component)))
     return _grouped(found) if kind == "measures" else found
 
 
-def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _grouped(entries: list[Listed]) -> list[Listed]:
     from typing import get_args
 
     from ragbench.score.retrieval.base import Group
 
     order = get_args(Group)
-    found = [{"group": "others", **entry} for entry in entries]
-    return sorted(found, key=lambda entry: order.index(entry["group"]))
+    return sorted(entries, key=lambda entry: order.index(entry.group))
 
 
 def _facts(name: str, component: Any) -> dict[str, Any]:
-    """What a measure or metric says about itself, for the docs."""
-    from ragbench.score.retrieval.base import spec_of
-
-    if (spec := spec_of(component)) is not None:
-        return {"group": spec.group}
+    """What a metric says about itself, for the docs."""
     declared = getattr(component, "declaration", None)
     if declared is None:
         return {}
@@ -124,7 +156,7 @@ def _limit(value: float) -> float | None:
     return value if abs(value) != float("inf") else None
 
 
-def _rubrics() -> list[dict[str, Any]]:
+def _rubrics() -> list[Listed]:
     """The built-in rubrics: what they ask of, need, and do, and which judges can apply them."""
     from ragbench.score.judge import JUDGES
     from ragbench.score.judge.rubric import about, built_in_rubrics, load_rubric
@@ -139,7 +171,6 @@ def _rubrics() -> list[dict[str, Any]]:
             f"{said.measures} Asks of {rubric.asks}, by {rubric.method}{lower}; needs "
             f"{', '.join(rubric.needs)}; judge: {', '.join(judges)}"
         )
-        entry = {"name": name, "help": sentence, "built": True, "options": []}
         facts = {
             "asks": rubric.asks,
             "needs": rubric.needs,
@@ -147,22 +178,22 @@ def _rubrics() -> list[dict[str, Any]]:
             "direction": rubric.direction,
             "judges": judges,
         }
-        found.append({**entry, **facts, **said._asdict()})
+        found.append(Listed(name, sentence, facts={**facts, **said._asdict()}))
     return found
 
 
-def _options(component: Any) -> list[dict[str, Any]]:
+def _options(component: Any) -> list[ListedOption]:
     from ragbench.registry import declared_options
 
     cutoff = getattr(getattr(component, "measure_spec", None), "cutoff", None)
     return [
-        {
-            "name": option.name,
-            "help": option.option.help,
-            "allowed": option.allowed,
-            "required": option.required or (option.name == "k" and cutoff == "required"),
-            "default": None if option.required else _plain(option.default),
-        }
+        ListedOption(
+            option.name,
+            option.option.help,
+            option.allowed,
+            option.required or (option.name == "k" and cutoff == "required"),
+            None if option.required else _plain(option.default),
+        )
         for option in declared_options(component).values()
     ]
 

@@ -27,6 +27,7 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
     All mistakes are printed at once, with their places; the exit code is then 2.
     """
     from ragbench.config.load import load_config
+    from ragbench.data.loaders.records import TableLoader
     from ragbench.experiment.plan.plan import load_collection
 
     checked = load_config(config, overrides=overrides)
@@ -35,8 +36,9 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
     click.echo(f"ok: {config}")
     _line("data", [f"{checked.dataset.type}: {_counts(collection)}", *collection.notes])
     dataset = checked.dataset
-    if hasattr(dataset.cls, "preview"):  # records: their rows, as they were understood
-        rows: list[dict[str, Any]] = dataset.cls(**dataset.options).preview(_ROWS)
+    # what `python:` names may be a function
+    if isinstance(dataset.cls, type) and issubclass(dataset.cls, TableLoader):
+        rows = dataset.cls(**dataset.options).preview(_ROWS)
         for number, row in enumerate(rows, start=1):
             _line(f"row {number}", [f"{part}: {_value(value)}" for part, value in row.items()])
     for label, values in plan:

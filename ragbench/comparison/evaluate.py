@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast
 
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.data.files.lines import standard_input
+from ragbench.data.runs.query_fingerprints import answer_fingerprints
 from ragbench.data.trec.stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import DataError, OptionError
@@ -19,6 +20,8 @@ from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtop
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.score_run import Rules, fingerprints_of, score_ranked, score_run
 from ragbench.types import Qrels, Run
+from ragbench.types.checks import bad_id
+from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.frames import Frame, is_frame
 
 if TYPE_CHECKING:
@@ -47,6 +50,8 @@ class Evaluation:
     """How the input was read: queries, missing ones, repeated documents and the like."""
     confidence: float = 0.95
     """Level of the intervals."""
+    fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
+    """What each item was scored against, so that only the same is compared."""
 
     @cached_property
     def summary(self) -> dict[str, ScoreSummary]:
@@ -101,8 +106,8 @@ class Evaluation:
 
 
 def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
-    run: Run | Mapping[str, Mapping[str, float]] | Frame,
-    qrels: Qrels | Mapping[str, Mapping[str, int]] | Frame,
+    run: Run | Mapping[str, Mapping[str, float] | Iterable[str]] | Frame,
+    qrels: Qrels | Mapping[str, Mapping[str, int] | Iterable[str]] | Frame,
     measures: Sequence[str],
     *,
     missing: Literal["zero", "skip"] = "zero",
@@ -115,11 +120,13 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
     """Score a run against qrels.
 
     Args:
-        run: Query -> document -> score, a `Run`, or a pandas, polars or Arrow table with the
-            columns `query_id`, `doc_id`, `score`.
-        qrels: Query -> document -> grade, a `Qrels`, or a table with `query_id`, `doc_id`,
-            `relevance`. For `alpha_ndcg`, `subtopic_recall` and `redundancy` query -> document ->
-            subtopic -> grade; other measures then see the best grade of each document.
+        run: Query -> document -> score, or query -> list of documents, best first, of which a
+            repeated one counts at its first place; a `Run`; or a pandas, polars or Arrow table
+            with the columns `query_id`, `doc_id`, `score`.
+        qrels: Query -> document -> grade, or query -> the relevant documents, whose grade is 1; a
+            `Qrels`; or a table with `query_id`, `doc_id`, `relevance`. For `alpha_ndcg`,
+            `subtopic_recall` and `redundancy` query -> document -> subtopic -> grade; other
+            measures then see the best grade of each document.
         measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`.
         missing: What a judged query that the run lacks scores: 0, or nothing.
         no_relevant: What a query without a relevant document scores: nothing, or 0.
@@ -136,10 +143,12 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         >>> result = evaluate_run({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, ["mrr"])
         >>> result.mean["mrr"], result.per_query["mrr"]["q1"], result.summary["mrr"].n
         (0.5, 0.5, 1)
+        >>> evaluate_run({"q1": ["d1", "d2"]}, {"q1": {"d2"}}, ["mrr"]).mean["mrr"]
+        0.5
     """
     scored = score_run(
-        Run.from_frame(run) if is_frame(run) else cast("Nested", run),
-        Qrels.from_frame(qrels) if is_frame(qrels) else cast("Nested", qrels),
+        Run.from_frame(run) if is_frame(run) else _with_scores(run),
+        Qrels.from_frame(qrels) if is_frame(qrels) else _with_grades(qrels),
         measures,
         missing=missing,
         no_relevant=no_relevant,
@@ -148,7 +157,63 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         judged_only=judged_only,
     )
     columns = {column.name: column for column in scored.columns}
-    return Evaluation(scored.query_ids, columns, scored.counts.to_dict(), confidence)
+    counts = scored.counts.to_dict()
+    return Evaluation(scored.query_ids, columns, counts, confidence, scored.fingerprints)
+
+
+def _with_scores(run: object) -> Run | Nested:
+    """Return a run whose ranked lists have scores, those of a query falling from rank to rank."""
+    if not _has_lists(run):
+        return cast("Run | Nested", run)
+    lists: dict[str, list[str]] = {}
+    for query, hits in run.items():
+        if isinstance(hits, Mapping):
+            continue
+        # the order of a set is no ranking
+        if isinstance(hits, (set, frozenset)):
+            raise _no_ids(hits, "run", query)
+        lists[query] = _ids(hits, "run", query)
+    ranked = Run.from_rankings(lists)
+    scores = ranked.to_dict()
+    joined = {query: scores.get(query, hits) for query, hits in run.items()}
+    return replace(Run.from_dict(cast("Nested", joined)), duplicates=ranked.duplicates)
+
+
+def _with_grades(qrels: object) -> Qrels | Nested:
+    """Return qrels in which documents without grades, given as relevant, have grade 1."""
+    if not _has_lists(qrels):
+        return cast("Qrels | Nested", qrels)
+    return {
+        query: judged
+        if isinstance(judged, Mapping)
+        else dict.fromkeys(_ids(judged, "qrels", query), 1)
+        for query, judged in qrels.items()
+    }
+
+
+def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:
+    kinds = {*map(type, nested.values())} if isinstance(nested, Mapping) else ()
+    return not all(issubclass(kind, Mapping) for kind in kinds)
+
+
+def _ids(value: object, what: str, query_id: str) -> list[str]:
+    """Return the ids of one query; refuse what is no collection of text."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise _no_ids(value, what, query_id)
+    ids = [*value]
+    for each in ids:
+        if not isinstance(each, str):
+            raise bad_id(each, what, query_id)
+    return ids
+
+
+def _no_ids(value: object, what: str, query_id: str) -> DataError:
+    lists = {
+        "run": "{document id: score}, or a list of document ids, best first",
+        "qrels": "{document id: grade}, or a set or list of relevant document ids",
+    }
+    found, record = f"found {type(value).__name__}", f"{what}: query '{query_id}'"
+    return DataError(found, record=record, allowed=lists[what])
 
 
 def evaluate_texts(
@@ -200,7 +265,9 @@ def evaluate_texts(
         "without_prediction": sum(prediction is None for prediction in predictions),
         "without_reference": sum(not each for each in gold),
     }
-    return Evaluation([str(i) for i in range(len(gold))], columns, counts, confidence)
+    ids = [str(i) for i in range(len(gold))]
+    prints = {"answers": answer_fingerprints(dict(zip(ids, gold, strict=True)))}
+    return Evaluation(ids, columns, counts, confidence, prints)
 
 
 class _Counted:
@@ -270,7 +337,8 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     parsed = parse_measures(measures)
     judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
     found = rank_run_file(run, judged, parsed, rules, _chunk_bytes=_chunk_bytes)
-    return evaluate_ranked_file(found, parsed, rules, confidence=confidence)
+    evaluation = evaluate_ranked_file(found, parsed, rules, confidence=confidence)
+    return replace(evaluation, fingerprints=judged.query_fingerprints())
 
 
 def rank_run_file(

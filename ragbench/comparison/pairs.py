@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.comparison.bounds import is_open, with_failed_at
 from ragbench.comparison.comparable import meet
 from ragbench.comparison.interim import look_of
 from ragbench.comparison.sources import ScoredSystems
@@ -89,9 +90,11 @@ class PairedScores:
 
     @property
     def failed(self) -> Truths:
-        """Pairs that a failure leaves open; one whose other half does not apply is no pair."""
-        first = min(cause for cause in Cause if cause.failed)
-        has_failed = [c.causes >= first for c in (self.system, self.baseline)]
+        """Pairs that a failure leaves open, in whole or where one of several answers failed.
+
+        One whose other half does not apply is no pair.
+        """
+        has_failed = [is_open(c) for c in (self.system, self.baseline)]
         has_score = [c.causes == Cause.SCORED for c in (self.system, self.baseline)]
         could_be_pairs = (has_failed[0] | has_score[0]) & (has_failed[1] | has_score[1])
         found: Truths = (has_failed[0] | has_failed[1]) & could_be_pairs
@@ -108,12 +111,10 @@ class PairedScores:
         """
         low, high = self.range if self.sign == 1 else self.range[::-1]
         for_system, for_baseline = (low, high) if end == "worst" else (high, low)
-        b = np.where(self.failed & np.isnan(self.system.values), for_system, self.system.values)
-        a = np.where(
-            self.failed & np.isnan(self.baseline.values), for_baseline, self.baseline.values
-        )
-        d: FloatArray = self.sign * (b - a)
-        return np.where(self.failed, d, self.differences())
+        b, a = with_failed_at(self.system, for_system), with_failed_at(self.baseline, for_baseline)
+        # rounding is of finite scores: an end without a bound stays infinite
+        d = np.where(np.isinf(b - a), b - a, paired_differences(b, a))
+        return np.where(self.failed, self.sign * d, self.differences())
 
 
 Scored = tuple[ScoredSystems, SystemScores, str]

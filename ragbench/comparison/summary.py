@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ragbench.comparison.bounds import is_open, with_failed_at
 from ragbench.comparison.interim import betting_mean, early_of, look_confidence
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Kind, SystemScore
@@ -32,7 +33,8 @@ class ScoreSummary:
     not_applicable: int
     """How many queries the score does not apply to."""
     bounds: tuple[float, float]
-    """The aggregate if all failed queries had the worst, or the best, value."""
+    """The aggregate if all that failed, queries and single answers, had the worst, or the best,
+    value."""
     direction: Direction
     aggregate: Aggregate
     """How the values became one number."""
@@ -96,7 +98,7 @@ def summarize(
         n=len(scored),
         failed=failed,
         not_applicable=len(column.values) - len(scored) - sum(failed.values()),
-        bounds=_bounds(mean, scored, sum(failed.values()), column),
+        bounds=_bounds(mean, column),
         direction=column.direction,
         aggregate=column.aggregate,
         signature=str(column.signature),
@@ -154,16 +156,13 @@ def _interval(
     return (min(found.lower, found.mean), max(found.upper, found.mean))
 
 
-def _bounds(
-    mean: float, scored: FloatArray, n_failed: int, column: ScoreColumn
-) -> tuple[float, float]:
+def _bounds(mean: float, column: ScoreColumn) -> tuple[float, float]:
     """Worst first; equal to the mean where nothing failed."""
-    if not n_failed:
+    if not is_open(column).any():
         return (mean, mean)
     if column.aggregate == "corpus":
         return (0.0, 1.0) if column.direction == "higher" else (1.0, 0.0)
     ends = (column.low, column.high) if column.direction == "higher" else (column.high, column.low)
-    worst, best = (
-        _aggregate(np.append(scored, np.full(n_failed, end)), column.aggregate) for end in ends
-    )
+    at_ends = (with_failed_at(column, end) for end in ends)
+    worst, best = (_aggregate(values[~np.isnan(values)], column.aggregate) for values in at_ends)
     return (worst, best)

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
 from ragbench.comparison.systems import SystemScores
@@ -30,7 +28,6 @@ from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Kind, Summary
 from ragbench.report.text import counted
-from ragbench.score.base import ScoreColumn
 
 GateLike = Mapping[str, Any] | str
 """A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""
@@ -60,11 +57,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
         return summary
-    answers = {
-        system: {score: join_samples(columns) for score, columns in scores.items()}
-        for system, scores in results.samples.items()
-    }
-    run = replace(gated(plan, with_costs(results), summary), answers=answers)
+    run = gated(plan, with_costs(results), summary)
     gates = decide_gates(plan.config.gates, run)
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = (
@@ -207,12 +200,3 @@ def _method(run: Source, held: ScoredSystems) -> Method:
         missing = next(key for key, value in known.items() if value is None)
         raise DataError(f"no '{missing}'", file=folder / COMPARISONS)
     return Method(confidence, resamples, seed, cluster=made.cluster)
-
-
-def join_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
-    """Return one column with every answer as an item of its own."""
-    if len(columns) == 1:
-        return columns[0]
-    values = np.concatenate([column.values for column in columns])
-    causes = np.concatenate([column.causes for column in columns])
-    return replace(columns[0], values=values, causes=causes, details={})

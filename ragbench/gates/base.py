@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -17,7 +17,7 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score
 from ragbench.records.certificate import RequiredCertificate
-from ragbench.records.gate import Verdict
+from ragbench.records.gate import Evidence, Power, Verdict
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.score.base import ScoreColumn
@@ -51,6 +51,10 @@ class Decision:
     """The numbers in full, JSON-ready, for `summary.json`."""
     refused: bool = False
     """Whether it may not be compared with what it names."""
+    power: Power | None = None
+    """Of an undecided difference: what so many queries can decide."""
+    evidence: Evidence | None = None
+    """What the commits of a history say together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +134,6 @@ class GatedRun:
     """Query -> its cluster; None where each stands for itself."""
     base: ScoredSystems | None = None
     """What gates without `against` are compared with; None is the run's own baseline."""
-    answers: Mapping[str, Mapping[str, ScoreColumn]] = field(default_factory=dict)
-    """System -> score -> a value for each answer, where each query was answered several times."""
     summary: Summary | None = None
     """What the run took and who judged it; None of what is no run."""
 
@@ -237,6 +239,10 @@ class Gate(ABC):
         Raises:
             DataError: It is not what it should be, or lacks what the gate is about.
         """
+
+    def may_be_new(self, file: Path) -> bool:
+        """Whether a file that it names may be absent, since a run will write it."""
+        return False
 
     def check_base(self, base: ScoredSystems) -> None:  # noqa: B027  most compare with nothing
         """Look at what it is compared with where it names nothing itself.
@@ -352,6 +358,23 @@ def out_of_range(entry: Entry, key: str, low: float, high: float) -> None:
     """Note a limit that no value can be on both sides of."""
     found = f"{entry.shown(key)} is out of range"
     entry.wrong(key, found, f"a number from {low:g} to {high:g}")
+
+
+def not_compared(n_failed: int = 0) -> str:
+    """Say that no query has what is compared on both sides, which is never a verdict."""
+    failed = f"; {n_failed} failed" if n_failed else ""
+    return f"not compared: no query has a score in both{failed}"
+
+
+def unless_turned(found: Decision, n_failed: int, at_ends: Iterable[Verdict]) -> Decision:
+    """Return the decision, or undecided where what failed could turn it.
+
+    `at_ends` are the verdicts with all that failed at its worst, and at its best.
+    """
+    if not n_failed or found.verdict == "undecided" or all(v == found.verdict for v in at_ends):
+        return found
+    turned = f"failures on {n_failed} queries could turn {found.verdict}"
+    return replace(found, verdict="undecided", why=f"{turned}; without them: {found.why}")
 
 
 def within(value: float, least: float | None, most: float | None) -> Verdict:

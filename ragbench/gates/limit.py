@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from ragbench.comparison.bounds import is_open, with_failed_at
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.gates.base import (
     COSTS,
@@ -18,6 +19,7 @@ from ragbench.gates.base import (
     MeasureGate,
     Most,
     out_of_range,
+    unless_turned,
     within,
 )
 from ragbench.gates.scores import KnownScore
@@ -85,7 +87,7 @@ class Limit(MeasureGate):
             'mean 0.75 [0.3006, 0.9544] over 4 queries; its lower end is compared'
         """
         found = summarize(column, confidence=confidence)
-        n_failed = sum(found.failed.values())
+        n_failed = int(is_open(column).sum())
         facts = {
             "mean": finite(found.mean),
             "interval": [finite(end) for end in found.interval],
@@ -103,12 +105,11 @@ class Limit(MeasureGate):
             low, high = found.interval
             why = f"mean {found.mean:.4g} [{low:.4g}, {high:.4g}] over {found.n} queries; "
             why += f"its {'upper' if self.min is None else 'lower'} end is compared"
-        if n_failed:
-            ends = self._at_worst_and_best(column, found, confidence)
-            if any(math.isnan(x) or within(x, self.min, self.max) != verdict for x in ends):
-                turned = f"{n_failed} queries failed, which could turn {verdict}"
-                return Decision("undecided", f"{turned}; of the others: {why}", facts)
-        return Decision(verdict, why, facts)
+        ends = self._at_worst_and_best(column, found, confidence) if n_failed else ()
+        at_ends = (
+            "undecided" if math.isnan(end) else within(end, self.min, self.max) for end in ends
+        )
+        return unless_turned(Decision(verdict, why, facts), n_failed, at_ends)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether the interval does not hold the limit."""
@@ -124,20 +125,19 @@ class Limit(MeasureGate):
     def _at_worst_and_best(
         self, column: ScoreColumn, found: ScoreSummary, confidence: float
     ) -> tuple[float, float]:
-        """The same number with every failed item at one end, then at the other."""
+        """The same number with all that failed at one end, then at the other."""
         if self.decide != "interval":
             return found.bounds
         bounded = math.isfinite(column.low) and math.isfinite(column.high)
         if not bounded or column.total is not None:  # it could be anything
             return (math.nan, math.nan)
-        failed = np.array([Cause(code).failed for code in column.causes.tolist()])
-        causes = np.where(failed, Cause.SCORED, column.causes).astype(np.uint8)
+        causes = np.where(is_open(column), Cause.SCORED, column.causes).astype(np.uint8)
         low, high = (
             summarize(
-                replace(column, values=np.where(failed, end, column.values), causes=causes),
+                replace(column, values=values, causes=causes, answer_causes=None),
                 confidence=confidence,
             )
-            for end in (column.low, column.high)
+            for values in (with_failed_at(column, end) for end in (column.low, column.high))
         )
         return (self._compared(low), self._compared(high))
 

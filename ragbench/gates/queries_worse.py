@@ -9,9 +9,10 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
-from ragbench.gates.base import Decision
+from ragbench.gates.base import Decision, not_compared
 from ragbench.gates.change import Change
 from ragbench.registry import Option
+from ragbench.types import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,29 +46,33 @@ class QueriesWorse(Change):
 
         A mean can hide that some questions broke; this looks at each. It is a count over these
         queries, not a guess at others. Without `by` every query counts that became worse at all. A
-        query that failed may have become worse: a verdict that such queries could turn is
-        undecided.
+        query that failed, or one of whose answers did, may have become worse, or be so only for
+        that: a verdict that such queries could turn is undecided.
         """
         d = pairs.differences()
-        is_worse = at_least(-d, self.margin) & (d < 0)
-        count, n = int(is_worse.sum()), int((~np.isnan(d)).sum())
-        could = pairs.with_failed("worst")
-        n_open = int((pairs.failed & at_least(-could, self.margin) & (could < 0)).sum())
-        least = f"by {self.by:g} or more" if self.by else "at all"
-        why = f"{count} of {n} queries became worse {least}; allowed: {self.max_queries_worse}"
+        n = int((~np.isnan(d)).sum())
+        count = self._n_worse(d)
+        least, most = (self._n_worse(pairs.with_failed(end)) for end in ("best", "worst"))
+        by = f"by {self.by:g} or more" if self.by else "at all"
+        why = f"{count} of {n} queries became worse {by}; allowed: {self.max_queries_worse}"
         facts = {
             "n": n,
             "n_worse": count,
             "n_failed": int(pairs.failed.sum()),
             "worst_queries": worst_queries(pairs),
         }
-        if count > self.max_queries_worse:
+        if not n:
+            return Decision("undecided", not_compared(int(pairs.failed.sum())), facts)
+        if least > self.max_queries_worse:
             return Decision("fail", why, facts)
-        if not n and not n_open:
-            return Decision("undecided", "no query has a score in both", facts)
-        if count + n_open > self.max_queries_worse:
-            return Decision("undecided", f"{why}; {n_open} that failed could turn it", facts)
+        if most > self.max_queries_worse:
+            could = f"failures on {most - least} could turn it"
+            return Decision("undecided", f"{why}; {could}", facts)
         return Decision("pass", why, facts)
+
+    def _n_worse(self, differences: FloatArray) -> int:
+        is_worse = at_least(-differences, self.margin) & (differences < 0)
+        return int(is_worse.sum())
 
     def is_settled(self, found: Decision) -> bool:
         """Whether too many are worse already; more queries cannot change just that."""

@@ -178,7 +178,7 @@ async def in_thread(function: Callable[[], Value]) -> Value:
         if done.done():
             return
         if error is None:
-            done.set_result(result)  # type: ignore[arg-type]
+            done.set_result(result)  # type: ignore[arg-type]  # None only where it is the Value
         else:
             done.set_exception(error)
 

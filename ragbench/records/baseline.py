@@ -41,6 +41,11 @@ class BaselineSystem(Record):
     """Score name -> what is known of it."""
     per_query: Mapping[str, tuple[Any, ...]]
     """Query -> a value or the word of a cause for each score."""
+    answers: int | None = optional()
+    """How many answers each query has; None where it is one."""
+    unscored_answers: Mapping[str, Mapping[str, Mapping[str, int]]] = optional({})
+    """Query -> score -> cause -> how many of its several answers have no value; what failed leaves
+    the value of the query open."""
     cost_columns: tuple[str, ...] = optional(())
     """What `costs` has of each query."""
     costs: Mapping[str, tuple[Any, ...]] = optional({})
@@ -58,4 +63,8 @@ class BaselineFile(Record):
     data: Mapping[str, str]
     """Part of the data set -> fingerprint."""
     queries: int
+    query_parts: tuple[str, ...] = optional(())
+    """What `query_fingerprints` has of each query: `question`, `judgements`, `answers`."""
+    query_fingerprints: Mapping[str, tuple[str | None, ...]] = optional({})
+    """Query -> fingerprints of what it was, null where it has no such part; older files lack it."""
     systems: Mapping[str, BaselineSystem] = field(repr=False)

@@ -150,7 +150,8 @@ class SystemScore(Record):
     not_applicable: int
     """How many queries the score does not apply to."""
     bounds: Ends | None = None
-    """The aggregate if all failed queries had the worst, or the best, value."""
+    """The aggregate if all that failed, queries and single answers, had the worst, or the best,
+    value."""
     kind: Kind | None = optional()
     """None in a file of an older version, as `range`."""
     direction: Direction

@@ -9,9 +9,8 @@ Validation, the JSON Schema, `ragbench list` and the docs all read that declarat
 `declared_options`.
 """
 
-from ragbench.registry.adapt import OwnComponent, adapt, make_object
-from ragbench.registry.family import PYTHON, Family, load_object
-from ragbench.registry.names import nearest, shown, summary_line
+from ragbench.registry.adapt import OwnComponent, adapt, make_object, shown
+from ragbench.registry.family import PYTHON, Family, load_object, nearest, summary_line
 from ragbench.registry.options import (
     REQUIRED,
     DeclaredOption,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
-from ragbench.registry.family import load_object
-from ragbench.registry.names import nearest, shown
+from ragbench.registry.family import load_object, nearest
 
 
 def adapt(
@@ -52,6 +51,7 @@ class OwnComponent:
     """
 
     cache_folder: Path | None = None
+    cache_also: Sequence[Path] = ()
 
     def __init__(self, made: Any) -> None:
         self.made = made
@@ -64,8 +64,9 @@ class OwnComponent:
 
     def load(self) -> None:
         """Tell the object where to keep things, and let it get ready, where it wants to."""
-        if hasattr(self.made, "cache_folder"):
-            self.made.cache_folder = self.cache_folder
+        for name in ("cache_folder", "cache_also"):
+            if hasattr(self.made, name):
+                setattr(self.made, name, getattr(self, name))
         if callable(getattr(self.made, "load", None)):
             self.made.load()
 
@@ -107,3 +108,23 @@ def _known(
             allowed = ", ".join(parameters) or "no options"
             raise OptionError(owner, key, name, allowed, nearest(name, parameters))
     return options
+
+
+def shown(value: Any) -> str:
+    """Return a foreign value as error messages show it: cut where it is long, no addresses.
+
+    An address would differ from run to run; a coroutine says what is likely wrong.
+
+    Example:
+        >>> shown([1, 2]), shown(object())
+        ('[1, 2]', 'an object')
+    """
+    if inspect.isawaitable(value) or inspect.isasyncgen(value):
+        if inspect.iscoroutine(value):
+            value.close()  # it is never awaited, and would warn
+        return "a coroutine (async functions are not supported)"
+    text = repr(value)
+    if " at 0x" in text:
+        name = type(value).__name__
+        return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, OptionError
-from ragbench.registry.names import nearest
 
 PYTHON = "python:"
 
@@ -89,3 +90,15 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
         close = nearest(name, vars(module))
         raise DataError(f"'{module_name}' has no '{name}'", nearest=close) from error
     return found
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str | None:
+    """Return the allowed name that is spelt most like a wrong one, or None."""
+    by_fold = {name.casefold(): name for name in allowed}
+    close = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.6)
+    return by_fold[close[0]] if close else None
+
+
+def summary_line(component: Any) -> str:
+    """Return the first line of a component's docstring, without the full stop."""
+    return (inspect.getdoc(component) or "").split("\n", 1)[0].strip().rstrip(".")

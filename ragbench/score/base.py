@@ -64,3 +64,6 @@ class ScoreColumn:
     """Row -> what went wrong there, in words."""
     look: Look | None = None
     """When its judge stopped, or could have; None for a score that is always of all items."""
+    answer_causes: CauseArray | None = field(default=None, repr=False)
+    """Shape (n, samples): the cause of each answer where an item has several, whose mean it is;
+    None where each item is one answer."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
+from ragbench.text.porter import porter_stem
 from ragbench.text.stopwords import LANGUAGES, built_in, language_name, load
 from ragbench.text.tokenize import Memory, words
 
@@ -62,24 +62,12 @@ def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
 
 @functools.cache
 def _porter(_: str) -> Callable[[str], str]:
-    return Memory(_porter_stem).__getitem__
-
-
-def _porter_stem(word: str) -> str:
-    stem: str = _porter_of_nltk().stem(word)
-    return stem
-
-
-@functools.cache
-def _porter_of_nltk() -> Any:
-    # on the first word: importing it takes longer than a run that has everything stored
-    from nltk.stem.porter import PorterStemmer
-
-    return PorterStemmer()
+    return Memory(porter_stem).__getitem__
 
 
 @functools.cache
 def _snowball(language: str) -> Callable[[str], str]:
+    # when it is asked for: importing it takes longer than a run that has everything stored
     from nltk.stem.snowball import SnowballStemmer
 
     languages = [known for known in SnowballStemmer.languages if known != "porter"]

@@ -5,8 +5,11 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ragbench as rb
+from tests.strategies import DOCUMENT_IDS, judgements
 
 RUN = {"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d9": 1.0}}
 QRELS = {"q1": {"d2": 1}, "q2": {"d3": 2}, "q3": {"d1": 1}, "q4": {"d1": 0}}
@@ -23,6 +26,76 @@ def test_a_run_is_scored_with_its_counts():
     assert result.summary["mrr"].n == 3
     low, high = result.interval["mrr"]
     assert low <= result.mean["mrr"] <= high
+
+
+SINGLE = {
+    "mrr": rb.mrr,
+    "map": rb.average_precision,
+    "bpref": rb.bpref,
+    "ndcg": rb.ndcg,
+    "r_precision": rb.r_precision,
+    "precision@3": lambda *lists: rb.precision(*lists, k=3),
+    "recall@3": lambda *lists: rb.recall(*lists, k=3),
+    "f1@3": lambda *lists: rb.f1(*lists, k=3),
+    "hit_rate@3": lambda *lists: rb.hit_rate(*lists, k=3),
+}
+RANKINGS = st.lists(st.sampled_from(DOCUMENT_IDS), max_size=12)
+RELEVANT = st.sets(st.sampled_from(DOCUMENT_IDS), min_size=1, max_size=6)
+
+
+@given(st.lists(st.tuples(RANKINGS, RELEVANT | judgements()), min_size=1, max_size=4))
+def test_lists_and_sets_give_what_the_functions_for_one_list_give(pairs):
+    """And what dictionaries give: each list is one of falling scores, each set one of grades 1."""
+    run = {f"q{n}": ranking for n, (ranking, _) in enumerate(pairs)}
+    qrels = {f"q{n}": judged for n, (_, judged) in enumerate(pairs)}
+    scores = {q: {d: -ranks.index(d) for d in ranks} for q, ranks in run.items()}
+    grades = {q: j if isinstance(j, dict) else dict.fromkeys(j, 1) for q, j in qrels.items()}
+
+    result = rb.evaluate_run(run, qrels, [*SINGLE])
+
+    repeated = sum(len(ranking) - len({*ranking}) for ranking in run.values())
+    assert result.counts["duplicates"] == repeated
+    for query, ranking in run.items():
+        for name, function in SINGLE.items():
+            value = pytest.approx(function(ranking, qrels[query]), abs=1e-12, nan_ok=True)
+            assert result.per_query[name][query] == value, name
+    for others in ((scores, grades), (run, grades), (scores, qrels)):
+        found = rb.evaluate_run(*others, [*SINGLE])
+        assert found.to_dict()["per_query"] == result.to_dict()["per_query"]
+        assert found.signature == result.signature
+
+
+def test_lists_stand_beside_dictionaries():
+    run = {"q1": ["d1", "d2", "d1"], "q2": {"d9": 1.0, "d3": 2.0}, "q3": ("d7",)}
+    qrels = {"q1": {"d2": 1}, "q2": ["d3"], "q3": {"d8"}}
+
+    result = rb.evaluate_run(run, qrels, ["mrr"])
+
+    assert result.per_query["mrr"] == {"q1": 0.5, "q2": 1.0, "q3": 0.0}
+    assert result.counts["duplicates"] == 1
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "message"),
+    [
+        (
+            {"q": "d1"},
+            {"q": ["d1"]},
+            "run: query 'q': found str; allowed: {document id: score}, or",
+        ),
+        ({"q": {"d1"}}, {"q": ["d1"]}, "run: query 'q': found set; .* ids, best first"),
+        ({"q": None}, {"q": ["d1"]}, "run: query 'q': found NoneType"),
+        ({"q": [("d1", 0.9)]}, {"q": ["d1"]}, r"query 'q': document id \('d1', 0.9\) is not text"),
+        ({"q": ["d1"]}, {"q": "d1"}, "qrels: query 'q': found str; .* a set or list of relevant"),
+        ({"q": ["d1"]}, {"q": [1]}, "qrels: query 'q': document id 1 is not text"),
+        ({"q": ["d1"]}, {"q": [["d1"]]}, r"qrels: query 'q': document id \['d1'\] is not text"),
+        ({1: ["d1"]}, {"q": ["d1"]}, "run: query id 1 is not text"),
+        ({"q": ["d1"]}, {1: ["d1"]}, "qrels: query id 1 is not text"),
+    ],
+)
+def test_what_is_no_list_of_ids_is_named_with_its_place(run, qrels, message):
+    with pytest.raises(rb.DataError, match=message):
+        rb.evaluate_run(run, qrels, ["mrr"])
 
 
 def test_rules_change_the_mean_and_the_signature():

@@ -59,6 +59,16 @@ def test_f1_is_the_harmonic_mean(k):
     assert_all_equal(f"f1@{k}", harmonic)
 
 
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_average_precision_divided_by_the_smaller_of_k_and_r(k):
+    def precisions(query):
+        hits = [grade > 0 for grade in grades_in_rank_order(query, 0)[:k]]
+        total = sum(Fraction(sum(hits[:n]), n) for n, hit in enumerate(hits, 1) if hit)
+        return total / min(k, sum(grade > 0 for grade in QRELS[query].values()))
+
+    assert_all_equal(f"map(divide=min)@{k}", precisions)
+
+
 def gained(grade, form):
     return 0 if grade <= 0 else grade if form == "linear" else 2**grade - 1
 

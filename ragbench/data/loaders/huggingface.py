@@ -9,14 +9,13 @@ from typing import Annotated, Any
 from ragbench.data.files.collection import read_corpus
 from ragbench.data.files.jsonl import Entry
 from ragbench.data.files.table import check_mapping
-from ragbench.data.loaders.base import finished, parse_split
-from ragbench.data.loaders.records import RecordTable
+from ragbench.data.loaders.base import parse_split
+from ragbench.data.loaders.records import RecordTable, TableLoader
 from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option
-from ragbench.types import Collection
 
 
-class HuggingFace:
+class HuggingFace(TableLoader):
     """Read a data set of the hub, or a folder in its layout, with a question in each row.
 
     Rows are read as `records` reads them; the columns of the RAGBench data set are known. A
@@ -52,18 +51,10 @@ class HuggingFace:
     ) -> None:
         self._path, self._subset = path, subset
         self._name = split if isinstance(split, str) else None
-        self._random = None if isinstance(split, str) else parse_split(split, "huggingface")
+        self._drawn = None if isinstance(split, str) else parse_split(split, "huggingface")
         check_mapping(columns or {}, "huggingface")
         self._columns = columns
         self._corpus = None if corpus is None else Path(corpus)
-
-    def load(self) -> Collection:
-        """Read and check the rows, and the corpus where there is one."""
-        return finished(self._rows().collection(), self._random)
-
-    def preview(self, count: int = 2) -> list[dict[str, Any]]:
-        """Return how the first rows were read: part -> value, for `ragbench validate`."""
-        return self._rows().preview(count)
 
     def _rows(self) -> RecordTable:
         name, rows = self._split()

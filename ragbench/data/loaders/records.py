@@ -19,7 +19,7 @@ from ragbench.data.files.table import (
     resolve_columns,
     with_paths,
 )
-from ragbench.data.loaders.base import SplitOption, finished, parse_split
+from ragbench.data.loaders.base import RandomSplit, SplitOption, finished, parse_split
 from ragbench.registry import Option
 from ragbench.types import Answered, Collection, Document, Query
 
@@ -28,7 +28,25 @@ GIVEN = "given"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class Records:
+class TableLoader:
+    """A loader of a table, a row per question; `ragbench validate` shows its first rows."""
+
+    _drawn: RandomSplit | None
+    """The random test set that is asked for."""
+
+    def load(self) -> Collection:
+        """Read and check the rows, and the corpus where there is one."""
+        return finished(self._rows().collection(), self._drawn)
+
+    def preview(self, count: int = 2) -> list[dict[str, Any]]:
+        """Return how the first rows were read: part -> value."""
+        return self._rows().preview(count)
+
+    def _rows(self) -> RecordTable:
+        raise NotImplementedError
+
+
+class Records(TableLoader):
     """Read JSON lines, CSV or Parquet with questions, and what systems answered to them.
 
     Records that carry passages or answers are themselves a system, named `given`, or one for each
@@ -61,15 +79,7 @@ class Records:
         self._corpus = None if corpus is None else Path(corpus)
         check_mapping(columns or {}, "records")
         self._columns = columns
-        self._split = parse_split(split, "records")
-
-    def load(self) -> Collection:
-        """Read and check the records, and the corpus where there is one."""
-        return finished(self._rows().collection(), self._split)
-
-    def preview(self, count: int = 2) -> list[dict[str, Any]]:
-        """Return how the first rows were read: part -> value, for `ragbench validate`."""
-        return self._rows().preview(count)
+        self._drawn = parse_split(split, "records")
 
     def _rows(self) -> RecordTable:
         return RecordTable(

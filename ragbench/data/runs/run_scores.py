@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragbench.data.runs.query_fingerprints import FINGERPRINTS_FILE, read_fingerprints
 from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
     read_manifest,
@@ -23,6 +24,7 @@ from ragbench.records.manifest import UnscoredRow
 from ragbench.records.summary import Aggregate, Early, Kind, Summary, SystemScore, SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, Direction, FloatArray
+from ragbench.types.columnar import QueryFingerprints
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class StoredScore:
     """Shape (n,); `Cause.SCORED` exactly where there is a value."""
     early: Early | None = None
     """How far a judge that may stop early went; None for all others."""
+    answer_causes: CauseArray | None = None
+    """Shape (n, samples): the cause of each answer where queries have several, else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class StoredScores:
     """The queries, in the order of all values."""
     systems: Sequence[StoredSystem]
     summary: Summary | None = None
+    fingerprints: QueryFingerprints = field(default_factory=dict)
+    """What each query was; empty where an older version wrote the file."""
 
 
 _IDENTIFYING = ("queries", "qrels", "answers")
@@ -80,8 +86,16 @@ _IDENTIFYING = ("queries", "qrels", "answers")
 
 Table = Mapping[str, Mapping[str, Mapping[str, float | None]]]
 """System -> query id -> column -> its cell."""
-Causes = Mapping[tuple[str, str, str], Cause]
-"""(system, score, query id) -> why there is no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """Why there is no value."""
+
+    causes: dict[tuple[str, str, str], Cause] = field(default_factory=dict)
+    """(system, score, query id) -> why the query has none."""
+    of_answers: dict[tuple[str, str, str], dict[int, Cause]] = field(default_factory=dict)
+    """The same -> which of its several answers have none, and why."""
 
 
 def read_run_scores(path: str | Path) -> StoredScores:
@@ -90,19 +104,20 @@ def read_run_scores(path: str | Path) -> StoredScores:
     summary = read_summary(folder)
     fingerprints = read_manifest(folder).data
     cells = read_per_query(folder / "per_query.csv")
-    causes = _read_causes(folder / "unscored.jsonl")
+    unscored = _read_unscored(folder / "unscored.jsonl")
     costs_file = folder / "costs.csv"  # older versions did not write it
     costs = read_per_query(costs_file) if costs_file.is_file() else {}
     data = {part: fingerprints[part] for part in _IDENTIFYING if part in fingerprints}
     query_ids = list(next(iter(cells.values()), {}))
     systems = [
         replace(
-            _system(each, query_ids, cells, causes, folder / "per_query.csv"),
+            _system(each, query_ids, cells, unscored, folder / "per_query.csv"),
             costs=_costs(costs.get(each.name), query_ids, costs_file),
         )
         for each in summary.systems
     ]
-    return StoredScores(summary.name, summary.baseline, data, query_ids, systems, summary)
+    prints = read_fingerprints(folder / FINGERPRINTS_FILE)
+    return StoredScores(summary.name, summary.baseline, data, query_ids, systems, summary, prints)
 
 
 def _costs(
@@ -118,10 +133,10 @@ def _costs(
     return dict(zip(COST_COLUMNS, np.array(found, np.float64).T, strict=True))
 
 
-def _read_causes(path: Path) -> Causes:
+def _read_unscored(path: Path) -> Unscored:
     """Read why values are missing; a run that scored everything has an empty file."""
     words = {cause.word: cause for cause in Cause}
-    found = {}
+    found = Unscored()
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -131,8 +146,11 @@ def _read_causes(path: Path) -> Causes:
     for number, line in enumerate(lines, start=1):
         try:
             row = from_json(UnscoredRow, json.loads(line))
-            if row.sample is None:  # one of several answers; the query has a line of its own
-                found[row.system, row.measure, row.query_id] = words[row.cause]
+            key = (row.system, row.measure, row.query_id)
+            if row.sample is None:
+                found.causes[key] = words[row.cause]
+            else:  # one of several answers; the query has a line of its own
+                found.of_answers.setdefault(key, {})[row.sample] = words[row.cause]
         except (ValueError, KeyError, DataError) as error:
             allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
             raise DataError(
@@ -142,7 +160,7 @@ def _read_causes(path: Path) -> Causes:
 
 
 def _system(
-    system: SystemSummary, query_ids: Sequence[str], cells: Table, causes: Causes, file: Path
+    system: SystemSummary, query_ids: Sequence[str], cells: Table, unscored: Unscored, file: Path
 ) -> StoredSystem:
     rows = cells.get(system.name, {})
     if list(rows) != list(query_ids):
@@ -150,7 +168,10 @@ def _system(
         allowed = "a row for every system and query, in one order"
         raise DataError(found, file=file, allowed=allowed)
     scores = {
-        name: _score(system.name, name, score, rows, causes, file)
+        name: replace(
+            _score(system.name, name, score, rows, unscored.causes, file),
+            answer_causes=_answer_causes(system, name, query_ids, unscored, file),
+        )
         for name, score in system.scores.items()
     }
     return StoredSystem(system.name, system.retriever, system.generator, scores)
@@ -161,7 +182,7 @@ def _score(
     name: str,
     score: SystemScore,
     rows: Mapping[str, Mapping[str, float | None]],
-    causes: Causes,
+    causes: Mapping[tuple[str, str, str], Cause],
     file: Path,
 ) -> StoredScore:
     if score.range is None:
@@ -194,3 +215,21 @@ def _score(
         causes=np.array(codes, np.uint8),
         early=score.early,
     )
+
+
+def _answer_causes(
+    system: SystemSummary, name: str, query_ids: Sequence[str], unscored: Unscored, file: Path
+) -> CauseArray | None:
+    """The cause of each answer; None where a query has one, and of what is no score of answers."""
+    if system.answers is None or system.scores[name].kind == "retrieval":
+        return None
+    samples = system.answers.per_query
+    found = np.full((len(query_ids), samples), Cause.SCORED, np.uint8)
+    for row, query in enumerate(query_ids):
+        for sample, cause in unscored.of_answers.get((system.name, name, query), {}).items():
+            if not 0 <= sample < samples:
+                wrong = f"sample {sample} of query '{query}' in system '{system.name}'"
+                place = file.with_name("unscored.jsonl")
+                raise DataError(wrong, file=place, allowed=f"0 to {samples - 1}")
+            found[row, sample] = cause
+    return found

@@ -85,8 +85,9 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
     """Return one column of several: each query's mean over its answers that have a score.
 
     A query has no score only where none of its answers has one. Its cause is then the first that
-    is a failure, else the first. A number that is computed from all queries at once is the mean of
-    those of the samples.
+    is a failure, else the first. The causes of the single answers stay with it: those that failed
+    leave a score open. A number that is computed from all queries at once is the mean of those of
+    the samples.
     """
     if len(columns) == 1:
         return columns[0]
@@ -106,7 +107,14 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
             details[row] = chosen.details[row]
     totals = [c.total for c in columns if c.total is not None and np.isfinite(c.total)]
     total = float(np.mean(totals)) if totals else columns[0].total
-    return replace(columns[0], values=means, causes=causes, details=details, total=total)
+    return replace(
+        columns[0],
+        values=means,
+        causes=causes,
+        details=details,
+        total=total,
+        answer_causes=np.stack([column.causes for column in columns], axis=1),
+    )
 
 
 def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:

@@ -182,7 +182,8 @@ def _compared(
         same &= np.isfinite(part.values) & [same_answers(item) for item in own]
         columns.append(part)
     found = mean_over_samples(columns)
-    decided = replace(found, values=0.5 + 0.5 * np.sign(found.values - 0.5))
+    # whoever wins most wins the query, so that a failed meeting is no share of its score
+    decided = replace(found, values=0.5 + 0.5 * np.sign(found.values - 0.5), answer_causes=None)
     return ComparedPair(one.name, other.name, decided, int(same.sum()))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
+from ragbench.score.retrieval.options import Divide, check_divide
 from ragbench.types import FloatArray, IntArray
 
 FLOOR = 1e-5
@@ -22,13 +23,18 @@ FLOOR = 1e-5
     averages_ties=True,
 )
 def average_precision(
-    ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1
+    ranked: RankedGrades,
+    *,
+    k: Cutoff | None = None,
+    divide: Divide | None = None,
+    rel: Grade = 1,
 ) -> FloatArray:
     """Score each query by the mean of the precisions at its relevant documents.
 
     A relevant document that was not retrieved adds 0: misses cost as well as late hits. A cut-off
-    leaves the divisor at all relevant documents. A query that has none gets no value: a 0 would
-    drag the mean down.
+    leaves the divisor at all R relevant documents, as in trec_eval, so that more than k of them
+    keep the score below 1; `divide=min` divides by min(k, R) instead. A query that has none gets
+    no value: a 0 would drag the mean down.
 
     Example:
         Hits at ranks 1 and 3, two relevant documents: (1/1 + 2/3) / 2.
@@ -44,9 +50,12 @@ def average_precision(
         McSherry and Najork (2008), Computing Information Retrieval Performance Measures Efficiently
         in the Presence of Tied Scores. ECIR.
     """
+    check_divide("map", divide, k)
     hit = ranked.grades >= rel
     total = _tied_total(ranked, hit, k) if ranked.averaged else _total(ranked, hit, k)
-    return ranked.divide(total, ranked.count_relevant(rel))
+    relevant = ranked.count_relevant(rel)
+    # without k there is no divide=min
+    return ranked.divide(total, np.minimum(relevant, k) if divide and k else relevant)
 
 
 def _total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> FloatArray:

@@ -19,6 +19,11 @@ Cutoff = Annotated[int, Option("Use only the first k ranks.", ge=1)]
 """A number of ranks; None looks at all that was retrieved."""
 Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
 """A smallest grade."""
+Divide = Annotated[
+    Literal["min"],
+    Option("`min` divides by min(k, R), not by R, the number of relevant documents; needs a k."),
+]
+"""Another divisor of average precision at a cut-off."""
 Persistence = Annotated[
     float, Option("Chance that a reader goes on from one rank to the next.", gt=0, lt=1)
 ]
@@ -42,6 +47,12 @@ def check_base(owner: str, discount: str, base: float) -> None:
     """Refuse a base that would have no effect."""
     if discount != "jk" and base != 2:
         raise OptionError(owner, "base", base, "2, or any base above 1 with discount=jk")
+
+
+def check_divide(owner: str, divide: str | None, k: int | None) -> None:
+    """Refuse a divisor that would have no effect."""
+    if divide is not None and k is None:
+        raise OptionError(owner, "divide", divide, f"{owner}(divide={divide})@10")
 
 
 def check_exponent(owner: str, grade: int) -> None:

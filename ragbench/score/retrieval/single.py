@@ -18,11 +18,13 @@ from ragbench.score.retrieval.options import (
     Base,
     Cutoff,
     Discount,
+    Divide,
     Gain,
     Grade,
     LargestGrade,
     Persistence,
     check_base,
+    check_divide,
     check_exponent,
 )
 from ragbench.types.checks import LARGEST_GRADE, grade_row
@@ -109,9 +111,16 @@ def f1(
 
 
 def average_precision(
-    retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
+    retrieved: Iterable[Hashable],
+    judged: Judged,
+    *,
+    k: Cutoff | None = None,
+    divide: Divide | None = None,
+    rel: Grade = 1,
 ) -> float:
     """Return the mean of the precisions at the relevant documents; one that was missed adds 0.
+
+    `divide="min"` divides by min(k, R), not by the number R of relevant documents.
 
     Example:
         Hits at ranks 1 and 3, two relevant documents: (1/1 + 2/3) / 2.
@@ -119,10 +128,12 @@ def average_precision(
         >>> round(average_precision(["d1", "d7", "d2"], {"d1", "d2"}), 4)
         0.8333
     """
-    _check("map", k, rel)
+    _check("map", k, divide, rel)
+    check_divide("map", divide, k)
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     total = sum(count / rank for count, rank in enumerate(hits, 1))
-    return total / relevant if relevant else nan
+    divisor = relevant if divide is None or k is None else min(k, relevant)
+    return total / divisor if relevant else nan
 
 
 def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:

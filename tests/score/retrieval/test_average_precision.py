@@ -43,6 +43,35 @@ def test_hand_worked(ranking, relevant, expected):
     assert average_precision(ranked) == pytest.approx([expected])
 
 
+@given(qrels_and_run(), st.sampled_from([1, 2, 5, 100]))
+def test_divide_min_is_map_cut_times_r_over_the_smaller(case, k):
+    """trec_eval's `map_cut` divides by all R relevant documents; this one by min(k, R)."""
+    qrels, run = case
+    oracle = pytrec_eval.RelevanceEvaluator(qrels, {f"map_cut.{k}"}).evaluate(run)
+
+    ours = dict(zip(qrels, average_precision(rank(qrels, run), k=k, divide="min"), strict=True))
+
+    for query, value in ours.items():
+        relevant = sum(grade >= 1 for grade in qrels[query].values())
+        if relevant:
+            cut = oracle.get(query, {}).get(f"map_cut_{k}", 0.0)
+            assert value == pytest.approx(cut * relevant / min(k, relevant), abs=1e-9)
+
+
+def test_divide_min_lets_a_full_top_score_one():
+    ranked = rank({"q": dict.fromkeys("abcdefghij", 1)}, {"q": {"a": 3, "b": 2, "x": 1}})
+
+    assert average_precision(ranked, k=2) == pytest.approx([2 / 10])
+    assert average_precision(ranked, k=2, divide="min") == pytest.approx([1.0])
+
+
+def test_divide_min_needs_a_cut_off():
+    with pytest.raises(
+        OptionError, match=r"map: divide: found 'min', allowed: map\(divide=min\)@10"
+    ):
+        average_precision(rank({"q": {"d": 1}}, {}), divide="min")
+
+
 @given(qrels_and_run())
 def test_a_worse_tail_changes_nothing(case):
     qrels, run = case

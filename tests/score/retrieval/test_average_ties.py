@@ -20,6 +20,7 @@ AVERAGED = [
     *("precision@1", "precision@3", "precision(rel=2)@2", "recall@2", "recall@5", "f1@3"),
     *("r_precision", "r_precision(rel=2)", "hit_rate@1", "hit_rate@3", "hit_rate(rel=2)@2"),
     *("mrr", "mrr@2", "mrr(rel=2)", "map", "map@1", "map@3", "map(rel=2)@4"),
+    *("map(divide=min)@2", "map(divide=min)@4"),
     *("cg@2", "cg(gain=exp)@3", "dcg@3", "dcg(discount=jk)@4", "ndcg", "ndcg@2", "ndcg_exp@3"),
     *("rbp", "rbp(p=0.5)@2", "rbp(gain=graded)@3", "rbp_residual(p=0.5)@2"),
     *("set_p", "set_recall", "set_f", "num_rel_ret", "num_nonrel_judged_ret"),

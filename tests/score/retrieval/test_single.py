@@ -24,6 +24,17 @@ GAINING = [{}, {"gain": "exp"}, {"discount": "jk"}, {"discount": "jk", "base": 3
 OTHER = {"dcg": GAINING, "ndcg": GAINING, "rbp": [{}, {"p": 0.3}], "err": [{}, {"max": 4}]}
 
 
+def test_divide_min_is_the_kernels():
+    ranking, judged = ["a", "x", "b"], set("abcde")
+    ranked = rank({"q": dict.fromkeys(judged, 1)}, Run.from_rankings({"q": ranking}))
+
+    for k in (1, 3, 5, 9):
+        (expected,) = parse_measure(f"map(divide=min)@{k}").score(ranked)
+        assert single.average_precision(ranking, judged, k=k, divide="min") == expected
+    with pytest.raises(OptionError, match="map: divide: found 'min', allowed: map"):
+        single.average_precision(ranking, judged, divide="min")
+
+
 def options_of(name):
     """Every kind of option that a function takes, in all combinations."""
     cuts = [{}] if name in UNCUT else [{}, {"k": 1}, {"k": 3}, {"k": 50}]

@@ -1,0 +1,163 @@
+"""A server fails some of several answers: gates of the run, of its folder, of a file of it."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import ragbench as rb
+from ragbench.comparison.sources import read_scored
+from ragbench.data.runs.baseline import read_baseline
+from ragbench.errors import DataError
+from ragbench.experiment.plan.records import Choices
+from ragbench.experiment.runner import run_experiment
+from ragbench.testing import ChatServer
+from ragbench.testing.chat_answers import Answer
+from tests.commands import run_command
+from tests.experiment.moons import write_jsonl
+
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
+N, SAMPLES = 40, 5
+LOST = 16
+"""Queries two of whose five answers the server refuses."""
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "data"
+    (folder / "qrels").mkdir(parents=True)
+    write_jsonl(folder / "corpus.jsonl", [{"_id": "d", "title": "", "text": "the moon Io"}])
+    write_jsonl(
+        folder / "queries.jsonl", [{"_id": f"q{i}", "text": f"moon {i}?"} for i in range(N)]
+    )
+    rows = [f"q{i}\td\t1" for i in range(N)]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]))
+    gold = [{"query_id": f"q{i}", "answers": ["Io"]} for i in range(N)]
+    write_jsonl(folder / "answers.jsonl", gold)
+    return {
+        "name": "failing",
+        "dataset": {"type": "beir", "path": str(folder), "split": "test"},
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "metrics": {"retrieval": {"measures": ["mrr"]}, "generation": ["exact_match"]},
+        "statistics": {"resamples": 1000},
+        "max_failed": 1.0,
+    }
+
+
+def ask(config, samples, lost, *gates, name="failing"):
+    """Run it on a server that refuses two of five answers to the first `lost` queries."""
+    asked = Counter()
+
+    def script(body, times_asked):
+        question = body["messages"][-1]["content"]
+        asked[question] += 1
+        number = int(question.split("moon ")[-1].split("?")[0])
+        refused = number < lost and asked[question] <= 2
+        return Answer("", refusal="I will not.") if refused else Answer("Io")
+
+    with ChatServer(script, model="m") as server:
+        model = {"type": "openai", "model": "m", "base_url": server.url, "api_key_env": "NO_KEY"}
+        model |= {"temperature": 1.0, "samples": samples, "concurrency": 1}
+        entries = {**config, "name": name, "generators": {"gpt": model}, "gates": list(gates)}
+        return run_experiment(entries, choices=Choices(judge=False))
+
+
+@pytest.fixture
+def before(config):
+    return ask(config, SAMPLES, 0, name="before")
+
+
+GATES = (
+    {"measure": "exact_match", "min": 0.9},
+    {"measure": "exact_match", "against": "runs/before", "max_drop": 0.1},
+    {"measure": "exact_match", "against": "runs/before", "max_queries_worse": 3},
+    {"failed": "exact_match", "max": 0.1},
+)
+
+
+def test_failed_answers_count_like_failed_queries(config, before):
+    found = ask(config, SAMPLES, LOST, *GATES)
+
+    score = next(s for s in found.record.systems if s.name == "bm25/gpt").scores["exact_match"]
+    assert score.mean == 1.0
+    assert score.bounds == pytest.approx((1 - 0.4 * LOST / N, 1.0)), "two of five, of 16 of 40"
+    page = (found.path / "report.md").read_text(encoding="utf-8")
+    said = "bm25/gpt: some answers failed: exact_match (mean from 0.840 to 1.00, whatever"
+    assert said in page.replace("\\", "")
+    verdicts = [gate["verdict"] for gate in found.summary["gates"]]
+    assert verdicts == ["undecided", "undecided", "undecided", "fail"]
+    assert found.summary["gates"][3]["why"] == "32 of 200 failed (32 refused)"
+    assert found.exit_code == 1
+
+
+def test_the_folder_and_a_baseline_file_say_the_same_as_the_run(config, before, tmp_path):
+    found = ask(config, SAMPLES, LOST, *GATES)
+    run_command("baseline", found.path, "-o", "now.json")
+
+    for source in (found.path, tmp_path / "now.json"):
+        again = rb.check_gates(source, GATES)
+        assert [(g["verdict"], g["why"]) for g in again] == [
+            (g["verdict"], g["why"]) for g in found.summary["gates"]
+        ]
+    compared = run_command(
+        "compare", "runs/before", "now.json", "--fail-if", "exact_match drop > 0.1", "--strict"
+    )
+    assert compared.returncode == 4, compared.stderr
+    assert "failures on 16 queries could turn pass" in compared.stdout
+
+
+def test_a_baseline_that_lost_answers_cannot_show_a_drop(config, before):
+    """What it lost may have been right: against the whole one the drop is plain."""
+    less = ask(config, SAMPLES, LOST, name="less")
+    lower = rb.check_gates(less.path, {"measure": "exact_match", "max_drop": 0.1}, before.path)
+    equal = rb.check_gates(before.path, {"measure": "exact_match", "max_drop": 0.1}, less.path)
+
+    assert (lower[0]["verdict"], equal[0]["verdict"]) == ("undecided", "pass")
+
+
+def test_baseline_files_carry_what_failed(config, tmp_path):
+    found = ask(config, SAMPLES, LOST)
+    file = tmp_path / "main.json"
+    assert run_command("baseline", found.path, "-o", file).returncode == 0
+    lines = [line for line in file.read_text().splitlines() if '"refused"' in line]
+    stored = json.loads(file.read_text())["systems"]["bm25/gpt"]
+
+    assert len(lines) == LOST, "a line for each query that lost answers"
+    assert stored["answers"] == SAMPLES
+    assert stored["unscored_answers"]["q3"] == {"exact_match": {"refused": 2}}
+    ours = read_scored(found.path).systems["bm25/gpt"].columns["exact_match"].answer_causes
+    ids = list(read_scored(found.path).query_ids)
+    theirs = next(s for s in read_baseline(file).systems if s.name == "bm25/gpt")
+    order = [ids.index(query) for query in read_baseline(file).query_ids]
+    read = theirs.scores["exact_match"].answer_causes
+    np.testing.assert_array_equal(np.sort(ours[order], axis=1), np.sort(read, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda s: s.update(answers=1), "answers is 1"),
+        (lambda s: s.pop("answers"), "answers is None"),
+        (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": 9}), "'q3' has"),
+        (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": -1}), "'q3' has"),
+        (lambda s: s["unscored_answers"]["q3"].update(exact_match={"bored": 1}), "'q3' has"),
+        (lambda s: s["unscored_answers"]["q3"].update(mine={"refused": 1}), "'q3' has"),
+        (lambda s: s["unscored_answers"].update(q99={"exact_match": {"refused": 1}}), "'q99' has"),
+        (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": 5}),
+         "'q3' has a value of 'exact_match'"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_baseline_file_are_named(config, tmp_path, change, says):
+    found = ask(config, SAMPLES, LOST)
+    file = tmp_path / "main.json"
+    run_command("baseline", found.path, "-o", file)
+    content = json.loads(file.read_text())
+    change(content["systems"]["bm25/gpt"])
+    file.write_text(json.dumps(content))
+
+    with pytest.raises(DataError, match=says):
+        read_baseline(file)
