@@ -178,7 +178,7 @@ def _masked_piece(piece: str) -> str:
 def redact(text: str, secrets: Mapping[str, str]) -> str:
     """Write `${NAME}` wherever a text holds the value of a secret.
 
-    `***` stands for a part of an address, and for a secret whose name is not that of a variable.
+    NAME is a variable, or the place of a secret in a config. `***` stands for a part of an address.
     Values of fewer than 4 letters stay: they stand in many words.
 
     Example:
@@ -189,10 +189,10 @@ def redact(text: str, secrets: Mapping[str, str]) -> str:
     """
     hidden: dict[str, str] = {}
     for name, value in secrets.items():
-        parts, is_named = secrets_in_url(value), name.isidentifier()
+        parts = secrets_in_url(value)
         for part in parts or (value, *_words_of(value)):
             if len(part) >= _SHORTEST and not is_placeholder(part):
-                hidden.setdefault(part, f"${{{name}}}" if is_named and not parts else MASK)
+                hidden.setdefault(part, MASK if parts else f"${{{name}}}")
     for value in sorted(hidden, key=len, reverse=True):
         text = text.replace(value, hidden[value])
     return text

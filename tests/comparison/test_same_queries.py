@@ -1,6 +1,7 @@
 """Queries of the same id are compared only where they are the same queries."""
 
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import pytest
 from hypothesis import example, given
@@ -62,38 +63,34 @@ def scored(where, data, *, texts=True, whole=True, by_query=True):
     )
 
 
-def differ(measures, with_texts, *data):
-    """The common queries that are not the same, by what the measures depend on."""
-    parts = [*(["question"] if with_texts else []), *(DEPENDS[name] for name in measures)]
+def differ(measures, *data, texts=False):
+    """The common queries, and those that are not the same, by what the measures depend on."""
+    parts = [*(["question"] if texts else []), *(DEPENDS[name] for name in measures)]
     common = [name for name in data[0] if all(name in other for other in data)]
-    return common, {
-        part: found
+    differing = {
+        part: tuple(n for n in common if len({getattr(other[n], part) for other in data}) > 1)
         for part in parts
-        if (
-            found := tuple(
-                name for name in common if len({getattr(other[name], part) for other in data}) > 1
-            )
-        )
     }
+    return common, {part: found for part, found in differing.items() if found}
 
 
 MEASURES = st.sampled_from([("mrr",), ("exact_match",), ("mrr", "exact_match")])
 
 
-@given(st.lists(DATA, min_size=2, max_size=3), MEASURES, st.booleans(), st.booleans())
-@example([dict.fromkeys(IDS, SAME), {"q0": replace(SAME, question="Why?")}], ("mrr",), True, True)
-def test_what_is_compared_is_the_same_in_all_sources(data, measures, texts, whole):
-    # the last source keeps no texts, as a run file does, unless `texts`
+@given(st.lists(DATA, min_size=2, max_size=3), MEASURES, st.sampled_from([0, 1, 2, None]))
+@example([dict.fromkeys(IDS, SAME), {"q0": replace(SAME, question="Why?")}], ("mrr",), None)
+@example([{"q0": SAME}, {"q0": SAME}, {"q0": replace(SAME, question="Why?")}], ("mrr",), 0)
+def test_what_is_compared_is_the_same_in_all_sources(data, measures, silent):
+    """`silent` is the source that keeps no texts, as a run file does."""
+    said = [place != silent for place in range(len(data))]
     sources = [
-        scored(name, each, texts=texts or name != "last", whole=whole and (texts or name != "last"))
-        for name, each in zip(("first", "other", "last")[-len(data) :], data, strict=True)
+        scored(f"source {place}", each, texts=said[place], whole=said[place])
+        for place, each in enumerate(data)
     ]
-    with_texts = data if texts else data[:-1]
-    common, differing = differ(measures, False, *data)
-    if len(with_texts) > 1:
-        asked = differ((), True, *with_texts)[1].get("question", ())
-        if own := tuple(name for name in asked if name in common):
-            differing["question"] = tuple(name for name in common if name in own)
+    common, differing = differ(measures, *data)
+    asked = [{data[place][name].question for place in compress(range(3), said)} for name in common]
+    if other := tuple(name for name, texts in zip(common, asked, strict=True) if len(texts) > 1):
+        differing["question"] = other
     apart = {name for found in differing.values() for name in found}
 
     try:
@@ -102,6 +99,7 @@ def test_what_is_compared_is_the_same_in_all_sources(data, measures, texts, whol
         assert not common or 2 * len(apart) > len(common)
         return
 
+    assert 2 * len(apart) <= len(common)
     assert [*met.sources[0].query_ids] == [name for name in common if name not in apart]
     assert dict(met.differing) == differing
     assert all(each.query_ids == met.sources[0].query_ids for each in met.sources)
@@ -124,7 +122,7 @@ def test_what_kept_no_fingerprint_of_each_query_is_compared_as_a_whole(
         assert what_to_do in refused or not intersect or not mine.keys() & theirs.keys()
         return
 
-    common, differing = differ(measures, True, mine, theirs)
+    common, differing = differ(measures, mine, theirs, texts=True)
     assert [*met.sources[0].query_ids] == common
     assert not differing
 
@@ -136,7 +134,7 @@ def test_without_intersect_all_is_the_same(mine, theirs, measures):
     except DataError:
         assert (mine, [*mine]) != (theirs, [*theirs])
         return
-    common, differing = differ(measures, True, mine, theirs)
+    common, differing = differ(measures, mine, theirs, texts=True)
     assert len(common) == len(mine) == len(theirs)
     assert not differing
 
@@ -227,6 +225,26 @@ def test_weights_of_tokens_are_of_all_references():
     assert len(meet(base, [run], intersect=True).sources[0].query_ids) == 2
     base, run = sides("yes")
     with pytest.raises(DataError, match="bertscore cannot be compared: gold is a in a and b in b"):
+        meet(base, [run], intersect=True)
+
+
+def test_judgements_that_a_model_filled_in_are_not_those_of_the_data():
+    """Of the same qrels, models that saw other rankings made other judgements."""
+
+    def sides(*signed):
+        return [
+            source(
+                name,
+                system("s", column([1] * n, signature={"qrels": qrels})),
+                data={"queries": "1a", "qrels": "2b"},
+            )
+            for name, n, qrels in zip("ab", (3, 2), signed, strict=True)
+        ]
+
+    base, run = sides("3c", "4d")
+    assert len(meet(base, [run], intersect=True).sources[0].query_ids) == 2
+    base, run = sides("people+model(x,grades=3c)", "people+model(x,grades=4d)")
+    with pytest.raises(DataError, match="judgements of the common queries may differ, and cannot"):
         meet(base, [run], intersect=True)
 
 

@@ -102,7 +102,7 @@ def test_a_secret_in_an_error_text_is_not_written(config, monkeypatch, tmp_path)
     assert "401 for ${MY_KEY}" in written[path / "unscored.jsonl"]
     assert "***" in written[path / "config.yaml"]
     assert not [p for p, text in written.items() if "sk-literal" in text]
-    assert "401 for ***" in written[path / "unscored.jsonl"]
+    assert "401 for ${retrievers.literal.api_key}" in written[path / "unscored.jsonl"]
 
 
 def test_half_a_character_in_an_answer_does_not_lose_the_run(config):
