@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,9 +223,7 @@ class Surroundings:
 class TreeCheck:
     """The checks of one tree, block by block."""
 
-    def __init__(
-        self, tree: Item, report: Report, path: Path | None, around: Surroundings
-    ) -> None:
+    def __init__(self, tree: Item, report: Report, path: Path | None, around: Surroundings) -> None:
         self.tree, self.report, self.path = tree, report, path
         self.live = around.live
         self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}

@@ -5,6 +5,7 @@ are imported lie in it, in the working directory and on the path for modules, an
 them wherever a name can stand.
 """
 
+import contextlib
 import os
 import re
 import subprocess
@@ -132,10 +133,8 @@ def test_neither_do_functions(changed, marker, monkeypatch, what):
         lambda: rb.check_gates(folder, ["nDCG@10 drop > 0.9"], other),
         lambda: assert_not_worse(folder, other, measures={"nDCG@10": 0.9}),
     ):
-        try:
+        with contextlib.suppress(RagbenchError, AssertionError):
             use()
-        except (RagbenchError, AssertionError):
-            pass
         assert not marker.exists()
 
 
