@@ -195,18 +195,18 @@ def _drops(now: Any, baseline: Any, measures: Mapping[str, float], system: str |
     from ragbench.comparison.sources import read_scored
     from ragbench.gates.change import score_in
     from ragbench.gates.drop import Drop
+    from ragbench.gates.history import history_before
 
-    run, base = read_scored(now), read_scored(baseline)
+    run = read_scored(now)
+    base = history_before(read_scored(baseline), run.run_id)
     findings = []
     for name, other in _matches(run, base, system):
         for measure, max_drop in measures.items():
-            pairs = pair_scores(
-                (run, run.systems[name], score_in(run, name, measure)),
-                (base, base.systems[other], score_in(base, other, measure)),
-            )
+            record = (base, base.systems[other], score_in(base, other, measure))
+            pairs = pair_scores((run, run.systems[name], score_in(run, name, measure)), record)
             gate = Drop(measure=measure, max_drop=max_drop)
             subject = f"{measure} of {name} drop <= {max_drop:g} against {base.source}"
-            findings.append((subject, gate.decide_pairs(pairs, Method())))
+            findings.append((subject, gate.decide_since(record, pairs, Method())))
     return findings
 
 

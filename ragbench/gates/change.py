@@ -6,12 +6,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, pair_scores
+from ragbench.comparison.pairs import PairedScores, Scored, pair_scores
 from ragbench.comparison.sources import ScoredSystems, needs_qrels, read_scored
 from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.data.runs.history import is_history
 from ragbench.errors import DataError
 from ragbench.gates.base import (
     Candidate,
@@ -23,6 +25,7 @@ from ragbench.gates.base import (
     MeasureGate,
     out_of_range,
 )
+from ragbench.gates.history import history_before, is_absent
 from ragbench.gates.scores import KnownScore, find_score
 from ragbench.records.gate import Power, QueriesNeeded
 from ragbench.registry import Option, nearest
@@ -51,8 +54,8 @@ class Change(MeasureGate):
     against: Annotated[
         str | None,
         Option(
-            "A baseline file, a run folder, or another system of the run; default: the system's "
-            "baseline in the run.",
+            "A baseline file, a run folder, a history (.jsonl), or another system of the run; "
+            "default: the system's baseline in the run.",
             refers_to="path_or_system",
         ),
     ] = None
@@ -91,7 +94,7 @@ class Change(MeasureGate):
 
     def read(self, files: GateFiles) -> None:
         """Read the baseline file or run folder, which has to have what it names."""
-        if self.file is None:
+        if self.file is None or is_absent(self.file):
             return
         if self.file not in files.references:
             if needs_qrels(self.file):  # it has no place for the judgements of a TREC run
@@ -99,6 +102,10 @@ class Change(MeasureGate):
                 raise DataError("no baseline file", file=self.file, allowed=allowed)
             files.references[self.file] = read_scored(self.file, name=self.against)
         self.check_reference(files.references[self.file])
+
+    def may_be_new(self, file: Path) -> bool:
+        """Whether it is a history, which the first run starts."""
+        return is_history(file)
 
     def check_base(self, base: ScoredSystems) -> None:
         """Check what it is compared with, unless it names something else."""
@@ -133,6 +140,9 @@ class Change(MeasureGate):
     def decide_system(self, held: Candidate) -> Decision:
         """Pair the system with its counterpart, query by query, and decide."""
         run, name, score = held.run, held.system.name, held.score
+        if self.file is not None and self.file not in run.files.references:
+            allowed = f"ragbench baseline RUN --append {self.against} starts it"
+            return Decision("undecided", f"no history yet: {allowed}")
         base, other = self._counterpart(held)
         other = None if other is None else self.columns_of(other, score)
         theirs = None if other is None else find_score(score, list(other.columns))
@@ -145,13 +155,17 @@ class Change(MeasureGate):
             return Decision("undecided", lacks)
         try:
             now = (run.scored, self.columns_of(held.system, score), score)
-            pairs = pair_scores(now, (base, other, theirs), run.clusters)
+            record = (base, other, theirs)
+            return self.decide_since(record, pair_scores(now, record, run.clusters), run.method)
         except DataError as error:
             if run.is_sample:
                 n, total = len(run.scored.query_ids), run.n_queries
                 return Decision("undecided", f"a sample of {n} of {total} queries was asked")
             return Decision("undecided", f"refused: {error}", refused=True)
-        return self.decide_pairs(pairs, run.method)
+
+    def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
+        """Decide it by a run and the record that it is paired with, which may have a history."""
+        return self.decide_pairs(pairs, method)
 
     def columns_of(self, system: SystemScores, score: str) -> SystemScores:
         """Return a system with what is compared as one of its columns."""
@@ -164,12 +178,13 @@ class Change(MeasureGate):
     def _counterpart(self, held: Candidate) -> tuple[ScoredSystems, SystemScores | None]:
         run, name = held.run, held.system.name
         if self.file is not None:
-            base = run.files.references[self.file]
+            base = history_before(run.files.references[self.file], run.scored.run_id)
             return base, base.systems.get(name)
         if self.against is not None:
             return run.scored, held.having.get(self.against)
         if run.base is not None:
-            return run.base, run.base.systems.get(name)
+            base = history_before(run.base, run.scored.run_id)
+            return base, base.systems.get(name)
         return run.scored, baseline_of(held.system, held.having, run.scored.baseline)
 
 

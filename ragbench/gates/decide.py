@@ -34,6 +34,7 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
         queries_needed=None if power is None else power.queries_needed,
         detectable=None if power is None else power.detectable,
         estimate=None if power is None else power.estimate,
+        evidence=found.evidence,
         unknown=found.facts,
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench.comparison.interim import look_confidence, look_of, paired_interval
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
+from ragbench.comparison.pairs import PairedScores, Scored, at_least, worst_queries
 from ragbench.comparison.summary import finite
 from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned
 from ragbench.gates.change import (
@@ -22,6 +22,7 @@ from ragbench.gates.change import (
     power_of,
     shown_power,
 )
+from ragbench.gates.history import add_evidence
 from ragbench.gates.scores import KnownScore
 from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval
@@ -111,6 +112,13 @@ class Drop(Change):
             for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
         )
         return unless_turned(replace(found, facts=facts), n_failed, at_ends)
+
+    def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
+        """Add the evidence of earlier commits, where the record has a history."""
+        found = self.decide_pairs(pairs, method)
+        if not record[0].commits or self.decide == "mean":
+            return found
+        return add_evidence(found, pairs, record, self.max_drop, method)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether it is decided; the mean of exactly these queries needs all of them."""

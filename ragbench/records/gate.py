@@ -38,6 +38,22 @@ class Power(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence(Record):
+    """What all commits since a record say together of a drop."""
+
+    e: float
+    """The e-value; 1 says nothing."""
+    fails_from: float
+    """From which one on a drop is shown."""
+    commits: int
+    """How many commits there are since the record, this run included."""
+    changed: int
+    """In how many of them scores changed, so that there was something to learn."""
+    since: str
+    """The run that is the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateVerdict(Record):
     """One gate, held against one system.
 
@@ -60,6 +76,8 @@ class GateVerdict(Record):
     """This and what follows: of an undecided difference, see `Power`."""
     detectable: float | None = optional()
     estimate: Side | None = optional()
+    evidence: Evidence | None = optional()
+    """What the history that it is compared with adds; None where it is compared with one run."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
