@@ -27,6 +27,7 @@ LIMITS: dict[str, float] = {
     # a run records of the environment, which of it is secret, and a repetition that uses it;
     # texts computed alone, and vectors of further caches; histories, and the evidence of many
     # commits: statistic, file format, gate
+    # what a run folder and a printed text must not do
     "lines": 62_500,
     "imports, % of code": 11.8,
     "modules in a folder": 15,
