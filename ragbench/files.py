@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 DEFAULT_CACHE = ".ragbench"
 """Folder of what is stored between runs, in the working directory."""
@@ -94,21 +95,47 @@ def locked(path: Path) -> Iterator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as stream:
-        if sys.platform == "win32":
-            import msvcrt
-
-            while True:
-                try:
-                    stream.seek(0)
-                    msvcrt.locking(stream.fileno(), msvcrt.LK_LOCK, 1)
-                    break
-                except OSError:  # it gives up after ten seconds; a run takes longer
-                    continue
-        else:
-            import fcntl
-
-            fcntl.flock(stream, fcntl.LOCK_EX)
+        _wait_for(stream)
         yield
+
+
+@contextmanager
+def locked_beside(path: Path) -> Iterator[None]:
+    """Hold a lock on a file that others will write, too; what stands for it is hidden, then gone.
+
+    A writer that is killed leaves an empty file beside it, which stops nobody.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with lock.open("ab") as stream:
+            _wait_for(stream)
+            # the one before may have removed it between our opening and our locking it
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
+                    try:
+                        yield
+                    finally:
+                        with suppress(OSError):  # Windows removes no open file: it stays
+                            lock.unlink()
+                    return
+
+
+def _wait_for(stream: IO[bytes]) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        while True:
+            try:
+                stream.seek(0)
+                msvcrt.locking(stream.fileno(), msvcrt.LK_LOCK, 1)
+                break
+            except OSError:  # it gives up after ten seconds; a run takes longer
+                continue
+    else:
+        import fcntl
+
+        fcntl.flock(stream, fcntl.LOCK_EX)
 
 
 def point_at(link: Path, target: str) -> None:

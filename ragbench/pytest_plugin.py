@@ -75,6 +75,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_folder], ignore_errors=True)
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Name the gates that are undecided, which pytest counts among what is skipped."""
+    undecided = [
+        report
+        for report in terminalreporter.stats.get("skipped", ())
+        if any(f"{suffix}::" in report.nodeid for suffix in _SUFFIXES)
+    ]
+    if undecided:
+        terminalreporter.section("ragbench: undecided gates, neither passed nor failed")
+        for report in undecided:
+            terminalreporter.line(report.nodeid)
+            terminalreporter.line(str(report.longrepr[2]))
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect experiments whose name says that they are tests."""
     if not file_path.name.endswith(_SUFFIXES):
@@ -181,18 +195,18 @@ def _drops(now: Any, baseline: Any, measures: Mapping[str, float], system: str |
     from ragbench.comparison.sources import read_scored
     from ragbench.gates.change import score_in
     from ragbench.gates.drop import Drop
+    from ragbench.gates.history import history_before
 
-    run, base = read_scored(now), read_scored(baseline)
+    run = read_scored(now)
+    base = history_before(read_scored(baseline), run.run_id)
     findings = []
     for name, other in _matches(run, base, system):
         for measure, max_drop in measures.items():
-            pairs = pair_scores(
-                (run, run.systems[name], score_in(run, name, measure)),
-                (base, base.systems[other], score_in(base, other, measure)),
-            )
+            record = (base, base.systems[other], score_in(base, other, measure))
+            pairs = pair_scores((run, run.systems[name], score_in(run, name, measure)), record)
             gate = Drop(measure=measure, max_drop=max_drop)
             subject = f"{measure} of {name} drop <= {max_drop:g} against {base.source}"
-            findings.append((subject, gate.decide_pairs(pairs, Method())))
+            findings.append((subject, gate.decide_since(record, pairs, Method())))
     return findings
 
 

@@ -1,32 +1,223 @@
-"""Values of the environment must not reach a file, not even inside the text of an error."""
+"""Values that must not reach a file, not even inside the text of an error: which, and how hidden.
+
+A value is a secret by its declaration, by the name of its option or of its variable, or by its own
+form: a key with the prefix of its vendor, an address with a password or a key in it.
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-_SECRET = re.compile(r"key|token|secret|password|passwd|credential|auth|cookie", re.IGNORECASE)
+MASK = "***"
+"""What stands in place of a secret that has no name."""
+
 _SHORTEST = 4  # shorter values are words that stand everywhere, and no secrets
+_SHORTEST_IN_URL = 8  # shorter parts of an address are words and numbers
+
+_PLACEHOLDERS = frozenset(
+    {"", "-", "x", "none", "null", "no", "false", "empty", "dummy", "local", "test", "unused"}
+    | {"no-key", "nokey", "not-needed", "not_needed", "placeholder", "anonymous", MASK}
+)
+"""What stands where a server wants a key and reads none."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET_WORDS = frozenset(
+    {"token", "secret", "secrets", "password", "passwords", "passwd", "pwd", "passphrase"}
+    | {"passcode", "pin", "credential", "credentials", "auth", "authorization", "authentication"}
+    | {"cookie", "cookies", "bearer", "apikey", "apikeys", "accesskey", "headers"}
+)
+_KEYS_OF = frozenset(
+    {"api", "access", "secret", "private", "auth", "account", "subscription", "service", "master"}
+    | {"encryption", "signing", "shared", "storage", "admin", "license", "client"}
+)
+"""Words before `key`: other keys, such as the `output_key` of a chain, hold no secret."""
+_HARMLESS = ("accept", "content-", "user-agent")
+"""How headers begin that say nothing of who asks."""
+_SECRET_ENDS = ("key", "keys", "token", "secret", "password", "passwd", "credential", "credentials")
+_OF_VARIABLES = frozenset(("pat", "sas", "dsn", "jwt", "signature"))
+_FOLDERS = frozenset(("PWD", "OLDPWD"))  # of every shell: where it is, and where it was
+_IN_QUERIES = frozenset(("key", "sig", "signature", "code", "sas", "jwt"))
+
+_KNOWN_FORM = re.compile(
+    r"(?:sk|pk|rk)-[\w-]{8,}|(?:gh[opsur]|hf|glpat|xox[a-z])[_-][\w-]{8,}|github_pat_\w{8,}"
+    r"|AKIA[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*|(?:Bearer|Basic) \S{4,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+"""How keys of well-known services begin."""
 
 
-def redact(text: str, environment: Mapping[str, str]) -> str:
-    """Write `${NAME}` wherever a text holds the value of a variable that the config reads.
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def is_secret_option(name: str) -> bool:
+    """Tell whether the name of an option says that its value is a secret.
+
+    An option that ends in `_env` holds the name of a variable, which is none.
 
     Example:
-        >>> redact("401: bad key sk-1234", {"API_KEY": "sk-1234", "N": "4"})
-        '401: bad key ${API_KEY}'
+        >>> [is_secret_option(name) for name in ("api_key", "X-Api-Key", "Authorization", "token")]
+        [True, True, True, True]
+        >>> [is_secret_option(name) for name in ("api_key_env", "max_tokens", "output_key", "key")]
+        [False, False, False, False]
     """
-    for name, value in sorted(environment.items(), key=lambda pair: -len(pair[1])):
-        if len(value) >= _SHORTEST:
-            text = text.replace(value, f"${{{name}}}")
+    words = _words(name)
+    if not words or words[-1] == "env":
+        return False
+    keys = itertools.pairwise(words)
+    return not _SECRET_WORDS.isdisjoint(words) or any(
+        last in ("key", "keys") and first in _KEYS_OF for first, last in keys
+    )
+
+
+def is_secret_place(keys: Sequence[str]) -> bool:
+    """Tell whether a key on the way to a value says so: all below `headers` or `auth` is secret.
+
+    Example:
+        >>> is_secret_place(["headers", "X-Tenant"]), is_secret_place(["headers", "Accept"])
+        (True, False)
+    """
+    harmless = len(keys) > 1 and keys[-1].lower().startswith(_HARMLESS)
+    return not harmless and any(map(is_secret_option, keys))
+
+
+def is_secret_variable(name: str) -> bool:
+    """Tell whether the name of a variable says so; rather once too often, its value is lost else.
+
+    Example:
+        >>> [is_secret_variable(name) for name in ("OPENAI_API_KEY", "MYTOKEN", "DB_PWD", "PIN")]
+        [True, True, True, True]
+        >>> [is_secret_variable(name) for name in ("TOKENIZER", "MAX_TOKENS", "AUTHOR", "PWD")]
+        [False, False, False, False]
+    """
+    if name in _FOLDERS:
+        return False
+    words = _words(name)
+    return not (_SECRET_WORDS | _OF_VARIABLES).isdisjoint(words) or any(
+        word.endswith(_SECRET_ENDS) for word in words
+    )
+
+
+def is_placeholder(value: str) -> bool:
+    """Tell whether a value is one that people write where no key is needed, such as `none`."""
+    return value.strip().lower() in _PLACEHOLDERS
+
+
+def looks_secret(value: str) -> bool:
+    """Tell whether the form of a value says that it is a secret, whatever it is called.
+
+    Example:
+        >>> [looks_secret(v) for v in ("sk-12345678", "http://me:pw@h/v1", "http://h/?key=ab12")]
+        [True, True, True]
+        >>> [looks_secret(v) for v in ("cranfield", "http://h/v1", "http://h/?k=10")]
+        [False, False, False]
+    """
+    return _KNOWN_FORM.match(value) is not None or bool(secrets_in_url(value))
+
+
+@functools.lru_cache(maxsize=256)
+def secrets_in_url(value: str) -> tuple[str, ...]:
+    """Return the parts of an address that are secret, as written and decoded; longest first.
+
+    These are the password with its user, a user of at least 8 characters without one, and what
+    the query has under a secret name, or of at least 8 characters. What is no address has none.
+    """
+    if "://" not in value:
+        return ()
+    try:
+        parts = urlsplit(value.strip())
+        user, password = parts.username, parts.password
+    except ValueError:
+        return ()
+    found = set()
+    if password:
+        found |= {parts.netloc.rpartition("@")[0], password}
+    elif user and len(user) >= _SHORTEST_IN_URL:  # a token; a short one is a name
+        found.add(user)
+    for piece in re.split("[&;]", parts.query):
+        name, _, written = piece.partition("=")
+        if _is_secret_in_query(unquote(name), written or name):
+            found |= {written or name, *(v for _, v in parse_qsl(piece))}
+    found |= {unquote(each) for each in found}
+    return tuple(sorted(found - {""}, key=lambda each: (-len(each), each)))
+
+
+def _is_secret_in_query(name: str, value: str) -> bool:
+    named = is_secret_option(name) or bool(_IN_QUERIES & {*_words(name)})
+    return bool(value) and (named or len(value) >= _SHORTEST_IN_URL)
+
+
+def mask_url(value: str) -> str:
+    """Write `***` for what is secret in an address.
+
+    Example:
+        >>> mask_url("http://me:pw@host/v1?api_key=ab12&k=10")
+        'http://***@host/v1?api_key=***&k=10'
+    """
+    if not secrets_in_url(value):
+        return value
+    parts = urlsplit(value.strip())
+    host = parts.netloc.rpartition("@")[2]
+    query = "&".join(map(_masked_piece, re.split("[&;]", parts.query)))
+    hidden = f"{MASK}@{host}" if parts.password or parts.username else host
+    return parts._replace(netloc=hidden, query=query).geturl()
+
+
+def _masked_piece(piece: str) -> str:
+    name, equals, written = piece.partition("=")
+    if not _is_secret_in_query(unquote(name), written or name):
+        return piece
+    return f"{name}={MASK}" if equals else MASK
+
+
+def redact(text: str, secrets: Mapping[str, str]) -> str:
+    """Write `${NAME}` wherever a text holds the value of a secret.
+
+    NAME is a variable, or the place of a secret in a config. `***` stands for a part of an address.
+    Values of fewer than 4 letters stay: they stand in many words.
+
+    Example:
+        >>> redact("401: bad key sk-1234", {"API_KEY": "sk-1234", "PIN": "4"})
+        '401: bad key ${API_KEY}'
+        >>> redact("no host in http://me:hunter2@h/v1", {"URL": "http://me:hunter2@h/v1"})
+        'no host in http://***@h/v1'
+    """
+    hidden: dict[str, str] = {}
+    for name, value in secrets.items():
+        parts = secrets_in_url(value)
+        for part in parts or (value, *_words_of(value)):
+            if len(part) >= _SHORTEST and not is_placeholder(part):
+                hidden.setdefault(part, MASK if parts else f"${{{name}}}")
+    for value in sorted(hidden, key=len, reverse=True):
+        text = text.replace(value, hidden[value])
     return text
 
 
-def secrets_among(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables whose names say that they hold a secret.
+def _words_of(value: str) -> Iterable[str]:
+    """The long words of a value of several: `Bearer` and a key, the lines of a certificate."""
+    words = value.split()
+    return (word for word in words if len(word) >= _SHORTEST_IN_URL) if len(words) > 1 else ()
+
+
+@functools.lru_cache(maxsize=256)
+def secret_fingerprint(value: str) -> str:
+    """Return 12 bits of a slow hash: enough to see that a secret changed, too few to find it.
+
+    Any list of guesses keeps one of 4,096 of its wrong ones, so that a weak password cannot be told
+    from others. The salt is the same everywhere on purpose: each further salt, such as one of each
+    run, would give away 12 bits more of the same secret. Two different secrets have the same
+    fingerprint once in 4,096 times.
 
     Example:
-        >>> secrets_among({"OPENAI_API_KEY": "sk-1234", "BASE_URL": "http://127.0.0.1"})
-        {'OPENAI_API_KEY': 'sk-1234'}
+        >>> secret_fingerprint("hunter2") == secret_fingerprint("hunter2")
+        True
+        >>> len(secret_fingerprint("hunter2"))
+        3
     """
-    return {name: value for name, value in environment.items() if _SECRET.search(name)}
+    data = value.encode("utf-8", "surrogateescape")
+    return hashlib.scrypt(data, salt=b"ragbench.secret/1", n=1 << 14, r=8, p=1, dklen=2).hex()[:3]

@@ -118,6 +118,24 @@ def test_pytest_runs_the_gates_and_the_tests(page, shell):
     assert " passed" in output
 
 
+def test_the_job_on_main_keeps_a_history(page, shell):
+    """The first run has none; the second one is compared with the record."""
+    (shell.checkout / "evidence.ragbench.yaml").write_text(blocks(page, "yaml")[3])
+    (job,) = yaml.safe_load(blocks(page, "yaml")[4])["jobs"].values()
+    install, run, append, push = [step["run"] for step in job["steps"] if "run" in step]
+
+    assert install == INSTALL
+    assert f"{run}\n{append}\n" == blocks(page, "bash")[3]
+    assert "git add history/main.jsonl" in push
+    for said in ("no history yet", "evidence over 1 commit (0 changed scores)"):
+        code, output = shell(run)
+        assert code == 0, output
+        assert said in output
+        code, output = shell(append)
+        assert code == 0, output
+    assert len((shell.checkout / "history" / "main.jsonl").read_text().splitlines()) == 2
+
+
 def test_undecided_is_4_where_that_is_asked_for(shell):
     gates = "gates=[{measure: ndcg@10, system: exact, max_drop: 0.0}]"
 

@@ -43,7 +43,8 @@ class EndpointOptions(RequestOptions):
     """How a URL of the user's own is asked."""
 
     headers: Annotated[
-        dict[str, str] | None, Option('Headers; `"Bearer ${TOKEN}"` reads the environment.')
+        dict[str, str] | None,
+        Option('Headers; `"Bearer ${TOKEN}"` reads the environment.', secret=True),
     ] = None
 
     def endpoint(self, url: str) -> Endpoint:

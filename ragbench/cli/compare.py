@@ -49,7 +49,11 @@ _WORDS = {"fail": "error", "undecided": "warning"}
     help="Correct p-values over the comparisons of each measure, or of all measures.",
 )
 @click.option("--strict", is_flag=True, help="Exit 4 if a --fail-if is undecided.")
-@click.option("--intersect", is_flag=True, help="Compare the common queries if the sets differ.")
+@click.option(
+    "--intersect",
+    is_flag=True,
+    help="Compare the common queries if the sets differ, without those that are not the same.",
+)
 @click.option(
     "--moved",
     type=click.IntRange(min=0),
@@ -106,6 +110,8 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
         raise click.UsageError("--format junit needs at least one --fail-if")
     found = compare(base, *runs, measures=options.pop("measures") or None, **options)
     write_result(_render(found, form))
+    if found.is_empty and not found.record.gates:
+        click.echo("error: nothing was compared: no query has a score of both systems", err=True)
     for gate in found.record.gates:
         if gate.verdict != "pass":
             click.echo(f"{_WORDS[gate.verdict]}: {gate_line(gate)}", err=True)

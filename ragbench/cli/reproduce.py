@@ -14,10 +14,11 @@ import click
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
 def command(ctx: click.Context, run: Path, quiet: bool) -> None:
-    """Repeat the run of the run folder RUN, and show what differs.
+    """Repeat the run of the run folder RUN beside it, and show what differs.
 
-    Stored stages are not used, but stored replies of models are. The exit code is 0 if every number
-    is the same, else 1.
+    Values of environment variables are those that were recorded; secrets have to be set. Stored
+    stages are not used, but stored replies of models are. `latest` stays. The exit code is 0 if
+    every number is the same, else 1.
     """
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce
@@ -25,6 +26,8 @@ def command(ctx: click.Context, run: Path, quiet: bool) -> None:
 
     with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
         found = reproduce(run, Progress(quiet=quiet))
+    for line in found.environment:
+        click.echo(f"environment: {line}")
     for line in found.surroundings:
         click.echo(f"changed: {line}")
     for line in found.numbers:

@@ -87,7 +87,7 @@ def command(
         click.echo("finished items are stored; the same command resumes the run", err=True)
         raise
     except AdapterError as error:  # its text is the user's own and may hold a key
-        raise AdapterError(redact(str(error), checked.environment)) from error
+        raise AdapterError(redact(str(error), checked.secrets)) from error
     summary, comparisons = experiment.record, experiment.compared
     if as_json:
         click.echo(to_json(experiment.summary), nl=False)

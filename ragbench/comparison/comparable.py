@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
+from ragbench.comparison.same_queries import MOVING, SHOWN, hold_together
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.retrieval.notation import parse_measure
+from ragbench.signature import Signature
 from ragbench.types import Cause
 
-_FINGERPRINTS = ("qrels", "subtopics", "gold", "queries")
-"""Parts of a signature that move with the set of queries."""
-_SHOWN = 3
 _COUNTED = {
     "missing": "judged queries that the run lacks",
     "duplicates": "repeated documents, each counted once at its best score",
@@ -36,6 +36,9 @@ class Met:
     """Name of a group -> for each source the system in it; None where a source has none."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Source -> how many of its queries the others lack; empty where none."""
+    differing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """`question`, `judgements`, `subtopics`, `answers` -> the queries that all have and that were
+    left out, as it is not the same in all; empty where none."""
     notes: tuple[str, ...] = ()
     """What a reader should know, one sentence each."""
 
@@ -51,6 +54,8 @@ def meet(
     """Match the systems of base and runs, and put their queries into one order.
 
     With `intersect` query sets may differ: the common queries are compared, the others counted.
+    Common ones whose question, judgements or gold answers differ are left out by name; where most
+    differ, nothing is compared.
     Without runs the systems of the base are compared with each other; `alone` keeps the systems
     that only one source has, which are compared with nothing. All that differs is in one error.
     """
@@ -69,35 +74,36 @@ def meet(
             f"only {only} to compare", file=base.source, allowed="a second run to compare it with"
         )
     chosen = choose_measures(members, measures)
-    taken, left_out = _common_queries(sources, chosen, intersect)
-    tolerated = _FINGERPRINTS if left_out else ()
-    problems = [
-        *(_other_data(sources) if not left_out else ()),
-        *_other_signatures(members, chosen, tolerated),
-    ]
-    if problems:
-        raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
-    return Met(taken, chosen, groups, left_out, tuple(_notes(sources, groups, left_out)))
-
-
-def _common_queries(
-    sources: Sequence[ScoredSystems], measures: Sequence[str], intersect: bool
-) -> tuple[tuple[ScoredSystems, ...], dict[str, int]]:
-    """Reindex all sources to the queries of the first that all have."""
-    judged = [_judged(source, measures) for source in sources]
+    judged = [_judged(source, chosen) for source in sources]
     common = [query for query in judged[0] if all(query in rows for rows in judged[1:])]
     left_out = {
         source.source: len(rows) - len(common)
         for source, rows in zip(sources, judged, strict=True)
         if len(rows) > len(common)
     }
-    if not common or (left_out and not intersect):
-        raise DataError(_set_difference(sources, judged, len(common)))
+    if not common:
+        raise DataError(_set_difference(sources, judged, "; nothing is common"))
+    found = hold_together(sources, members, chosen, common)
+    # what moves with the query set was looked at query by query
+    tolerated = MOVING if left_out or intersect else ()
+    problems = _other_signatures(members, chosen, tolerated)
+    if intersect and (left_out or found.left_out):
+        problems += _of_all_queries(members, chosen)
+    if intersect and found.refused:
+        raise DataError("\n".join([*found.refused, *problems]))
+    if not intersect:
+        sets = [_set_difference(sources, judged)] if left_out else []
+        whole = [] if left_out else _other_questions(sources)
+        problems = [*sets, *whole, *problems, *found.lines]
+    if problems:
+        raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
+    same = [query for query in common if query not in found.left_out]
     taken = tuple(
-        source.take(np.array([rows[query] for query in common], np.int64))
+        source.take(np.array([rows[query] for query in same], np.int64))
         for source, rows in zip(sources, judged, strict=True)
     )
-    return taken, left_out
+    notes = (*_notes(sources, groups, left_out), *found.notes())
+    return Met(taken, chosen, groups, left_out, found.differing, notes)
 
 
 def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
@@ -115,7 +121,7 @@ def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
 
 
 def _set_difference(
-    sources: Sequence[ScoredSystems], judged: Sequence[Mapping[str, int]], n_common: int
+    sources: Sequence[ScoredSystems], judged: Sequence[Mapping[str, int]], end: str = ""
 ) -> str:
     lines = []
     for source, rows in zip(sources[1:], judged[1:], strict=True):
@@ -125,25 +131,24 @@ def _set_difference(
         ):
             only = [query for query in mine if query not in theirs]
             if only:
-                names = ", ".join(only[:_SHOWN]) + (", ..." if len(only) > _SHOWN else "")
+                names = ", ".join(only[:SHOWN]) + (", ..." if len(only) > SHOWN else "")
                 lines.append(
                     f"queries: {len(only)} of {len(mine)} in {here.source} are not in "
                     f"{there.source}: {names}"
                 )
-    hint = f"--intersect compares the common ones: {n_common}" if n_common else "nothing is common"
-    return "\n".join([*lines, f"the query sets differ; {hint}"])
+    return "\n".join([*lines, f"the query sets differ{end}"])
 
 
-def _other_data(sources: Sequence[ScoredSystems]) -> list[str]:
-    """Say which sources were made from other questions; unknown data are not held against them."""
-    base = sources[0]
+def _other_questions(sources: Sequence[ScoredSystems]) -> list[str]:
+    """Say which sources were asked other questions, where it is not known which questions."""
     return [
-        f"the questions differ: fingerprint {base.data['queries']} in {base.source}, "
-        f"{source.data['queries']} in {source.source}"
-        for source in sources[1:]
-        if "queries" in base.data
-        and "queries" in source.data
-        and base.data["queries"] != source.data["queries"]
+        f"the questions differ: fingerprint {one.data['queries']} in {one.source}, "
+        f"{other.data['queries']} in {other.source}"
+        for one, other in combinations(sources, 2)
+        if "queries" in one.data
+        and "queries" in other.data
+        and one.data["queries"] != other.data["queries"]
+        and not ("question" in one.fingerprints and "question" in other.fingerprints)
     ]
 
 
@@ -161,11 +166,32 @@ def _other_signatures(
                 f"{part or 'the measure'} is {here or 'absent'} in {base.source} and "
                 f"{there or 'absent'} in {source.source}"
                 for part, here, there in first.signature.differences(column.signature)
-                if part not in tolerated
+                if not _moves(part, first.signature, tolerated) or None in (here, there)
             ]
             if differing:
                 problems.append(f"{name} cannot be compared: {'; '.join(differing)}")
     return problems
+
+
+def _of_all_queries(
+    members: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str]
+) -> list[str]:
+    """Say which scores are of a whole corpus: what a query adds to one depends on all others."""
+    return [
+        f"{name} cannot be compared: it is of all queries together, and not all are common"
+        for name in measures
+        if any(
+            name in system.columns and system.columns[name].aggregate == "corpus"
+            for _, system in members
+        )
+    ]
+
+
+def _moves(part: str, signature: Signature, tolerated: Sequence[str]) -> bool:
+    """Whether a part moves with the query set, and with it no value of another query."""
+    # weights of tokens are counted over all references
+    of_all = part == "gold" and ("idf", "yes") in signature.parts
+    return part in tolerated and not of_all
 
 
 def _advice(
@@ -173,8 +199,9 @@ def _advice(
 ) -> list[str]:
     """Name the measures that can be compared, unless measures were asked for by name."""
     fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
-    data_differ = any(problem.startswith("the questions") for problem in problems)
-    if asked or not fine or data_differ:
+    # other questions are other ones by every measure
+    others = ("queries:", "the questions", "question text")
+    if asked or not fine or any(problem.startswith(others) for problem in problems):
         return []
     return [f"the others can be: {' '.join(f'-m {name}' for name in fine)}"]
 
@@ -185,8 +212,7 @@ def _notes(
     left_out: Mapping[str, int],
 ) -> list[str]:
     notes = [
-        f"{source}: {count} queries that the others lack were left out; judgements of the common "
-        "ones are taken to be the same"
+        f"{source}: queries that the others lack, left out: {count}"
         for source, count in left_out.items()
     ]
     notes += [

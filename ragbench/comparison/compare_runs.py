@@ -112,6 +112,7 @@ def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None)
         sources=tuple(source.source for source in met.sources),
         queries=len(base.query_ids),
         left_out=dict(met.left_out),
+        differing=dict(met.differing),
         systems=tuple(_described(row, met, method, clusters) for row in rows),
         notes=met.notes,
     )

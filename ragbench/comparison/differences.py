@@ -162,17 +162,21 @@ def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> li
         resamples=method.resamples,
         seed=method.seed,
     )
+    described = [describe(pair, method, clusters) for pair in family]
     return [
         replace(
-            describe(pair, method, clusters),
+            each,
             test=test,
             resamples=found.resamples if test == "randomization" else None,
             p=finite(p),
             p_adjusted=finite(adjusted),
             differs=bool(adjusted <= alpha),
         )
-        for pair, test, p, adjusted in zip(
-            family, found.tests, found.p, found.adjusted, strict=True
+        # nothing was tested where no query has both, whatever a sum over no queries gives
+        if each.n
+        else each
+        for each, test, p, adjusted in zip(
+            described, found.tests, found.p, found.adjusted, strict=True
         )
     ]
 
@@ -182,13 +186,12 @@ def _decide_early(
 ) -> list[Difference]:
     triples = _early(family)
     differ = which_differ(triples, method, clusters)
+    described = [describe(pair, method, clusters) for pair in family]
     return [
-        replace(
-            describe(pair, method, clusters),
-            test="betting" if look.always_valid else "sequential",
-            differs=differs,
-        )
-        for pair, (_, look, _), differs in zip(family, triples, differ, strict=True)
+        replace(each, test="betting" if look.always_valid else "sequential", differs=differs)
+        if each.n
+        else each
+        for each, (_, look, _), differs in zip(described, triples, differ, strict=True)
     ]
 
 

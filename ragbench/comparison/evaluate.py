@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast
 
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.data.files.lines import standard_input
+from ragbench.data.runs.query_fingerprints import answer_fingerprints
 from ragbench.data.trec.stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import DataError, OptionError
@@ -20,6 +21,7 @@ from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.score_run import Rules, fingerprints_of, score_ranked, score_run
 from ragbench.types import Qrels, Run
 from ragbench.types.checks import bad_id
+from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.frames import Frame, is_frame
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class Evaluation:
     """How the input was read: queries, missing ones, repeated documents and the like."""
     confidence: float = 0.95
     """Level of the intervals."""
+    fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
+    """What each item was scored against, so that only the same is compared."""
 
     @cached_property
     def summary(self) -> dict[str, ScoreSummary]:
@@ -153,7 +157,8 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         judged_only=judged_only,
     )
     columns = {column.name: column for column in scored.columns}
-    return Evaluation(scored.query_ids, columns, scored.counts.to_dict(), confidence)
+    counts = scored.counts.to_dict()
+    return Evaluation(scored.query_ids, columns, counts, confidence, scored.fingerprints)
 
 
 def _with_scores(run: object) -> Run | Nested:
@@ -260,7 +265,9 @@ def evaluate_texts(
         "without_prediction": sum(prediction is None for prediction in predictions),
         "without_reference": sum(not each for each in gold),
     }
-    return Evaluation([str(i) for i in range(len(gold))], columns, counts, confidence)
+    ids = [str(i) for i in range(len(gold))]
+    prints = {"answers": answer_fingerprints(dict(zip(ids, gold, strict=True)))}
+    return Evaluation(ids, columns, counts, confidence, prints)
 
 
 class _Counted:
@@ -330,7 +337,8 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     parsed = parse_measures(measures)
     judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
     found = rank_run_file(run, judged, parsed, rules, _chunk_bytes=_chunk_bytes)
-    return evaluate_ranked_file(found, parsed, rules, confidence=confidence)
+    evaluation = evaluate_ranked_file(found, parsed, rules, confidence=confidence)
+    return replace(evaluation, fingerprints=judged.query_fingerprints())
 
 
 def rank_run_file(

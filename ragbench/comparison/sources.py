@@ -12,6 +12,7 @@ import numpy as np
 from ragbench.comparison.evaluate import Evaluation, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
+from ragbench.data.runs.history import is_history, read_history
 from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, file_name, resolve_run_folder
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
@@ -20,6 +21,7 @@ from ragbench.registry import nearest
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.signature import Signature, order_key
 from ragbench.types import IntArray, Qrels
+from ragbench.types.columnar import QueryFingerprints
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class ScoredSystems:
     """The file with the metadata of the queries, where it is at hand."""
     summary: Summary | None = field(default=None, repr=False)
     """Where a run was read: latency, cost, skipped judges."""
+    fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
+    """What each query was asked and scored against, as far as it is known."""
+    run_id: str = ""
+    """Which run it is; empty where that is not known."""
+    commits: Sequence[ScoredSystems] = field(default=(), repr=False)
+    """Where a history was read: each of its runs, the oldest, which is the record, first."""
 
     def take(self, rows: IntArray) -> ScoredSystems:
         """Return the same systems over some of the queries, in the order of `rows`.
@@ -98,7 +106,23 @@ def from_stored(
         rankings or {},
         metadata,
         stored.summary,
+        stored.fingerprints,
+        "" if stored.summary is None else stored.summary.run_id,
     )
+
+
+def from_history(shown: str, commits: Sequence[ScoredSystems]) -> ScoredSystems:
+    """Return the record of a history: of each system and score the first run that has it."""
+    systems: dict[str, SystemScores] = {}
+    for commit in commits:
+        for name, system in commit.systems.items():
+            first = systems.get(name, system)
+            systems[name] = replace(
+                first,
+                columns={**system.columns, **first.columns},
+                kinds={**system.kinds, **first.kinds},
+            )
+    return replace(commits[0], source=shown, systems=systems, commits=tuple(commits))
 
 
 def from_evaluation(
@@ -112,7 +136,13 @@ def from_evaluation(
     retriever = None if of_texts else name
     system = SystemScores(name, retriever, None, evaluation.columns, kinds, evaluation.counts)
     rankings = {} if run is None else {name: run}
-    return ScoredSystems(source, {name: system}, evaluation.query_ids, rankings=rankings)
+    return ScoredSystems(
+        source,
+        {name: system},
+        evaluation.query_ids,
+        rankings=rankings,
+        fingerprints=evaluation.fingerprints,
+    )
 
 
 def _places(early: Early, stored: StoredScores) -> IntArray:
@@ -217,6 +247,8 @@ def read_scored(
             nearest=nearest(path.name, siblings),
         )
     if not needs_qrels(path):
+        if is_history(path):
+            return _read_history(path, shown)
         return from_stored(shown, read_baseline(path))
     if qrels is None:
         raise DataError(
@@ -240,6 +272,14 @@ def needs_qrels(source: Source) -> bool:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
     # a merge may leave its mark in the first line of a baseline file
     return not start.startswith((b"{", b"[", b"<<<<<<<"))
+
+
+def _read_history(path: Path, shown: str) -> ScoredSystems:
+    commits = [
+        replace(from_stored(f"{shown}:{entry.line}", entry.scores), run_id=entry.run_id)
+        for entry in read_history(path)
+    ]
+    return from_history(shown, commits)
 
 
 def _read_run(path: Path, shown: str) -> ScoredSystems:

@@ -235,7 +235,7 @@ def _written(
         elif option is not None and option.option.refers_to == "retriever":
             written[key] = values.get(key)
         else:
-            written[key] = value.as_written()
+            written[key] = value.as_written(secret=option is not None and option.option.secret)
     return written
 
 

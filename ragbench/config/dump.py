@@ -1,28 +1,39 @@
-"""A checked config as YAML that reads back as the same config."""
+"""What is kept of a config: YAML that reads back as the same config, and the environment's part."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from ragbench.config.components import CHUNK, options_of
+from ragbench.config.problems import KeyPath, dotted
 from ragbench.config.schema import ExperimentConfig
-from ragbench.config.tree import Quoted, ScalarError, resolve
+from ragbench.config.tree import Item, Quoted, Reference, ScalarError, Substituted, resolve
+from ragbench.config.variables import (
+    LONG,
+    escaped,
+    in_secret_option,
+    is_hidden,
+    is_told_by,
+    reads_environment,
+)
+from ragbench.records.manifest import EnvironmentVariable
 from ragbench.registry import declared_options
+from ragbench.secrets import MASK, is_placeholder, looks_secret, mask_url, secret_fingerprint
 from ragbench.text.chunk import Chunking
 
 if TYPE_CHECKING:
     from ragbench.score.text.base import Metric
 
-_SECRET = re.compile(
-    r"(?:^|[_-])(?:api_?key|access_?key|token|secret|password|passwd|authorization)$", re.I
-)
+
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -38,7 +49,10 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 def _style(value: str) -> str | None:
+    # `$${` and `${NAME}` alike: only quotes keep a number that comes in its place a text
     if isinstance(value, Quoted) and "${" in value:
+        return '"'
+    if _CONTROL.search(value):  # breaks of lines among them, which other styles fold into blanks
         return '"'
     if "${" in value:
         return None
@@ -65,27 +79,27 @@ _Dumper.add_representer(tuple, _Dumper.represent_list)
 _Dumper.add_representer(float, _number)
 
 
-def _masked(value: Any) -> Any:
-    """The config without literal secrets, told by the names of their keys."""
+def _masked(value: Any, path: KeyPath = ()) -> Any:
+    """The config without literal secrets, told by the names of their keys and by their form."""
     if isinstance(value, Mapping):
-        return {
-            key: "***" if _is_secret(key, entry) else _masked(entry) for key, entry in value.items()
-        }
-    return [_masked(entry) for entry in value] if isinstance(value, (list, tuple)) else value
-
-
-def _is_secret(key: Any, value: Any) -> bool:
-    named = isinstance(key, str) and _SECRET.search(key) is not None
-    return named and isinstance(value, str) and "${" not in value
+        return {key: _masked(entry, (*path, str(key))) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_masked(entry, path) for entry in value]
+    if isinstance(value, str):
+        if reads_environment(value) or is_placeholder(value):
+            return value
+        return MASK if in_secret_option(path) else mask_url(value)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return MASK if is_number and in_secret_option(path) else value
 
 
 def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     """Return the config as it was resolved, as YAML.
 
-    Sweeps and defaults are written out; `${VAR}` stands as it was written, so that no secret is
-    in it; a key or token that stands in the config itself is replaced by `***`. Read with the
-    same `base_dir` and environment, a config without one gives an equal config. Paths are relative
-    to `folder`, where it is given.
+    Sweeps, defaults and the values of variables are written out; `${VAR}` stands for secrets alone,
+    and a secret that stands in the config itself is replaced by `***`. Read with the same
+    `base_dir` and secrets, a config without such a one gives an equal config, whatever else the
+    environment has. Paths are relative to `folder`, where it is given.
     """
     resolved = _masked(config.resolved)
     if folder is not None:
@@ -95,7 +109,13 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
 
 def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path) -> None:
     _move_options(config.dataset.cls, config.dataset.options, resolved["dataset"], folder)
-    for block, components in (("retrievers", config.retrievers), ("generators", config.generators)):
+    if config.cache_also:
+        resolved["cache_also"] = [_relative(path, folder) for path in config.cache_also]
+    for block, components in (
+        ("retrievers", config.retrievers),
+        ("generators", config.generators),
+        ("apps", config.apps),
+    ):
         for name, component in components.items():
             written = resolved[block][name]
             _move_options(component.cls, component.options, written, folder)
@@ -121,7 +141,7 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
             ]
     for gate, written in zip(config.gates, resolved.get("gates", ()), strict=False):
         key = gate.file_key
-        if gate.file is not None and key is not None and "${" not in str(written[key]):
+        if gate.file is not None and key is not None and not reads_environment(str(written[key])):
             written[key] = _relative(gate.file, folder)
 
 
@@ -132,9 +152,9 @@ def _move_metric(metric: Metric, written: str, folder: Path) -> str:
         for name, value in metric.chosen.items()
         if declared[name].option.refers_to and os.path.isabs(str(value))
     }
-    if not paths or "${" in written:
+    if not paths or reads_environment(written):
         return written
-    return replace(metric, chosen={**metric.chosen, **paths}).canonical
+    return escaped(replace(metric, chosen={**metric.chosen, **paths}).canonical)
 
 
 def _move_options(
@@ -142,7 +162,7 @@ def _move_options(
 ) -> None:
     for key, option in options_of(cls).items():
         value = options.get(key)
-        if key not in written or "${" in str(written[key]):
+        if key not in written or reads_environment(str(written[key])):
             continue
         names = ("path_or_name", "folder_or_name")
         is_there = option.option.refers_to in names and os.path.isabs(str(value))
@@ -156,6 +176,126 @@ def _relative(path: Any, folder: Path) -> Any:
     if path is None:
         return None
     try:
-        return Path(os.path.relpath(path, folder)).as_posix()
+        return escaped(Path(os.path.relpath(path, folder)).as_posix())
     except ValueError:  # on another drive
-        return str(path)
+        return escaped(str(path))
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The variables that a config names, and which of them hold secrets."""
+
+    references: Mapping[str, Reference]
+    """By name, in the order of the file."""
+    hidden: frozenset[str]
+    literal: Mapping[str, str]
+    """Secrets that stand in the config itself, by their dotted keys."""
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Values that must not be written anywhere, by the names of their variables."""
+        found = {name: r.value for name, r in self.references.items() if name in self.hidden}
+        return {**self.literal, **found}
+
+    def record(self) -> dict[str, EnvironmentVariable]:
+        """Return what a manifest keeps: values, and fingerprints of secrets."""
+        return {
+            name: variable_record(each.value if each.is_set else None, secret=name in self.hidden)
+            for name, each in self.references.items()
+        }
+
+
+def variable_record(value: str | None, *, secret: bool) -> EnvironmentVariable:
+    """Return what is kept of a variable; None is one that is not set."""
+    if not secret or value is None:
+        return EnvironmentVariable(set=value is not None, value=value, secret=secret)
+    return EnvironmentVariable(set=True, secret=True, fingerprint=secret_fingerprint(value))
+
+
+def environment_of(tree: Item, written: object) -> Environment:
+    """Return the variables of a tree, and tell which are secret.
+
+    That is said by their names, by the keys or the declarations of options that they are in, and by
+    the form of their values; a secret in one place is one in all. `written` is the same tree
+    as plain data, in which declared secrets are marked.
+    """
+    references: dict[str, Reference] = {}
+    hidden: set[str] = set()
+    declared = {each.item.path for each in _substituted(written) if each.secret}
+    for item in tree.scalars():
+        for reference in item.references():
+            references[reference.name] = reference
+            if item.path in declared or is_hidden(item, reference):
+                hidden.add(reference.name)
+    secrets = [references[name].value for name in hidden]
+    for name, reference in references.items():
+        if any(is_told_by(reference.value, secret) for secret in secrets):
+            hidden.add(name)
+    literal = {
+        dotted(item.path): item.value
+        for item in tree.scalars()
+        if isinstance(item.value, str) and not item.parts and _is_literal_secret(item)
+    }
+    return Environment(references, frozenset(hidden), literal)
+
+
+def _is_literal_secret(item: Item) -> bool:
+    value = str(item.value)
+    return looks_secret(value) or (len(value) >= LONG and in_secret_option(item.path))
+
+
+def _substituted(written: object) -> Iterator[Substituted]:
+    if isinstance(written, Substituted):
+        yield written
+    elif isinstance(written, Mapping):
+        for part in written.values():
+            yield from _substituted(part)
+    elif isinstance(written, (list, tuple)):
+        for part in written:
+            yield from _substituted(part)
+
+
+def recorded(written: Any, hidden: Collection[str]) -> Any:
+    """Return plain data with the values of variables in it; `${NAME}` stands for secrets alone.
+
+    Read again, in an environment with the same secrets, it gives the very same values.
+    """
+    if isinstance(written, Substituted):
+        return _recorded(written, hidden)
+    if isinstance(written, Mapping):
+        return {key: recorded(part, hidden) for key, part in written.items()}
+    if isinstance(written, (list, tuple)):
+        return [recorded(part, hidden) for part in written]
+    return written
+
+
+def _recorded(written: Substituted, hidden: Collection[str]) -> Any:
+    item = written.item
+    if all(reference.name not in hidden for reference in item.references()):
+        return escaped(item.value) if isinstance(item.value, str) else item.value
+    text = ""
+    for is_secret, parts in itertools.groupby(_kept(item.parts, hidden), lambda part: part[1]):
+        run = "".join(part for part, _ in parts)
+        if is_secret and text.endswith("$"):
+            # `$` before `${` would escape it: all its variables stay
+            return Quoted(item.written) if item.quoted else item.written
+        text += run if is_secret else escaped(run)
+    return Quoted(text) if item.quoted else text
+
+
+def _kept(
+    parts: Sequence[str | Reference], hidden: Collection[str], *, masks: bool = False
+) -> Iterator[tuple[str, bool]]:
+    """The texts that stay, and which of them are references to secrets.
+
+    A secret that is not set is not asked for again: its default stays, unless that is one itself.
+    """
+    for part in parts:
+        if isinstance(part, str):
+            yield (MASK if masks and not is_placeholder(part) else part), False
+        elif part.name in hidden and part.value:
+            yield f"${{{part.name}}}", True
+        elif part.value:
+            yield part.value, False
+        else:
+            yield from _kept(part.default or (), hidden, masks=masks or part.name in hidden)

@@ -91,7 +91,10 @@ def _judge(
     )
     resolve_options(item, own, values, context)
     rubrics = _rubrics(item.get("rubrics"), getattr(loaded and loaded[1], "served", None), context)
-    written = {key: entry.item.as_written() for key, entry in item.entries.items()}
+    secret = {key for key, option in known.items() if option.option.secret}
+    written = {
+        key: entry.item.as_written(secret=key in secret) for key, entry in item.entries.items()
+    }
     written |= {
         key: value
         for key, value in values.items()

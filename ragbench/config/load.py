@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from ragbench.config.components import (
     check_dataset_options,
     retriever_family,
 )
+from ragbench.config.dump import environment_of, recorded, variable_record
 from ragbench.config.judges import check_clusters
 from ragbench.config.metrics import check_metrics, check_statistics
 from ragbench.config.options import (
@@ -68,6 +69,7 @@ def load_config(
     *,
     overrides: Overrides = (),
     base_dir: str | os.PathLike[str] | None = None,
+    environment: Mapping[str, str] | None = None,
     live_retrievers: Collection[str] = (),
     live_generators: Collection[str] = (),
     live_apps: Collection[str] = (),
@@ -80,11 +82,12 @@ def load_config(
             keys to values.
         base_dir: The folder that paths are relative to; default: that of the file, or the
             working directory for a mapping.
+        environment: What `${VAR}` reads; default: the environment of the process.
         live_retrievers: Names of those that the caller adds as objects; references may use them.
         live_generators: The same of generators; gates may name their pairs.
         live_apps: The same of whole apps.
     """
-    report = Report()
+    report, variables = Report(), os.environ if environment is None else environment
     path: Path | None
     read: Item | None
     if isinstance(source, Mapping):
@@ -98,12 +101,34 @@ def load_config(
     config = None
     if read is not None and _is_mapping(read, report):
         tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
-        tree = interpolate(tree, os.environ, report)
+        tree = interpolate(tree, variables, report)
         live = Live(live_retrievers, live_generators, live_apps)
         config = _check_variants(tree, report, path, base, live)
     if config is None or report:
         raise report.error(os.fspath(path) if path else "the config")
-    return replace(config, environment=dict(report.environment))
+    found = environment_of(tree, config.resolved)
+    keys = {name: variables.get(name) for name in _named_keys(config)}
+    return replace(
+        config,
+        resolved=recorded(config.resolved, found.hidden),
+        environment={
+            **{name: variable_record(value, secret=True) for name, value in keys.items()},
+            **found.record(),
+        },
+        # short ones, which servers of one's own take, stand in many texts
+        secrets={**{n: v for n, v in keys.items() if v and len(v) >= 8}, **found.secrets},
+    )
+
+
+def _named_keys(config: ExperimentConfig) -> Iterator[str]:
+    """The variables that options name in place of a key: `api_key_env: NAME`."""
+    judges = (config.metrics.judges or {}).values()
+    systems = (config.retrievers, config.generators, config.apps)
+    options = [each.options for block in systems for each in block.values()]
+    for each in (*options, *(judge.options for judge in judges)):
+        for option, value in each.items():
+            if option.endswith("_env") and isinstance(value, str) and value:
+                yield value
 
 
 def _read_file(path: Path, report: Report) -> Item | None:

@@ -49,8 +49,6 @@ class Report:
     """Gathers problems, each once, and puts them into file order."""
 
     _problems: dict[Problem, None] = field(default_factory=dict)
-    environment: dict[str, str] = field(default_factory=dict)
-    """Environment variables that the config reads, with their values."""
 
     def __len__(self) -> int:
         return len(self._problems)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from ragbench.errors import Place
 from ragbench.files import DEFAULT_CACHE
+from ragbench.records.manifest import EnvironmentVariable
 from ragbench.registry import Option
 from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
 from ragbench.score.retrieval.ranking import Ties, TrecEval
@@ -312,7 +313,10 @@ class ExperimentConfig:
     output: str = "runs"
     path: Path | None = field(default=None, compare=False)
     """The YAML file; None for a mapping."""
-    environment: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """Variables that were read, with their values: what must not be written anywhere."""
+    environment: Mapping[str, EnvironmentVariable] = field(default_factory=dict, compare=False)
+    """Variables that it names, with their values; of secrets a fingerprint."""
+    secrets: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Variables that hold secrets, with their values: what must not be written anywhere."""
     resolved: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The config as plain data: sweeps and defaults written out, `${VAR}` and paths as written."""
+    """The config as plain data: sweeps and defaults and variables written out, paths as written;
+    `${VAR}` stands for secrets alone."""

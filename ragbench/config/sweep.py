@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ragbench.config.problems import Report
 from ragbench.config.tree import Entry, Item
+from ragbench.config.variables import shown_value
 from ragbench.errors import Place
 
 SWEEP = "sweep"
@@ -116,5 +117,5 @@ def _as_name(value: Item) -> str:
     """A value as part of a name; what names cannot hold becomes `_`."""
     if isinstance(value.value, tuple):
         return "_".join(_as_name(part) for part in value.items)
-    text = "mapping" if value.entries else value.written
+    text = "mapping" if value.entries else shown_value(value)
     return _NOT_IN_NAMES.sub("_", text) or "_"

@@ -80,6 +80,35 @@ class Quoted(str):
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A `${NAME}` or `${NAME:-default}`, with what it gave."""
+
+    name: str
+    value: str
+    """What the variable holds; empty where it is not set."""
+    default: tuple[str | Reference, ...] | None = None
+    """What counts where it is empty or not set; None where there is none."""
+    is_set: bool = True
+
+    @property
+    def text(self) -> str:
+        """What stands in its place."""
+        return self.value or text_of(self.default or ())
+
+    def all(self) -> Iterator[Reference]:
+        """Yield it, and those in its default."""
+        yield self
+        for part in self.default or ():
+            if isinstance(part, Reference):
+                yield from part.all()
+
+
+def text_of(parts: Sequence[str | Reference]) -> str:
+    """Return a text with what its variables gave."""
+    return "".join(part if isinstance(part, str) else part.text for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One key of a mapping with its value, and the same key again where it is repeated."""
 
@@ -109,8 +138,30 @@ class Item:
     """A scalar as it is written, without quotes."""
     quoted: bool = False
     """Whether a scalar stands in quotes."""
-    from_environment: bool = False
-    """Whether `${VAR}` was replaced in it: its value must not be shown or saved."""
+    parts: tuple[str | Reference, ...] = ()
+    """A scalar with `${VAR}` in it, read: texts and references; else none."""
+
+    @property
+    def from_environment(self) -> bool:
+        """Whether `${VAR}` was replaced in it: messages do not show its value."""
+        return bool(self.parts)
+
+    def references(self) -> Iterator[Reference]:
+        """Yield every reference of a scalar, those in defaults included."""
+        for part in self.parts:
+            if isinstance(part, Reference):
+                yield from part.all()
+
+    def scalars(self) -> Iterator[Item]:
+        """Yield every scalar at or below it, in the order of the file."""
+        if isinstance(self.value, dict):
+            for entry in self.value.values():
+                yield from entry.item.scalars()
+        elif isinstance(self.value, tuple):
+            for item in self.value:
+                yield from item.scalars()
+        else:
+            yield self
 
     @property
     def entries(self) -> dict[str, Entry]:
@@ -149,13 +200,18 @@ class Item:
             return [item.plain() for item in self.value]
         return self.value
 
-    def as_written(self) -> Any:
-        """Return the value as lists, dicts and scalars, `${VAR}` kept: no secret in it."""
+    def as_written(self, *, secret: bool = False) -> Any:
+        """Return the value as lists, dicts and scalars, `${VAR}` kept: no secret in it.
+
+        With `secret`, what variables give in it is one, by the declaration of the option.
+        """
         if isinstance(self.value, dict):
-            return {key: entry.item.as_written() for key, entry in self.value.items()}
+            return {key: e.item.as_written(secret=secret) for key, e in self.value.items()}
         if isinstance(self.value, tuple):
-            return [item.as_written() for item in self.value]
-        if isinstance(self.value, str) or self.from_environment:
+            return [item.as_written(secret=secret) for item in self.value]
+        if self.parts:
+            return Substituted(self, secret=secret)
+        if isinstance(self.value, str):
             return Quoted(self.written) if self.quoted else self.written
         return self.value
 
@@ -168,6 +224,20 @@ class Item:
     def without(self, key: str) -> Item:
         """Return the mapping without a key."""
         return replace(self, value={k: e for k, e in self.entries.items() if k != key})
+
+
+class Substituted(str):
+    """A scalar as it is written, `${VAR}` kept, which knows what came in its place."""
+
+    item: Item
+    secret: bool
+    """Whether its option is declared to hold a secret."""
+
+    def __new__(cls, item: Item, *, secret: bool = False) -> Substituted:
+        """Take the text as it is written."""
+        made = super().__new__(cls, item.written)
+        made.item, made.secret = item, secret
+        return made
 
 
 def variants(item: Item) -> Iterator[tuple[KeyPath, Item]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,25 +12,78 @@ from ragbench.config.tree import (
     Entry,
     Item,
     PythonReader,
+    Reference,
     Scalar,
     ScalarError,
     has_lone_surrogate,
     resolve,
+    text_of,
 )
 from ragbench.config.yaml_reader import UNREADABLE, read_value
 from ragbench.errors import Place
 from ragbench.registry import nearest
-
-_REFERENCE = re.compile(
-    r"\$(?P<escape>\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}|(?P<bad>\$\{)"
+from ragbench.secrets import (
+    is_placeholder,
+    is_secret_place,
+    is_secret_variable,
+    looks_secret,
+    secrets_in_url,
 )
+
+_START = re.compile(
+    r"\$(?P<escape>\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<end>\}|:-)|(?P<bad>\$\{)"
+)
+_START_OR_END = re.compile(rf"{_START.pattern}|(?P<close>\}})")
+_DEEPEST = 20
+"""Defaults within defaults."""
+
+
+class _NoVariable(ValueError):
+    """A `${` that begins no reference, at a position of the text."""
+
+
+class _Reader:
+    """Reads a text with references: a default may hold references itself."""
+
+    def __init__(self, text: str, environment: Mapping[str, str]) -> None:
+        self.text, self.environment, self.position = text, environment, 0
+
+    def parts(self, depth: int = 0) -> tuple[str | Reference, ...]:
+        """Return texts and references up to the end: that of the text, or `}` of a default."""
+        found: list[str | Reference] = []
+        pattern, start = _START_OR_END if depth else _START, self.position
+        while match := pattern.search(self.text, self.position):
+            if match.start() > self.position:
+                found.append(self.text[self.position : match.start()])
+            self.position = match.end()
+            if depth and match["close"]:
+                return tuple(found)
+            if match["escape"]:
+                found.append("${")
+            elif match["name"] and depth < _DEEPEST:
+                found.append(self._reference(match, depth))
+            else:
+                raise _NoVariable(match.start())
+        if depth:
+            raise _NoVariable(self.text.rindex("${", 0, start))
+        if self.position < len(self.text):
+            found.append(self.text[self.position :])
+        return tuple(found)
+
+    def _reference(self, match: re.Match[str], depth: int) -> Reference:
+        name = match["name"]
+        default = self.parts(depth + 1) if match["end"] == ":-" else None
+        return Reference(
+            name, self.environment.get(name, ""), default, is_set=name in self.environment
+        )
 
 
 def interpolate(item: Item, environment: Mapping[str, str], report: Report) -> Item:
     """Return the tree with every `${VAR}` replaced; what is written stays beside the value.
 
-    A variable that is empty counts as absent where there is a default, as in a shell. What an
-    unquoted `${N:-3}` gives is read as if it stood there: 3 is a number. `$${` stands for `${`.
+    A variable that is empty counts as absent where there is a default, as in a shell; a default may
+    name variables itself. What an unquoted `${N:-3}` gives is read as if it stood there: 3 is a
+    number. `$${` stands for `${`.
     """
 
     def replaced(entry: Entry) -> Entry:
@@ -48,37 +101,38 @@ def interpolate(item: Item, environment: Mapping[str, str], report: Report) -> I
 
 
 def _interpolated(item: Item, text: str, environment: Mapping[str, str], report: Report) -> Item:
-    failed = False
-    read = False
-
-    def value_of(match: re.Match[str]) -> str:
-        nonlocal failed, read
-        if match["escape"]:
-            return "${"
-        read = True
-        if match["bad"]:
-            found = f"'{text[match.start() : match.start() + 20]}' is not a variable"
-            report.wrong(item, found, "${NAME}, ${NAME:-default}, $${ for '${'")
-            failed = True
-            return ""
-        value = environment.get(match["name"], "")
-        if value:
-            report.environment[match["name"]] = value
-        if match["default"] is not None:
-            value = value or match["default"][2:]
-        elif match["name"] not in environment:
-            found = f"the environment variable {match['name']} is not set"
-            allowed = f"a value for it, or ${{{match['name']}:-default}}"
-            report.wrong(item, found, allowed, nearest(match["name"], environment))
-            failed = True
-        return value
-
-    value = _REFERENCE.sub(value_of, text)
+    try:
+        parts = _Reader(text, environment).parts()
+    except _NoVariable as wrong:
+        start = wrong.args[0]
+        found = f"'{text[start : start + 20]}' is not a variable"
+        report.wrong(item, found, "${NAME}, ${NAME:-default}, $${ for '${'")
+        return replace(item, value=UNREADABLE, parts=(text,))
+    if not any(isinstance(part, Reference) for part in parts):
+        return replace(item, value=_resolved(item, text_of(parts), report))
+    missing = [name for part in parts for name in _missing(part)]
+    for name in missing:
+        found = f"the environment variable {name} is not set"
+        allowed = f"a value for it, or ${{{name}:-default}}"
+        report.wrong(item, found, allowed, nearest(name, environment))
+    value, failed = text_of(parts), bool(missing)
     if not failed and has_lone_surrogate(value):
         report.wrong(item, "the environment variable's value is not UTF-8")
         failed = True
-    resolved = UNREADABLE if failed else _resolved(item, value, report)
-    return replace(item, value=resolved, from_environment=read)
+    item = replace(item, parts=parts)
+    return replace(item, value=UNREADABLE if failed else _resolved(item, value, report))
+
+
+def _missing(part: str | Reference) -> Iterator[str]:
+    """The variables that would be needed: not those of a default that does not count."""
+    if isinstance(part, str) or part.value:
+        return
+    if part.default is None:
+        if not part.is_set:
+            yield part.name
+        return
+    for inner in part.default:
+        yield from _missing(inner)
 
 
 def _resolved(item: Item, value: str, report: Report) -> Scalar:
@@ -90,6 +144,77 @@ def _resolved(item: Item, value: str, report: Report) -> Scalar:
         allowed = "a number without a leading zero, or ${...} in quotes for text"
         report.wrong(item, f"{item.shown()} gives an unclear number", allowed)
         return UNREADABLE
+
+
+LONG = 8
+"""Letters from which a secret within another value is no chance."""
+
+
+def is_told_by(value: str, secret: str) -> bool:
+    """Whether a value is a secret, or holds it."""
+    if is_placeholder(secret):
+        return False
+    return value == secret or (len(secret) >= LONG and secret in value)
+
+
+_PIECE = 4
+"""Letters from which a value within a secret is no chance."""
+_BLOCKS = {("retrievers",), ("generators",), ("apps",)}
+"""Blocks whose keys are names of the user's own, which say nothing of secrets."""
+
+
+def is_hidden(item: Item, reference: Reference) -> bool:
+    """Whether what a variable gives in a scalar is a secret, as far as names and values tell."""
+    if is_secret_variable(reference.name) or in_secret_option(item.path):
+        return True
+    value = reference.value
+    if not value or looks_secret(value):
+        return bool(value)
+    # a piece of an address: the password alone, say
+    return any(
+        value == part or (len(value) >= _PIECE and value in part) or is_told_by(value, part)
+        for part in secrets_in_url(text_of(item.parts))
+    )
+
+
+def in_secret_option(path: KeyPath) -> bool:
+    """Whether a key on the way to a value says that it is a secret.
+
+    Example:
+        >>> in_secret_option(("retrievers", "token", "k1"))
+        False
+        >>> in_secret_option(("retrievers", "a", "headers", "X"))
+        True
+    """
+    keys = (*path[:1], *path[2:]) if path[:1] in _BLOCKS else path
+    return is_secret_place(keys)
+
+
+def shown_value(item: Item) -> str:
+    """Return a scalar as names of systems show it: with the values of variables, but no secret."""
+    if any(is_hidden(item, reference) for reference in item.references()):
+        return item.written
+    return text_of(item.parts) if item.parts else item.written
+
+
+def escaped(text: str) -> str:
+    """Return a text as it is written in a config: `$${` for `${`."""
+    return text.replace("${", "$${")
+
+
+def reads_environment(text: str) -> bool:
+    """Tell whether a text as it is written names a variable: `$${` does not."""
+    return any(match["escape"] is None for match in _START.finditer(text))
+
+
+def names_in(text: str) -> list[str]:
+    """Return the variables that a text as it is written names.
+
+    Example:
+        >>> names_in("Bearer ${TOKEN:-none} $${NOT}")
+        ['TOKEN']
+    """
+    return [match["name"] for match in _START.finditer(text) if match["name"]]
 
 
 Overrides = Mapping[str, Any] | Iterable[str]

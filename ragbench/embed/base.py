@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from ragbench.registry import Option
@@ -34,6 +35,18 @@ def as_unicode(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+@dataclass(frozen=True, slots=True)
+class Encodings:
+    """What was asked of an embedder so far."""
+
+    texts: int
+    """How many texts; of each call the distinct ones."""
+    stored: int
+    """How many of them did not need to be encoded."""
+    seconds: float
+    """Wall time of encoding the others."""
+
+
 class Embedder(Protocol):
     """Turns texts into vectors: of length 1, so that a dot product is a cosine, or as they are."""
 
@@ -45,6 +58,9 @@ class Embedder(Protocol):
     """What the model wants in front of a text, by its role: `query`, `document`."""
     limit: int | None
     """How many tokens the model can read; None where any number."""
+    manner: str
+    """How it computes, where the last digits of a vector depend on the text and that alone; empty
+    where they depend on the texts beside it as well."""
 
     def encode(
         self,
@@ -73,7 +89,12 @@ DocumentPrompt = Annotated[
 ]
 ComputeDevice = Annotated[Device, Option("Where the model computes; auto takes a GPU.")]
 BatchTokens = Annotated[
-    int | None, Option("Tokens per batch, padding included; null depends on the device.", ge=1)
+    int | None,
+    Option(
+        "Tokens per batch, padding included; null: each text alone on a CPU, large batches on a "
+        "GPU; 1: each text alone.",
+        ge=1,
+    ),
 ]
 KeepVectors = Annotated[
     bool, Option("Whether vectors are kept in .ragbench, so that no text is encoded twice.")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragbench.embed.base import Advance, Device, Embedder, tell_nobody
+from ragbench.embed.base import Advance, Device, Embedder, Encodings, tell_nobody
 from ragbench.embed.sentence_transformers import normalize_rows
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
-from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
+from ragbench.store.vectors import VECTORS_FILE, StoredVectors, vector_key
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
@@ -24,20 +25,33 @@ class CachedEmbedder:
     """An embedder that reads what it has encoded before; without a `path` it encodes everything.
 
     A vector is kept as the model gives it, before its length becomes 1, so that everything that
-    uses the model shares it. A text that is encoded beside others than before may differ in the
-    last digits, as in any batch.
+    uses the model shares it. Vectors of texts that were encoded alone have keys of their own: what
+    is read is bit for bit what would be encoded, whatever was encoded before and with what. Of
+    texts that are encoded in batches the last digits depend on the batch in which each was first.
+
+    The files `also`, such as a team's, are only read, after this one.
     """
 
     def __init__(
-        self, embedder: Embedder, path: Path | None, prompts: Mapping[str, str] | None = None
+        self,
+        embedder: Embedder,
+        path: Path | None,
+        prompts: Mapping[str, str] | None = None,
+        also: Sequence[Path] = (),
     ) -> None:
-        self._embedder, self._path = embedder, path
+        self._embedder, self._path, self._also = embedder, path, also
         self.identity, self.revision = embedder.identity, embedder.revision
         self.prompts = embedder.prompts if prompts is None else prompts
         self.encoded = 0
         """How many texts the model has encoded so far; one that is there twice counts once."""
         self.reused = 0
-        """How many texts were in the file."""
+        """How many texts were in the files."""
+        self._seconds = 0.0
+
+    @property
+    def encodings(self) -> Encodings:
+        """What was asked of it so far."""
+        return Encodings(self.encoded + self.reused, self.reused, self._seconds)
 
     def encode(
         self,
@@ -50,7 +64,7 @@ class CachedEmbedder:
         """Return a row for each text, in their order, of length 1 if so wanted."""
         import numpy as np
 
-        keys = self._keys(texts, prompt)
+        keys = self._keys(texts, prompt, self._embedder.manner)
         distinct = dict(zip(keys, texts, strict=True))
         rows = {key: row for row, key in enumerate(distinct)}
         vectors = np.empty((0, 0), dtype=np.float32)
@@ -74,7 +88,7 @@ class CachedEmbedder:
             return list(self._embedder.count_tokens(texts, prompt=prompt))
         keys = self._keys(texts, prompt)
         distinct = dict(zip(keys, texts, strict=True))
-        with EmbeddingCache(self._path) as cache:
+        with StoredVectors(self._path, self._also) as cache:
             lengths = cache.lengths(list(distinct))
             missing = [key for key in distinct if key not in lengths]
             for start in range(0, len(missing), _COUNTED_AT_ONCE):
@@ -85,17 +99,18 @@ class CachedEmbedder:
                 lengths |= new
         return [lengths[key] for key in keys]
 
-    def _keys(self, texts: Sequence[str], prompt: str) -> list[bytes]:
-        model = f"{self.identity}@{self.revision}"
+    def _keys(self, texts: Sequence[str], prompt: str, manner: str = "") -> list[bytes]:
+        model = f"{self.identity}@{self.revision}{manner and f' {manner}'}"
         return [vector_key(model, prompt, text) for text in texts]
 
     def _vectors(
         self, texts: Mapping[bytes, str], prompt: str, advance: Advance
     ) -> Iterator[tuple[bytes, Vectors]]:
-        """The vectors under their keys: first those of the file, then the new ones."""
+        """The vectors under their keys: first those of the files, then the new ones."""
         missing = dict(texts)
         # opened for each call, so that it needs no closing
-        with nullcontext() if self._path is None else EmbeddingCache(self._path) as cache:
+        stored = None if self._path is None else StoredVectors(self._path, self._also)
+        with nullcontext() if stored is None else stored as cache:
             for key, vector in cache.find(list(texts)) if cache is not None else ():
                 del missing[key]
                 yield key, vector
@@ -113,7 +128,9 @@ class CachedEmbedder:
     def _encode(self, texts: Sequence[str], prompt: str, advance: Advance) -> Vectors:
         import numpy as np
 
+        start = time.perf_counter()
         vectors = self._embedder.encode(texts, prompt=prompt, normalize=False, advance=advance)
+        self._seconds += time.perf_counter() - start
         self.encoded += len(texts)
         broken = ~np.isfinite(vectors).all(axis=1)
         if broken.any():
@@ -132,12 +149,13 @@ def open_embedder(
     device: Device = "auto",
     batch_tokens: int | None = None,
     cache: bool = True,
-    folder: Path | None = None,
+    folders: Sequence[Path] = (),
 ) -> CachedEmbedder:
     """Load a model, with a cache of vectors before it.
 
     The options are those of `embed.base`; `owner` is how messages name who has them. Vectors are
-    kept in `folder`; None is `.ragbench` here, or where `RAGBENCH_CACHE` says.
+    kept in the first of `folders`, the others are only read; without any it is `.ragbench` here, or
+    where `RAGBENCH_CACHE` says.
     """
     # imported here: the cache itself must not need the extra
     from ragbench.embed.sentence_transformers import shared_embedder
@@ -147,5 +165,5 @@ def open_embedder(
     prompts = {
         role: embedder.prompts[role] if prompt is None else prompt for role, prompt in given.items()
     }
-    path = (folder or cache_folder()) / VECTORS_FILE if cache else None
-    return CachedEmbedder(embedder, path, prompts)
+    own, *others = (folder / VECTORS_FILE for folder in folders or (cache_folder(),))
+    return CachedEmbedder(embedder, own if cache else None, prompts, others)

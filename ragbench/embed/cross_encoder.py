@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ragbench.embed.base import Device, as_unicode
+from ragbench.embed.batches import Batches
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
-from ragbench.embed.encoders import bucketed, token_limit
+from ragbench.embed.encoders import token_limit
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
 from ragbench.errors import OptionError
 
-# as in tokens.py: small batches pad less, a GPU needs large ones to be busy
-_BATCH_TOKENS = {"cpu": 1024, "cuda": 65536}
+_BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
 _AT_ONCE = 4096  # pairs that are tokens at a time
 _ONE_SCORE = "a cross-encoder: a model with one score for a pair"
 
@@ -44,7 +44,7 @@ class PairScorer:
             raise OptionError(checkpoint.owner, "model", found, _ONE_SCORE)
         self.limit = token_limit(self._tokenizer, model)
         self.device, self._model = device, model.float().eval().to(device)
-        self._batch_tokens = batch_tokens or _BATCH_TOKENS[device]
+        self._batches = Batches(device, batch_tokens, _BATCH_TOKENS)
         # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
         self._lock = threading.Lock()
 
@@ -69,14 +69,11 @@ class PairScorer:
             lengths = [len(ids) for ids in tokens["input_ids"]]
             full = [row for row, length in enumerate(lengths) if length == self.limit]
             truncated = self._longer([pairs[row] for row in full])
-            found: dict[Pair, PairScore] = {}
-            for batch in bucketed(lengths, self._batch_tokens):
-                values = self._forward(tokens, batch)
-                found.update(
-                    (pairs[row], PairScore(value, pairs[row] in truncated))
-                    for row, value in zip(batch, values, strict=True)
-                )
-        return found
+            values = self._batches.apply(functools.partial(self._forward, tokens), lengths)
+        return {
+            pair: PairScore(value, pair in truncated)
+            for pair, value in zip(pairs, values, strict=True)
+        }
 
     def _longer(self, pairs: Sequence[Pair]) -> set[Pair]:
         """Those that are longer than the model can read, of pairs that fill it."""

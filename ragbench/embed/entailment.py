@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embed.base import Device, as_unicode
+from ragbench.embed.batches import Batches
 from ragbench.embed.checkpoint import Checkpoint, choose_device
-from ragbench.embed.encoders import bucketed, token_limit
+from ragbench.embed.encoders import token_limit
 from ragbench.errors import DataError, OptionError
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ LABELS = ("entailment", "neutral", "contradiction")
 """What an entailment model tells apart, in the order of the columns here."""
 
 _HEAD = "ForSequenceClassification"
-# tokens of a batch, padding included: small ones pad less, a GPU needs large ones to be busy
-_BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
+_BATCH_TOKENS = 32768  # a GPU needs large batches to be busy
 _OVERLAP = 4  # a window starts a quarter before the last one ends: no sentence is only seen cut
 
 
@@ -47,7 +47,7 @@ class EntailmentModel:
             raise OptionError(checkpoint.owner, "model", found, "a model with a fast tokeniser")
         self.limit = token_limit(self._tokenizer, model)
         self._model = model.float().eval().to(self.device)
-        self._batch_tokens = batch_tokens or _BATCH_TOKENS[self.device]
+        self._batches = Batches(self.device, batch_tokens, _BATCH_TOKENS)
         # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
         self._lock = threading.Lock()
 
@@ -63,9 +63,12 @@ class EntailmentModel:
             return np.empty((0, len(LABELS)), dtype=np.float32)
         with self._lock:
             owners, windows = self._windows(pairs)
-            rows = np.empty((len(windows), len(LABELS)), dtype=np.float32)
-            for batch in bucketed([len(w["input_ids"]) for w in windows], self._batch_tokens):
-                rows[batch] = self._forward([windows[position] for position in batch])
+            lengths = [len(window["input_ids"]) for window in windows]
+            rows: Probabilities = np.stack(
+                self._batches.apply(
+                    lambda batch: self._forward([windows[position] for position in batch]), lengths
+                )
+            )
         decided = np.maximum(rows[:, 0], rows[:, 2])
         best = np.lexsort((-decided, owners))  # of equal ones the first: the sort is stable
         _, first = np.unique(owners[best], return_index=True)

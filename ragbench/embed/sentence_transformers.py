@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embed.base import Advance, Device, as_unicode, tell_nobody
+from ragbench.embed.batches import Batches
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
-from ragbench.embed.encoders import bucketed
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
@@ -62,8 +63,7 @@ EXTRA = "dense"
 PACKAGES = {"sentence_transformers": "sentence-transformers"}
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
-# as in tokens.py: small batches pad less, a GPU needs large ones to be busy
-_BATCH_TOKENS = {"cpu": 768, "cuda": 65536}
+_BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
 
 
 class SentenceTransformerEmbedder:
@@ -90,8 +90,10 @@ class SentenceTransformerEmbedder:
         # None for a folder: there the identity says it all
         self.revision: str = getattr(self._model[0].auto_model.config, "_commit_hash", None) or ""
         self.limit: int | None = self._model.max_seq_length
-        self._batch_tokens = batch_tokens or _BATCH_TOKENS[chosen]
+        self._batches = Batches(chosen, batch_tokens, _BATCH_TOKENS)
+        self.manner = self._batches.manner
         self._lock = threading.Lock()
+        _read_in_turn(self._model[0])
 
     def encode(
         self,
@@ -108,17 +110,18 @@ class SentenceTransformerEmbedder:
         with self._lock:
             lengths = self._lengths(distinct, prompt)
             read = [min(length, self.limit or length) for length in lengths]
-            rows: dict[str, Any] = {}
-            for batch in bucketed(read, self._batch_tokens):
-                vectors = self._model.encode(
+
+            def compute(batch: list[int]) -> Vectors:
+                found: Vectors = self._model.encode(
                     [as_unicode(distinct[position]) for position in batch],
                     prompt=prompt,  # given, if empty: else a default of the model's would join in
                     batch_size=len(batch),
                     normalize_embeddings=normalize,
                     show_progress_bar=False,
                 )
-                rows.update((distinct[p], row) for p, row in zip(batch, vectors, strict=True))
-                advance(len(batch))
+                return found
+
+            rows = dict(zip(distinct, self._batches.apply(compute, read, advance), strict=True))
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
         return np.stack([rows[text] for text in texts]).astype(np.float32, copy=False)
@@ -172,6 +175,20 @@ def is_sentence_transformers(checkpoint: Checkpoint) -> bool:
     if is_sentence_transformer_model(name, local_files_only=True):
         return True
     return checkpoint.folder is None and bool(is_sentence_transformer_model(name))
+
+
+def _read_in_turn(module: Any) -> None:
+    """Let threads take turns in the tokeniser, which notes in itself where to cut and pad."""
+    lock = threading.RLock()  # one of them may call the other
+    for name in ("preprocess", "tokenize"):  # by version of sentence-transformers
+        if (read := getattr(module, name, None)) is not None:
+            setattr(module, name, _holding(lock)(read))
+
+
+@contextmanager
+def _holding(lock: threading.RLock) -> Iterator[None]:
+    with lock:
+        yield
 
 
 def _load(checkpoint: Checkpoint, device: str) -> Any:

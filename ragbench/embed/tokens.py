@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragbench.embed.base import Device, as_unicode
+from ragbench.embed.batches import Batches
 from ragbench.embed.checkpoint import Checkpoint, choose_device
-from ragbench.embed.encoders import bucketed, count_layers, keep_layers, token_limit
+from ragbench.embed.encoders import count_layers, keep_layers, token_limit
 from ragbench.errors import OptionError
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
 
-# tokens of a batch, padding included: small ones pad less, a GPU needs large ones to be busy
+# tokens of a batch, padding included: small ones pad less, a GPU needs large ones to be busy; on a
+# CPU it counts where texts are not computed alone
 _BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
 
 
@@ -60,8 +62,10 @@ class TokenEncoder:
         keep_layers(encoder, num_layers)
         self._model = encoder.float().eval().to(self.device)
         self._around = self._tokenizer.num_special_tokens_to_add(pair=False)
-        self._batch_tokens = batch_tokens or _BATCH_TOKENS[self.device]
-        self._batch_size = batch_size
+        default = _BATCH_TOKENS[self.device]
+        self._batches = Batches(self.device, batch_tokens, default, batch_size)
+        self.block_tokens = 16 * (batch_tokens or default)
+        """How many tokens make enough batches for texts of similar length to be found."""
         # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
         self._lock = threading.Lock()
 
@@ -70,11 +74,6 @@ class TokenEncoder:
         """Ids of the tokens that stand for the start and the end of a text."""
         ids = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
         return frozenset(number for number in ids if number is not None)
-
-    @property
-    def block_tokens(self) -> int:
-        """How many tokens make enough batches for texts of similar length to be found."""
-        return 16 * self._batch_tokens
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
         """Cut texts into tokens, and those that are too long to what the model can read."""
@@ -107,17 +106,16 @@ class TokenEncoder:
         )["input_ids"]
         return found
 
-    def encode(self, texts: Sequence[Tokens]) -> Iterator[tuple[int, Vectors]]:
-        """Yield position and vectors of each text, a row of length 1 for each token.
-
-        Texts of similar length are computed together, so they do not come in order.
-        """
+    def encode(self, texts: Sequence[Tokens]) -> list[Vectors]:
+        """Return the vectors of each text, in their order, a row of length 1 for each token."""
         lengths = [len(text) for text in texts]
-        for batch in bucketed(lengths, self._batch_tokens, self._batch_size):
-            vectors = self._forward([texts[position].ids for position in batch])
-            for row, position in enumerate(batch):
-                # a copy: keeping one text must not keep its whole batch
-                yield position, vectors[row, : lengths[position]].copy()
+
+        def compute(batch: list[int]) -> list[Vectors]:
+            found = self._forward([texts[position].ids for position in batch])
+            # copies: keeping one text must not keep its whole batch
+            return [found[row, : lengths[position]].copy() for row, position in enumerate(batch)]
+
+        return self._batches.apply(compute, lengths)
 
     def _forward(self, batch: Sequence[Sequence[int]]) -> Vectors:
         import torch

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, get_args
 
-from ragbench.comparison.comparable import find_measure, meet
+from ragbench.comparison.comparable import Met, find_measure, meet
 from ragbench.comparison.compare_runs import compare_met, moved_most
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.sources import (
@@ -19,7 +19,14 @@ from ragbench.comparison.sources import (
     read_scored,
 )
 from ragbench.data.trec.trec_files import read_qrels
-from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, OptionError
+from ragbench.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_GATE_FAILED,
+    EXIT_OK,
+    EXIT_UNDECIDED,
+    DataError,
+    OptionError,
+)
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.gates.fail_if import FailIf, decide_all, undecided, why_skipped
 from ragbench.records.codec import to_json
@@ -59,9 +66,20 @@ class Comparison:
         """The verdict on each condition and system."""
         return [to_json(gate) for gate in self.record.gates]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether systems were to be compared, and no query has a score of any two of them."""
+        made = [made for family in self.record.measures for made in family.comparisons]
+        return bool(made) and all(each.difference is None for each in made)
+
     def exit_code(self, *, strict: bool = False) -> int:
-        """Return 1 where a gate failed, and with `strict` 4 where one cannot be decided."""
+        """Return 1 where a gate failed, and with `strict` 4 where one cannot be decided.
+
+        2 where nothing was compared, and no gate was there to say so.
+        """
         verdicts = {gate.verdict for gate in self.record.gates}
+        if self.is_empty and not verdicts:
+            return EXIT_BAD_INPUT
         if "fail" in verdicts:
             return EXIT_GATE_FAILED
         return EXIT_UNDECIDED if strict and "undecided" in verdicts else EXIT_OK
@@ -103,6 +121,8 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         measures: Names of scores; None takes all that are common.
         qrels: The judgements of TREC run files.
         intersect: Where the query sets differ, compare the common queries and count the others.
+            Those whose text, judgements or gold answers differ are left out too, by name; where
+            most differ, nothing is compared.
         fail_if: Conditions: `ndcg@10 drop > 0.01`.
         moved: How many of the queries that moved most on the first measure to list.
         family: What p-values are corrected over: the comparisons of one `measure`, or of `all`.
@@ -136,7 +156,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     skipped = {c: why for c in conditions if (why := why_skipped(c, sources)) is not None}
     open_ = [condition for condition in conditions if condition not in skipped]
     asked = [*measures, *(condition.gate.measure for condition in open_)] if measures else None
-    met = meet(sources[0], sources[1:], measures=asked, intersect=intersect)
+    met = _meet(sources, asked, intersect)
     method = Method(confidence, resamples, seed, family=family, cluster=cluster)
     clusters = None if cluster is None else common_clusters(cluster, met)
     found = compare_met(met, method, clusters)
@@ -153,6 +173,35 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         moved=moved_most(found, met, met.measures[0], moved) if moved else (),
     )
     return Comparison(found)
+
+
+def _meet(sources: Sequence[ScoredSystems], asked: Sequence[str] | None, intersect: bool) -> Met:
+    """Let sources meet; a refusal says whether `intersect` would help, and if not, why not."""
+    base, *runs = sources
+    try:
+        return meet(base, runs, measures=asked, intersect=intersect)
+    except DataError as refused:
+        said = str(refused).splitlines()
+        advice = [] if intersect else _advice(base, runs, asked, said)
+        if not advice:
+            raise
+        raise DataError("\n".join([*said, *advice])) from refused
+
+
+def _advice(
+    base: ScoredSystems,
+    runs: Sequence[ScoredSystems],
+    asked: Sequence[str] | None,
+    said: Sequence[str],
+) -> list[str]:
+    """Say what `intersect` would compare, or what more it would be refused for."""
+    try:
+        met = meet(base, runs, measures=asked, intersect=True)
+    except DataError as still:
+        lines = (line for line in str(still).splitlines() if line not in said)
+        return [f"with --intersect {x}" if x.startswith("the others can") else x for x in lines]
+    which = "common ones that are the same" if met.differing else "common ones"
+    return [f"--intersect compares the {which}: {len(met.sources[0].query_ids)}"]
 
 
 def _stopped(sources: Sequence[ScoredSystems], measures: Sequence[str]) -> list[str]:

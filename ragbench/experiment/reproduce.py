@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from ragbench.config.components import options_of
 from ragbench.config.load import load_config
+from ragbench.config.problems import KeyPath, dotted
 from ragbench.config.schema import ExperimentConfig
+from ragbench.config.variables import names_in
 from ragbench.data.runs.run_folder import (
     read_manifest,
     read_per_query,
@@ -20,11 +24,13 @@ from ragbench.data.runs.run_folder import (
     resolve_run_folder,
 )
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.plan.records import Choices
+from ragbench.experiment.plan.records import Choices, Repetition
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
-from ragbench.records.manifest import Manifest
+from ragbench.records.manifest import EnvironmentVariable, Manifest
+from ragbench.records.summary import Summary
+from ragbench.secrets import MASK, secret_fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,8 @@ class Reproduction:
 
     original: Path
     again: Experiment
+    environment: list[str] = field(default_factory=list)
+    """What the environment has otherwise, and what was used instead; a phrase each."""
     surroundings: list[str] = field(default_factory=list)
     """What differs around it: versions, machine, data; a phrase each."""
     numbers: list[str] = field(default_factory=list)
@@ -42,10 +50,10 @@ class Reproduction:
 def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
     """Run again what a run folder holds, without anything that stages have stored.
 
-    Replies of models are read from the store, so that nothing is paid twice. A run with live
-    objects is refused: no file holds them.
+    Values of variables are those that were recorded; secrets come from the environment. Replies of
+    models are read from the store, so that nothing is paid twice. The new run folder lies beside
+    that of the run, and `latest` stays. A run with live objects is refused: no file holds them.
     """
-    # resolved now: `latest` will point at the new run
     folder = resolve_run_folder(run).resolve()
     manifest = read_manifest(folder)
     if live := manifest.live:
@@ -54,31 +62,145 @@ def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
             file=folder,
             allowed="a run whose components are all in its config",
         )
-    config = _load_config(folder)
     kept = dict(manifest.choices)
     choices = Choices(**{**kept, "only": tuple(kept.get("only", ())), "retry_failed": False})
+    config = _load_config(folder, manifest.environment)
+    summary = read_summary(folder)
+    _require_secrets(config, choices, summary, folder)
+    environment = [*_environment(config, manifest.environment, folder)]
+    # what the run has recorded, its repetition has too; but secrets are those of now
+    now = {name: each for name, each in config.environment.items() if name in os.environ}
+    config = replace(
+        config,
+        environment={
+            **config.environment,
+            **manifest.environment,
+            **{name: each for name, each in now.items() if each.secret},
+        },
+    )
     with tempfile.TemporaryDirectory(prefix="ragbench-") as stages:
-        again = run_experiment(
-            config, choices=choices, progress=progress, stage_folder=Path(stages)
-        )
+        repetition = Repetition(summary.run_id, folder.parent, Path(stages))
+        again = run_experiment(config, choices=choices, progress=progress, repetition=repetition)
     new = read_manifest(again.path)
     numbers = _numbers(folder, again.path, manifest, new)
-    return Reproduction(folder, again, [*_surroundings(manifest, new)], [*numbers])
+    return Reproduction(folder, again, environment, [*_surroundings(manifest, new)], [*numbers])
 
 
-def _load_config(folder: Path) -> ExperimentConfig:
+def _load_config(folder: Path, known: Mapping[str, EnvironmentVariable]) -> ExperimentConfig:
     """The config of a run folder, whose paths start from where the folder was written."""
     file = folder / "config.yaml"
+    # a secret that is not set may not be needed: that is seen when the config is known
+    absent = {name: MASK for name, each in known.items() if each.secret and each.set}
+    plain = {name: each.value for name, each in known.items() if each.value is not None}
+    variables = {**absent, **os.environ, **plain}
     try:
-        return load_config(file)
+        return load_config(file, environment=variables)
     except ConfigError:
         # a folder that was moved by itself, as CI keeps it: where this working directory writes
         output = yaml.safe_load(file.read_text(encoding="utf-8")).get("output", "")
         summary = read_summary(folder)
         home = Path(str(output)) / summary.name / summary.run_id
         with contextlib.suppress(ConfigError):
-            return load_config(file, base_dir=home)
+            return load_config(file, base_dir=home, environment=variables)
         raise
+
+
+def _require_secrets(
+    config: ExperimentConfig, choices: Choices, summary: Summary, folder: Path
+) -> None:
+    """Refuse to run without a secret that a component of the run is given."""
+    for path, name in _references(config):
+        if name not in os.environ and _is_used(path, config, choices, summary):
+            raise DataError(
+                f"{dotted(path)} needs the secret {name}, which is not set",
+                file=folder / "config.yaml",
+                allowed=f"the environment variable {name} with the value that it had",
+            )
+
+
+def _texts(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Every text of a resolved config, with its place."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _texts(part, (*path, str(key)))
+    elif isinstance(value, (list, tuple)):
+        for index, part in enumerate(value):
+            yield from _texts(part, (*path, str(index)))
+    elif isinstance(value, str):
+        yield path, value
+
+
+def _references(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
+    """Where a resolved config names variables, and which."""
+    return ((path, name) for path, text in _texts(config.resolved) for name in names_in(text))
+
+
+def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary: Summary) -> bool:
+    """Whether what stands in a config is part of the run, of which there may be less."""
+    if path[:2] == ("metrics", "judge"):
+        return choices.judge
+    block = {"retrievers": config.retrievers, "generators": config.generators}.get(path[0])
+    if path[0] == "apps":
+        block = config.apps
+    if block is None or not choices.only:
+        return True
+    systems = summary.systems
+    names = [name for each in systems for name in (each.name, each.retriever, each.generator)]
+    used = {name for name in names if name is not None}
+    waiting = [config.retrievers[name] for name in used if name in config.retrievers]
+    while waiting:
+        component = waiting.pop()
+        # what it reads: the one that it reorders, those that it joins or expands
+        named = {component.retriever or ""}
+        for key, option in options_of(component.cls).items():
+            if option.option.refers_to == "retriever":
+                value = component.options.get(key)
+                named |= {value} if isinstance(value, str) else {*(value or ())}
+        found = {name for name in named - used if name in config.retrievers}
+        used |= found
+        waiting += [config.retrievers[name] for name in found]
+    return path[1] in used
+
+
+def _environment(
+    config: ExperimentConfig, known: Mapping[str, EnvironmentVariable], folder: Path
+) -> Iterator[str]:
+    """What the environment has otherwise, and what was used instead."""
+    for name, was in known.items():
+        value = os.environ.get(name)
+        yield from _secret(name, was, value) if was.secret else _plain(name, was, value)
+    # of a run of an older version, and of a config.yaml that was edited
+    written = (folder / "config.yaml").read_text(encoding="utf-8")
+    for name in dict.fromkeys(name for name in names_in(written) if name not in known):
+        now = config.environment.get(name)
+        used = "its default" if now is None or not now.set else "the secret of now"
+        if now is not None and now.set and not now.secret:
+            used = f"'{now.value}' of now"
+        yield f"{name} was not recorded, so that its value then is not known; {used} is used"
+    for path, text in _texts(config.resolved):
+        if MASK in text:
+            yield f"{dotted(path)} held a secret, which no file keeps; {MASK} stands for it"
+
+
+def _plain(name: str, was: EnvironmentVariable, value: str | None) -> Iterator[str]:
+    """What is recorded stands in the config, so that nothing of now counts."""
+    if value == was.value:
+        return
+    now = "not set" if value is None else f"'{value}'"
+    if was.set:
+        yield f"{name} is {now}; '{was.value}' is used, as recorded"
+    else:
+        yield f"{name} is {now}, and was not set; the default is used, as recorded"
+
+
+def _secret(name: str, was: EnvironmentVariable, value: str | None) -> Iterator[str]:
+    if not was.set:
+        if value is not None:
+            yield f"{name} is set, and was not; it is not used unless a model asks for it"
+    elif value is None:
+        yield f"{name} was set, and is not; nothing that is asked needs it"
+    elif was.fingerprint != secret_fingerprint(value):
+        yield f"{name} is another secret than it was; that of now is used"
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:

@@ -14,10 +14,10 @@ from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.output.files import write_run
 from ragbench.experiment.plan.components import connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import Choices, LiveComponents
+from ragbench.experiment.plan.records import Choices, LiveComponents, Repetition
 from ragbench.experiment.progress import Progress, Silent
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.session import run_in
+from ragbench.experiment.session import new_session, run_in
 from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import run_stages
 from ragbench.files import cache_folder
@@ -34,7 +34,7 @@ def run_experiment(
     apps: Mapping[str, Any] | None = None,
     choices: Choices | None = None,
     progress: Progress | None = None,
-    stage_folder: Path | None = None,
+    repetition: Repetition | None = None,
 ) -> Experiment:
     """Run an experiment and write its run folder.
 
@@ -49,7 +49,8 @@ def run_experiment(
             functions of a question.
         choices: A sample of the queries, some of the systems, no judge.
         progress: Shown what is being done.
-        stage_folder: Where what stages make is stored; default: the cache folder.
+        repetition: Where a run is repeated without touching what its experiment has; default: a
+            new run of the experiment, which resumes one that was not finished.
 
     Returns:
         The summary, the scores per query, and where they were written.
@@ -68,7 +69,8 @@ def run_experiment(
         collection = load_collection(config)
         stage.advance()
     plan = make_plan(config, collection, choices, live)
-    check_output(Path(config.output), config.name)
+    experiment_folder = Path(config.output) / config.name
+    check_output(experiment_folder if repetition is None else repetition.runs)
     with ExitStack() as stack:
         cache, also, limits = cache_folder(config.cache), config.cache_also, config.budget
         budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
@@ -86,8 +88,11 @@ def run_experiment(
                 generators=generators,
             )
         )
-        session = stack.enter_context(run_in(Path(config.output) / config.name))
-        made = StageStore(cache, also) if stage_folder is None else StageStore(stage_folder)
+        if repetition is None:
+            session = stack.enter_context(run_in(experiment_folder))
+            made = StageStore(cache, also)
+        else:  # it neither resumes a run nor keeps another one waiting
+            session, made = new_session(), StageStore(repetition.stages)
         store = stack.enter_context(closing(made))
         workspace = Workspace(
             plan=plan,
@@ -100,7 +105,7 @@ def run_experiment(
             replay=choices.judge_replay,
         )
         results = run_stages(workspace)
-        experiment = write_run(plan, results, choices, started)
+        experiment = write_run(plan, results, choices, started, repetition)
         session.finished = results.spending is None or not results.spending.reached
     return experiment
 

@@ -29,6 +29,11 @@ class Session:
     """Whether there is nothing to go on with; set by the run."""
 
 
+def new_session() -> Session:
+    """Return a session of its own, which holds no folder and goes on with nothing."""
+    return Session(secrets.token_hex(8))
+
+
 @contextmanager
 def run_in(folder: Path) -> Iterator[Session]:
     """Hold the folder of an experiment, `<output>/<name>`, for a run.
@@ -66,7 +71,7 @@ def token_in(folder: Path) -> str | None:
 def _token(state: Path) -> str:
     if (kept := token_in(state.parent)) is not None:
         return kept
-    token = secrets.token_hex(8)
+    token = new_session().token
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     write_atomically(state, json.dumps({"token": token, "started": started}) + "\n")
     return token
@@ -107,7 +112,8 @@ def _lock(stream: IO[str]) -> bool:
         import msvcrt
 
         try:
-            # far behind the text, since Windows makes locked bytes unreadable
+            # far behind the text, since Windows makes locked bytes unreadable; where there is no
+            # such function, mypy is told to ignore it
             stream.seek(1 << 20)
             msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
         except OSError:

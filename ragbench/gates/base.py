@@ -17,7 +17,7 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score
 from ragbench.records.certificate import RequiredCertificate
-from ragbench.records.gate import Verdict
+from ragbench.records.gate import Evidence, Power, Verdict
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.score.base import ScoreColumn
@@ -51,6 +51,10 @@ class Decision:
     """The numbers in full, JSON-ready, for `summary.json`."""
     refused: bool = False
     """Whether it may not be compared with what it names."""
+    power: Power | None = None
+    """Of an undecided difference: what so many queries can decide."""
+    evidence: Evidence | None = None
+    """What the commits of a history say together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +240,10 @@ class Gate(ABC):
             DataError: It is not what it should be, or lacks what the gate is about.
         """
 
+    def may_be_new(self, file: Path) -> bool:
+        """Whether a file that it names may be absent, since a run will write it."""
+        return False
+
     def check_base(self, base: ScoredSystems) -> None:  # noqa: B027  most compare with nothing
         """Look at what it is compared with where it names nothing itself.
 
@@ -350,6 +358,12 @@ def out_of_range(entry: Entry, key: str, low: float, high: float) -> None:
     """Note a limit that no value can be on both sides of."""
     found = f"{entry.shown(key)} is out of range"
     entry.wrong(key, found, f"a number from {low:g} to {high:g}")
+
+
+def not_compared(n_failed: int = 0) -> str:
+    """Say that no query has what is compared on both sides, which is never a verdict."""
+    failed = f"; {n_failed} failed" if n_failed else ""
+    return f"not compared: no query has a score in both{failed}"
 
 
 def unless_turned(found: Decision, n_failed: int, at_ends: Iterable[Verdict]) -> Decision:

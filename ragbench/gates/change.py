@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, pair_scores
+from ragbench.comparison.pairs import PairedScores, Scored, pair_scores
 from ragbench.comparison.sources import ScoredSystems, needs_qrels, read_scored
 from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.data.runs.history import is_history
 from ragbench.errors import DataError
 from ragbench.gates.base import (
     Candidate,
@@ -22,12 +25,21 @@ from ragbench.gates.base import (
     MeasureGate,
     out_of_range,
 )
+from ragbench.gates.history import history_before, is_absent
 from ragbench.gates.scores import KnownScore, find_score
+from ragbench.records.gate import Power, QueriesNeeded
 from ragbench.registry import Option, nearest
-from ragbench.stats import queries_needed
+from ragbench.stats import minimum_detectable_difference, queries_needed
 
 ENOUGH_CLUSTERS = 10
 """Fewer say too little of how clusters differ."""
+Identical = Annotated[
+    Literal["pass", "undecided"],
+    Option(
+        "The verdict where nothing changed on any query; `undecided`: pass only where so many "
+        "queries exclude a drop by `max_drop`."
+    ),
+]
 TOO_FEW_CLUSTERS = f"clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
 
 
@@ -42,8 +54,8 @@ class Change(MeasureGate):
     against: Annotated[
         str | None,
         Option(
-            "A baseline file, a run folder, or another system of the run; default: the system's "
-            "baseline in the run.",
+            "A baseline file, a run folder, a history (.jsonl), or another system of the run; "
+            "default: the system's baseline in the run.",
             refers_to="path_or_system",
         ),
     ] = None
@@ -82,7 +94,7 @@ class Change(MeasureGate):
 
     def read(self, files: GateFiles) -> None:
         """Read the baseline file or run folder, which has to have what it names."""
-        if self.file is None:
+        if self.file is None or is_absent(self.file):
             return
         if self.file not in files.references:
             if needs_qrels(self.file):  # it has no place for the judgements of a TREC run
@@ -90,6 +102,10 @@ class Change(MeasureGate):
                 raise DataError("no baseline file", file=self.file, allowed=allowed)
             files.references[self.file] = read_scored(self.file, name=self.against)
         self.check_reference(files.references[self.file])
+
+    def may_be_new(self, file: Path) -> bool:
+        """Whether it is a history, which the first run starts."""
+        return is_history(file)
 
     def check_base(self, base: ScoredSystems) -> None:
         """Check what it is compared with, unless it names something else."""
@@ -124,6 +140,9 @@ class Change(MeasureGate):
     def decide_system(self, held: Candidate) -> Decision:
         """Pair the system with its counterpart, query by query, and decide."""
         run, name, score = held.run, held.system.name, held.score
+        if self.file is not None and self.file not in run.files.references:
+            allowed = f"ragbench baseline RUN --append {self.against} starts it"
+            return Decision("undecided", f"no history yet: {allowed}")
         base, other = self._counterpart(held)
         other = None if other is None else self.columns_of(other, score)
         theirs = None if other is None else find_score(score, list(other.columns))
@@ -136,13 +155,17 @@ class Change(MeasureGate):
             return Decision("undecided", lacks)
         try:
             now = (run.scored, self.columns_of(held.system, score), score)
-            pairs = pair_scores(now, (base, other, theirs), run.clusters)
+            record = (base, other, theirs)
+            return self.decide_since(record, pair_scores(now, record, run.clusters), run.method)
         except DataError as error:
             if run.is_sample:
                 n, total = len(run.scored.query_ids), run.n_queries
                 return Decision("undecided", f"a sample of {n} of {total} queries was asked")
             return Decision("undecided", f"refused: {error}", refused=True)
-        return self.decide_pairs(pairs, run.method)
+
+    def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
+        """Decide it by a run and the record that it is paired with, which may have a history."""
+        return self.decide_pairs(pairs, method)
 
     def columns_of(self, system: SystemScores, score: str) -> SystemScores:
         """Return a system with what is compared as one of its columns."""
@@ -155,12 +178,13 @@ class Change(MeasureGate):
     def _counterpart(self, held: Candidate) -> tuple[ScoredSystems, SystemScores | None]:
         run, name = held.run, held.system.name
         if self.file is not None:
-            base = run.files.references[self.file]
+            base = history_before(run.files.references[self.file], run.scored.run_id)
             return base, base.systems.get(name)
         if self.against is not None:
             return run.scored, held.having.get(self.against)
         if run.base is not None:
-            return run.base, run.base.systems.get(name)
+            base = history_before(run.base, run.scored.run_id)
+            return base, base.systems.get(name)
         return run.scored, baseline_of(held.system, held.having, run.scored.baseline)
 
 
@@ -178,27 +202,84 @@ def _lacks(found: str, base: ScoredSystems, name: str, known: list[str]) -> Data
     return DataError(found, file=base.source, allowed=", ".join(known), nearest=close)
 
 
-def queries_to_decide(
-    distance: float, margin: float, sd: float, n_units: int, confidence: float
-) -> dict[str, int | None]:
-    """Return the queries, or clusters, for two truths: equal systems, and what was observed.
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How differences of queries, or clusters, spread around their mean, as far as it is known."""
 
-    `distance` is that of what was observed from the margin, `n_units` how many there are now.
+    worse_by: float
+    """The mean drop, or increase, that was observed; negative where it got better."""
+    sd: float
+    """Standard deviation of the units."""
+    n_units: int
+    size: float = 0.0
+    """By how much one query changes, where it does: a larger drop is more of such changes, and so
+    a larger spread. 0: the spread stays as it is."""
+
+    def sd_at(self, change: float) -> float:
+        """Return the standard deviation if the true mean drop, or increase, were `change`."""
+        more = max(0.0, change - self.worse_by) * self.size
+        return math.sqrt(max(self.sd**2, self.sd**2 + self.worse_by**2 + more - change**2))
+
+
+def power_of(spread: Spread, margin: float, confidence: float, *, widest: float) -> Power:
+    """Return what so many queries, or clusters, can decide.
+
+    Args:
+        spread: That of the differences.
+        margin: The drop, or increase, that is allowed.
+        confidence: That of the interval that decides.
+        widest: The largest possible change.
 
     Example:
-        >>> queries_to_decide(0.05, 0.05, 0.2, 50, 0.95)
-        {'equal': 128, 'as_observed': 128}
+        >>> found = power_of(Spread(0.0, 0.2, 50), 0.05, 0.95, widest=1.0)
+        >>> found.queries_needed.equal, round(found.detectable, 3), found.estimate
+        (128, 0.131, 'within')
     """
-    return {
-        "equal": queries_needed(margin, sd, confidence=confidence),
-        "as_observed": queries_needed(abs(distance), sd, n_observed=n_units, confidence=confidence),
-    }
+    sd, n = spread.sd, spread.n_units
+    needed = QueriesNeeded(
+        equal=queries_needed(margin, sd, confidence=confidence),
+        as_observed=queries_needed(
+            abs(margin - spread.worse_by), sd, n_observed=n, confidence=confidence
+        ),
+    )
+    return Power(
+        queries_needed=needed,
+        detectable=_detectable(spread, margin, confidence, widest),
+        estimate="within" if spread.worse_by <= margin else "beyond",
+    )
 
 
-def shown_needed(needed: Mapping[str, int | None], unit: str) -> str:
-    """Say it; `unit` is `queries` or `clusters`."""
-    counts = {truth: "no number of" if n is None else str(n) for truth, n in needed.items()}
+def _detectable(spread: Spread, margin: float, confidence: float, widest: float) -> float | None:
+    """The smallest true change whose interval lies beyond the margin with power 0.8."""
+    errors = minimum_detectable_difference(1.0, spread.n_units, confidence=confidence)
+
+    def is_shown(change: float) -> bool:
+        return change - margin >= errors * spread.sd_at(change)
+
+    # a spread of 0 is that of too few, not of all others
+    if not spread.sd > 0 or math.isnan(errors):
+        return None
+    low, high = margin, margin + max(spread.sd, 1e-9)
+    while not is_shown(high):
+        if high >= widest or not math.isfinite(high):
+            return None
+        low, high = high, min(2 * high, widest)
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_shown(middle) else (middle, high)
+    return high if high <= widest else None
+
+
+def shown_power(power: Power, n_units: int, unit: str, change: str) -> str:
+    """Say it; `unit` is `queries` or `clusters`, `change` is `drop` or `increase`."""
+    needed = power.queries_needed
+    equal, observed = (
+        "no number of" if n is None else str(n) for n in (needed.equal, needed.as_observed)
+    )
+    least = power.detectable
+    fails = f"no {change}" if least is None else f"a true {change} of {least:.3g} or more"
     return (
-        f"to decide (power 0.8): {counts['equal']} {unit} if the systems are equal, "
-        f"{counts['as_observed']} if the difference is as observed"
+        f"the estimate is {power.estimate} the margin; with {n_units} {unit}, {fails} fails in "
+        f"4 of 5 runs; to decide (power 0.8): {equal} {unit} if the systems are equal, {observed} "
+        "if the difference is as observed"
     )

@@ -21,7 +21,7 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[GateVerdict]:
 
 
 def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
-    verdict, why = found.verdict, found.why
+    verdict, why, power = found.verdict, found.why, found.power
     if verdict == "undecided" and gate.undecided == "fail":
         verdict, why = "fail", f"undecided, which counts as failed here: {why}"
     return GateVerdict(
@@ -31,6 +31,10 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
         why=why,
         line=gate.place.line,
         refused=found.refused,
+        queries_needed=None if power is None else power.queries_needed,
+        detectable=None if power is None else power.detectable,
+        estimate=None if power is None else power.estimate,
+        evidence=found.evidence,
         unknown=found.facts,
     )
 

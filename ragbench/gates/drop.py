@@ -10,16 +10,20 @@ import numpy as np
 
 from ragbench.comparison.interim import look_confidence, look_of, paired_interval
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
+from ragbench.comparison.pairs import PairedScores, Scored, at_least, worst_queries
 from ragbench.comparison.summary import finite
-from ragbench.gates.base import DecideBy, Decision, unless_turned
+from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned
 from ragbench.gates.change import (
     ENOUGH_CLUSTERS,
     TOO_FEW_CLUSTERS,
     Change,
-    queries_to_decide,
-    shown_needed,
+    Identical,
+    Spread,
+    power_of,
+    shown_power,
 )
+from ragbench.gates.history import add_evidence
+from ragbench.gates.scores import KnownScore
 from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval
 from ragbench.types import FloatArray
@@ -41,6 +45,7 @@ class Drop(Change):
 
     max_drop: Annotated[float, Option("Largest allowed drop of the mean paired difference.", ge=0)]
     decide: DecideBy = None
+    identical: Identical = "pass"
 
     @property
     def text(self) -> str:
@@ -50,20 +55,30 @@ class Drop(Change):
             >>> Drop(measure="ndcg@10", max_drop=0.05, against="main.json").text
             'ndcg@10 drop <= 0.05 against main.json'
         """
-        how = f" ({self.decide})" if self.decide else ""
-        return f"{self.measure} drop <= {self.max_drop:g}{self.shown_against}{how}"
+        identical = "identical: undecided" if self.identical == "undecided" else None
+        how = ", ".join(word for word in (self.decide, identical) if word)
+        said = f" ({how})" if how else ""
+        return f"{self.measure} drop <= {self.max_drop:g}{self.shown_against}{said}"
 
     @property
     def margin(self) -> float:
         """The drop that is allowed."""
         return self.max_drop
 
+    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
+        """Note also a key that means nothing."""
+        super().check_condition(entry, score)
+        if self.decide == "mean" and self.identical == "undecided":
+            found = "decide: mean is of exactly these queries"
+            entry.wrong("identical", found, "decide: interval")
+
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether the mean paired difference is a drop by more than `max_drop`.
 
         Up is better: where lower scores are better, differences are turned round. With [L, U] the
         interval that comparisons print: pass where L > -max_drop, fail where U < -max_drop, else
-        undecided, with the queries that it would take. No difference on any query passes. Queries
+        undecided, with what such queries can show and how many it would take. No difference on
+        any query passes, or with `identical` only where that excludes the margin. Queries
         that failed count at their worst and at their best: a verdict that they could turn is
         undecided. Clusters, where there are any, are the unit; fewer than 10 are undecided. Fewer
         than 12 queries decide no margin up to a twentieth of the range. Facts hold difference and
@@ -79,16 +94,15 @@ class Drop(Change):
             >>> pairs = PairedScores(column(0.0, *[1.0] * 7), column(*[1.0] * 8), "abcdefgh")
             >>> gate = Drop(measure="hit", max_drop=0.05)
             >>> found = gate.decide_pairs(pairs, Method())
-            >>> found.verdict, found.facts["queries_needed"]
-            ('undecided', {'equal': 1380, 'as_observed': 615})
+            >>> found.verdict, found.power.queries_needed
+            ('undecided', QueriesNeeded(equal=1380, as_observed=615))
             >>> replace(gate, decide="mean").decide_pairs(pairs, Method()).verdict
             'fail'
         """
         d = pairs.differences()
         n_failed = int(pairs.failed.sum())
         if np.isnan(d).all():
-            open_pairs = f"; {n_failed} failed" if n_failed else ""
-            return Decision("undecided", f"no query has a score in both{open_pairs}", {"n": 0})
+            return Decision("undecided", not_compared(n_failed), {"n": 0, "n_failed": n_failed})
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         found = rule(d, pairs, method)
         facts = {**found.facts, "n_failed": n_failed, "worst_queries": worst_queries(pairs)}
@@ -98,6 +112,13 @@ class Drop(Change):
             for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
         )
         return unless_turned(replace(found, facts=facts), n_failed, at_ends)
+
+    def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
+        """Add the evidence of earlier commits, where the record has a history."""
+        found = self.decide_pairs(pairs, method)
+        if not record[0].commits or self.decide == "mean":
+            return found
+        return add_evidence(found, pairs, record, self.max_drop, method)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether it is decided; the mean of exactly these queries needs all of them."""
@@ -112,7 +133,9 @@ class Drop(Change):
         facts = _facts(found, pairs.sign)
         # what did not change on the judged queries may change on the others
         if found.n_changed == 0 and not (look is not None and look.stopped):
-            return Decision("pass", _identical(found, margin, pairs.range, method), facts)
+            why, excludes = _identical(found, margin, pairs.range, method)
+            passes = self.identical == "pass" or excludes
+            return Decision("pass" if passes else "undecided", why, facts)
         if found.n_clusters is not None and found.n_clusters < ENOUGH_CLUSTERS:
             return Decision("undecided", f"{found.n_clusters} {TOO_FEW_CLUSTERS}", facts)
         if math.isnan(found.lower):
@@ -121,17 +144,21 @@ class Drop(Change):
         interval = _shown_interval(found, pairs.sign)
         unit = "queries" if found.n_clusters is None else "clusters"
         confidence = look_confidence(look, method.confidence)
-        needed = queries_to_decide(found.mean + margin, margin, found.sd, found.n_units, confidence)
+        size = 0.0 if clusters is not None else _size(d)
+        spread = Spread(-found.mean, found.sd, found.n_units, size)
+        power = power_of(spread, margin, confidence, widest=_width(pairs.range))
         if found.n_units < ENOUGH_QUERIES and margin <= SMALL_MARGIN * _width(pairs.range):
             few = f"fewer than {ENOUGH_QUERIES} {unit} decide no margin as small as {margin:g}"
-            why = f"{interval}: {few}; {shown_needed(needed, unit)}"
-            return Decision("undecided", why, {**facts, "queries_needed": needed})
+            power = replace(power, detectable=None)
+            why = f"{interval}: {few}; {shown_power(power, found.n_units, unit, 'drop')}"
+            return Decision("undecided", why, facts, power=power)
         if found.lower > -margin:
             return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
         if found.upper < -margin:
             return Decision("fail", f"{interval}: a drop by more than {margin:g}", facts)
-        why = f"{interval} holds a drop by {margin:g}; {shown_needed(needed, unit)}"
-        return Decision("undecided", why, {**facts, "queries_needed": needed})
+        said = shown_power(power, found.n_units, unit, "drop")
+        why = f"{interval} holds a drop by {margin:g}; {said}"
+        return Decision("undecided", why, facts, power=power)
 
     def _by_mean(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
         """The mean of exactly these queries, which needs no interval."""
@@ -165,18 +192,24 @@ def _facts(found: DifferenceInterval, sign: int) -> dict[str, Any]:
 
 def _identical(
     found: DifferenceInterval, max_drop: float, score_range: tuple[float, float], method: Method
-) -> str:
-    """Say that nothing changed, and where n is small, how little that excludes."""
+) -> tuple[str, bool]:
+    """Say that nothing changed and what that excludes, and whether the margin is excluded."""
     n, unit = found.n_units, "queries" if found.n_clusters is None else "clusters"
     why = f"identical on all {found.n} queries" if found.n > 1 else "identical on the only query"
     # with so many unchanged ones, changes in a larger share of all would have shown
-    limit = -math.log((1 - method.confidence) / 2)
-    if n * max_drop >= limit * _width(score_range):
-        return why
-    share = limit / n
+    share = -math.log((1 - method.confidence) / 2) / n
     if share >= 1:
-        return f"{why}, too few to exclude changes in others"
-    return f"{why}; excludes changes in more than {share:.2g} of all {unit}"
+        return f"{why}, too few to exclude changes in others", False
+    why += f"; excludes changes in more than {share:.2g} of all {unit}"
+    if share * _width(score_range) <= max_drop:
+        return why, True
+    return f"{why}, which leaves a drop by {max_drop:g} open", False
+
+
+def _size(d: FloatArray) -> float:
+    """By how much a query changes, where it does: the sum of squares over that of sizes."""
+    sizes = np.abs(d[~np.isnan(d)])
+    return float((sizes**2).sum() / sizes.sum()) if sizes.any() else 0.0
 
 
 def _width(score_range: tuple[float, float]) -> float:

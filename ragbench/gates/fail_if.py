@@ -14,6 +14,7 @@ from ragbench.comparison.sources import ScoredSystems
 from ragbench.errors import OptionError
 from ragbench.gates.base import Decision
 from ragbench.gates.drop import Drop
+from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedGate, Comparisons
 
 _FORM = re.compile(r"\s*(?P<measure>\S.*?)\s+drop\s*>\s*(?P<margin>\S+)\s*")
@@ -107,5 +108,5 @@ def _entry(
         max_drop=condition.gate.max_drop,
         verdict=found.verdict,
         why=found.why,
-        facts=dict(found.facts),
+        facts={**found.facts, **({} if found.power is None else to_json(found.power))},
     )

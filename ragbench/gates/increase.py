@@ -19,8 +19,10 @@ from ragbench.gates.change import (
     ENOUGH_CLUSTERS,
     TOO_FEW_CLUSTERS,
     Change,
-    queries_to_decide,
-    shown_needed,
+    Identical,
+    Spread,
+    power_of,
+    shown_power,
 )
 from ragbench.records.gate import Verdict
 from ragbench.registry import Option
@@ -44,11 +46,13 @@ class Increase(Change):
         float,
         Option("Largest allowed increase of a cost, as a share of the baseline.", ge=0),
     ]
+    identical: Identical = "pass"
 
     @property
     def text(self) -> str:
         """The condition."""
-        return f"{self.measure} increase <= {self.max_increase:g}{self.shown_against}"
+        how = " (identical: undecided)" if self.identical == "undecided" else ""
+        return f"{self.measure} increase <= {self.max_increase:g}{self.shown_against}{how}"
 
     def check_reference(self, base: ScoredSystems) -> None:
         """The costs of queries are there, and the systems that it names."""
@@ -87,7 +91,7 @@ class Increase(Change):
         now, before = pairs.system.values[known], pairs.baseline.values[known]
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[known]
         if not len(now):
-            return Decision("undecided", "not known of any query in both", {"n": 0})
+            return Decision("undecided", "not compared: known of no query in both", {"n": 0})
         found = increase_interval(
             now, before, quantile=quantile, confidence=method.confidence, clusters=clusters,
             resamples=method.resamples, seed=method.seed,
@@ -96,7 +100,9 @@ class Increase(Change):
         facts = _facts(found, now, before, quantile, n_clusters)
         facts["worst_queries"] = worst_queries(pairs)
         if found.rule == "same_factor":
-            return Decision(_beyond(found, margin) or "pass", _same(found, facts), facts)
+            verdict = _beyond(found, margin) or "pass"
+            is_open = _is_same(found) and self.identical == "undecided"
+            return Decision("undecided" if is_open else verdict, _same(found, facts), facts)
         few = _too_few(found, now, before, quantile, n_clusters)
         if few:
             return Decision("undecided", f"{_amounts(found, facts)}; {few}", facts)
@@ -104,20 +110,20 @@ class Increase(Change):
             f"{_amounts(found, facts)} [{found.lower:+.4g}, {found.upper:+.4g}] {_SHARE} over "
             f"{found.n} queries"
         )
-        verdict = _beyond(found, margin)
-        if verdict == "pass":
+        decided = _beyond(found, margin)
+        if decided == "pass":
             return Decision("pass", f"{why}: no increase by {margin:g} or more", facts)
-        if verdict == "fail":
+        if decided == "fail":
             return Decision("fail", f"{why}: more than {margin:g}", facts)
         n_units = found.n if n_clusters is None else n_clusters
         # the spread that a mean of so many would have with this interval
         half, tail = (found.upper - found.lower) / 2, (1 - method.confidence) / 2
         sd = half * math.sqrt(n_units) / t_quantile(1 - tail, n_units - 1)
-        distance = found.increase - margin
-        needed = queries_to_decide(distance, margin, sd, n_units, method.confidence)
+        spread = Spread(found.increase, sd, n_units)
+        power = power_of(spread, margin, method.confidence, widest=math.inf)
         unit = "queries" if n_clusters is None else "clusters"
-        why = f"{why} holds {margin:g}; {shown_needed(needed, unit)}"
-        return Decision("undecided", why, {**facts, "queries_needed": needed})
+        why = f"{why} holds {margin:g}; {shown_power(power, n_units, unit, 'increase')}"
+        return Decision("undecided", why, facts, power=power)
 
 
 def _beyond(found: IncreaseInterval, max_increase: float) -> Verdict | None:
@@ -180,7 +186,11 @@ def _amounts(found: IncreaseInterval, facts: dict[str, Any]) -> str:
     return shown if math.isnan(found.increase) else f"{shown}: {found.increase:+.4g}"
 
 
+def _is_same(found: IncreaseInterval) -> bool:
+    return abs(found.increase) < 1e-9
+
+
 def _same(found: IncreaseInterval, facts: dict[str, Any]) -> str:
-    if abs(found.increase) < 1e-9:
+    if _is_same(found):
         return f"the same on all {found.n} queries: nothing changed, or nothing was called again"
     return f"{_amounts(found, facts)} {_SHARE} on every one of {found.n} queries"

@@ -9,7 +9,7 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
-from ragbench.gates.base import Decision
+from ragbench.gates.base import Decision, not_compared
 from ragbench.gates.change import Change
 from ragbench.registry import Option
 from ragbench.types import FloatArray
@@ -61,10 +61,10 @@ class QueriesWorse(Change):
             "n_failed": int(pairs.failed.sum()),
             "worst_queries": worst_queries(pairs),
         }
+        if not n:
+            return Decision("undecided", not_compared(int(pairs.failed.sum())), facts)
         if least > self.max_queries_worse:
             return Decision("fail", why, facts)
-        if not n and not pairs.failed.any():
-            return Decision("undecided", "no query has a score in both", facts)
         if most > self.max_queries_worse:
             could = f"failures on {most - least} could turn it"
             return Decision("undecided", f"{why}; {could}", facts)

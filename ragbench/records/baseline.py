@@ -63,4 +63,8 @@ class BaselineFile(Record):
     data: Mapping[str, str]
     """Part of the data set -> fingerprint."""
     queries: int
+    query_parts: tuple[str, ...] = optional(())
+    """What `query_fingerprints` has of each query: `question`, `judgements`, `answers`."""
+    query_fingerprints: Mapping[str, tuple[str | None, ...]] = optional({})
+    """Query -> fingerprints of what it was, null where it has no such part; older files lack it."""
     systems: Mapping[str, BaselineSystem] = field(repr=False)

@@ -335,6 +335,9 @@ class ComparedRuns(Comparisons):
     queries: int
     left_out: Mapping[str, int]
     """Source -> how many of its queries the others lack."""
+    differing: Mapping[str, tuple[str, ...]] = optional({})
+    """`question`, `judgements`, `subtopics`, `answers` -> the queries that all sources have and
+    that were left out, as it is not the same in all."""
     systems: tuple[ComparedSystem, ...]
     notes: tuple[str, ...]
     """What a reader should know, one sentence each."""

@@ -12,6 +12,47 @@ Verdict = Literal["pass", "fail", "undecided"]
 """What a gate says; `undecided` is neither: the data cannot tell."""
 
 
+Side = Literal["within", "beyond"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriesNeeded(Record):
+    """How many queries, or clusters, decide with power 0.8; None where no number does."""
+
+    equal: int | None
+    """If the systems are equal."""
+    as_observed: int | None
+    """If the difference is as observed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power(Record):
+    """What the queries of an undecided gate can decide, and what it would take."""
+
+    queries_needed: QueriesNeeded
+    detectable: float | None
+    """The smallest true drop, or increase, that fails in 4 of 5 runs with so many queries; None
+    where none does."""
+    estimate: Side
+    """Where the estimate is: within the margin, or beyond it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence(Record):
+    """What all commits since a record say together of a drop."""
+
+    e: float
+    """The e-value; 1 says nothing."""
+    fails_from: float
+    """From which one on a drop is shown."""
+    commits: int
+    """How many commits there are since the record, this run included."""
+    changed: int
+    """In how many of them scores changed, so that there was something to learn."""
+    since: str
+    """The run that is the record."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateVerdict(Record):
     """One gate, held against one system.
@@ -31,6 +72,12 @@ class GateVerdict(Record):
     """Where the gate stands in its config; None where it comes from elsewhere."""
     refused: bool = optional(False)
     """Whether it may not be compared with what it names."""
+    queries_needed: QueriesNeeded | None = optional()
+    """This and what follows: of an undecided difference, see `Power`."""
+    detectable: float | None = optional()
+    estimate: Side | None = optional()
+    evidence: Evidence | None = optional()
+    """What the history that it is compared with adds; None where it is compared with one run."""
 
     @property
     def facts(self) -> Mapping[str, Any]:

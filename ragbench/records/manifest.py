@@ -38,6 +38,19 @@ class StageWork(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentVariable(Record):
+    """A variable that the config names, as it was."""
+
+    set: bool
+    """Whether the environment had it; where not, its default counted."""
+    value: str | None = None
+    """What it held; None where it was not set, and of a secret."""
+    secret: bool = False
+    fingerprint: str | None = optional()
+    """Of a secret: 12 bits of a slow hash, which differ where it differs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(Record):
     """Versions, data fingerprints, signatures, seeds and timings; never a secret."""
 
@@ -55,6 +68,10 @@ class Manifest(Record):
     """Components that were Python objects, which no file describes."""
     versions: Mapping[str, Prose] = field(default_factory=dict)
     """Component -> its version, where the config gives one."""
+    environment: Mapping[str, EnvironmentVariable] = optional({})
+    """Variable that the config names -> what it held."""
+    reproduces: str | None = optional()
+    """The run that this one repeats."""
     data: Mapping[str, str]
     """Part of the data set -> fingerprint."""
     queries: int | None = None

@@ -51,6 +51,7 @@ class OwnComponent:
     """
 
     cache_folder: Path | None = None
+    cache_also: Sequence[Path] = ()
 
     def __init__(self, made: Any) -> None:
         self.made = made
@@ -63,8 +64,9 @@ class OwnComponent:
 
     def load(self) -> None:
         """Tell the object where to keep things, and let it get ready, where it wants to."""
-        if hasattr(self.made, "cache_folder"):
-            self.made.cache_folder = self.cache_folder
+        for name in ("cache_folder", "cache_also"):
+            if hasattr(self.made, name):
+                setattr(self.made, name, getattr(self, name))
         if callable(getattr(self.made, "load", None)):
             self.made.load()
 

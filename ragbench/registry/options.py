@@ -56,6 +56,8 @@ class Option:
     """`path`: a file or folder relative to the YAML file; `path_or_name`: a file, or a built-in
     name; `path_or_system`: a file, or a system of the run; `folder_or_name`: a folder, or a name on
     a hub; `retriever`: the name of another one; `object`: `module:name` of Python code."""
+    secret: bool = False
+    """Whether what it holds is a secret: it is sent, and written nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ Kind = Literal["retrieval", "generation", "judge"]
 """What a section scores."""
 Mark = Literal["best", "tied", ""]
 """Whether a value is the best of its measure, cannot be told from it, or neither."""
-Outcome = Literal["better", "worse", "undecided", "identical", "baseline", ""]
+Outcome = Literal["better", "worse", "undecided", "identical", "not compared", "baseline", ""]
 """What a comparison with the baseline says; empty where there is none."""
 
 SIGNS: dict[Mark, str] = {"best": "*", "tied": "=", "": ""}

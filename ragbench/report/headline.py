@@ -19,11 +19,17 @@ from ragbench.report.text import (
 
 
 def outcome_of(comparison: Difference, direction: str) -> Outcome:
-    """Say in one word what a comparison shows; up is better unless the direction is `lower`."""
+    """Say in a word or two what a comparison shows; up is better unless the direction is `lower`.
+
+    Every page and table has its verdict from here. Without a query that both have a score for there
+    is no difference, and no verdict.
+    """
+    change, differs = comparison.difference, comparison.differs
+    if change is None:
+        return "not compared"
     if comparison.n_changed == 0:
         return "identical"
-    change, differs = comparison.difference, comparison.differs
-    if change is None or differs is None:
+    if differs is None:
         return ""
     if not differs:
         return "undecided"
@@ -56,13 +62,13 @@ def headline(
     pairs = (c for c in family.comparisons if (c.system, c.baseline) == (best, against))
     comparison = next(pairs, None)
     if against is None or comparison is None or comparison.difference is None:
-        same = [
-            c.system
-            for c in family.comparisons
-            if c.baseline == best and outcome_of(c, "higher") == "identical"
-        ]
-        made = {c.baseline for c in family.comparisons}
-        return _best_is_baseline(name, best, measured, others, same, best in made)
+        by_outcome: dict[str, Outcome] = {}
+        for c in family.comparisons:
+            if best in (c.system, c.baseline):
+                other = c.system if c.baseline == best else c.baseline
+                by_outcome[other] = outcome_of(c, "higher")
+        is_baseline = best in {c.baseline for c in family.comparisons}
+        return _best_is_baseline(name, best, measured, others, by_outcome, is_baseline)
     certainty = f"{percent(confidence)} confidence"
     if comparison.early is not None:
         certainty += " over all looks"
@@ -89,13 +95,14 @@ def _best_is_baseline(
     best: str,
     measured: Mapping[str, SystemScore],
     others: Sequence[str],
-    same: Sequence[str],
+    outcomes: Mapping[str, Outcome],
     baseline: bool,
 ) -> str:
     role = ", the baseline," if baseline else ""
     value = with_interval(measured[best].mean, measured[best].interval)
-    equal = [system for system in others if system in same]
-    untold = [system for system in others if system not in same]
+    equal = [system for system in others if outcomes.get(system) == "identical"]
+    apart = [system for system in others if outcomes.get(system) == "not compared"]
+    untold = [system for system in others if system not in (*equal, *apart)]
     if equal and len(equal) == len(measured) - 1:
         every = listed([printable(system) for system in (best, *equal)])
         return f"{every} have the same {name} on every query, {value}"
@@ -106,6 +113,9 @@ def _best_is_baseline(
         parts.append(f"{names} {verb} the same value on every query")
     if untold:
         parts.append(f"{_untold(untold)}, which is undecided, not equal")
+    if apart:
+        names = listed([printable(system) for system in apart])
+        parts.append(f"{names}: not compared, as no query has a score of both")
     return "; ".join(parts) if others else f"{parts[0]}; it differs from every other system"
 
 

@@ -157,7 +157,7 @@ def _gate(gate: GateVerdict) -> Gate:
 def _gate_counts(gates: Sequence[Gate]) -> list[str]:
     """Count the verdicts in one sentence, what needs a reader first; none without gates."""
     counts = Counter(gate.verdict for gate in gates)
-    words = {"fail": "failed", "undecided": "undecided", "pass": "passed"}
+    words = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
     parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
     return [f"gates: {', '.join(parts)}"] if parts else []
 

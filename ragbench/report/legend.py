@@ -27,6 +27,10 @@ def answered_again(summary: Summary) -> bool:
     return any(each.per_query > 1 for each in answers)
 
 
+NOT_COMPARED = ("not compared", "no query has a score of both systems: there is nothing to say")
+"""What a verdict means that is none."""
+
+
 def legend(
     sections: Sequence[Section], comparisons: Comparisons, several_answers: bool = False
 ) -> list[tuple[str, str]]:
@@ -53,6 +57,8 @@ def legend(
         explained.append(("undecided", "no difference was shown, which is not equality"))
     if "identical" in outcomes:
         explained.append(("identical", "the same score as its baseline on every query"))
+    if "not compared" in outcomes:
+        explained.append(NOT_COMPARED)
     if MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
         explained.append((MISSING, "no value: nothing was scored or compared"))
     return explained

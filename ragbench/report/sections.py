@@ -119,11 +119,14 @@ def _score_cell(score: SystemScore | None, mark: Mark) -> ScoreCell:
 
 
 def _difference_cell(comparison: Difference | None, direction: str) -> DifferenceCell:
-    if comparison is None or comparison.difference is None:
+    if comparison is None:
         return DifferenceCell(value=MISSING)
+    outcome = outcome_of(comparison, direction)
+    if comparison.difference is None:
+        return DifferenceCell(outcome, MISSING)
     value, ends = difference(comparison.difference, comparison.interval)
     return DifferenceCell(
-        outcome=outcome_of(comparison, direction),
+        outcome=outcome,
         value=value,
         interval=ends,
         p=probability(comparison.p_adjusted),
@@ -205,6 +208,21 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
             lines += _failed_lines(key, places, scores)
         else:
             lines.append(f"{_describe(key)}: {_where(places, scores)}")
+    return [*lines, *_failed_answers(scores, measures)]
+
+
+def _failed_answers(scores: Scores, measures: Sequence[str]) -> list[str]:
+    """A line for each system some of whose several answers failed where no query did as a whole."""
+    lines = []
+    for system, by_measure in scores.items():
+        having = ((name, by_measure[name]) for name in measures if name in by_measure)
+        left_open = [
+            _with_bounds(name, score)
+            for name, score in having
+            if not score.n_failed and score.bounds not in (None, (score.mean, score.mean))
+        ]
+        if left_open:
+            lines.append(f"{printable(system)}: some answers failed: {', '.join(left_open)}")
     return lines
 
 
@@ -226,14 +244,17 @@ def _describe(key: Key) -> str:
 def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -> list[str]:
     by_system: dict[str, list[str]] = {}
     for system, measure in places:
-        bounds = ends_of(scores[system][measure].bounds)
-        text = printable(measure)
-        if bounds is not None:
-            text += f" (mean from {significant(bounds[0])} to {significant(bounds[1])}"
-            text += ", whatever the failed would have been)"
-        by_system.setdefault(system, []).append(text)
+        by_system.setdefault(system, []).append(_with_bounds(measure, scores[system][measure]))
     what = _describe(key)
     return [f"{printable(s)}: {what}: {', '.join(texts)}" for s, texts in by_system.items()]
+
+
+def _with_bounds(measure: str, score: SystemScore) -> str:
+    bounds = ends_of(score.bounds)
+    if bounds is None:
+        return printable(measure)
+    low, high = map(significant, bounds)
+    return f"{printable(measure)} (mean from {low} to {high}, whatever the failed would have been)"
 
 
 def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragbench.embed.base import Encodings
 from ragbench.errors import AdapterError
 from ragbench.registry import OwnComponent, adapt
 from ragbench.types import Document, Query, ScoredDocument
@@ -33,6 +34,13 @@ class Reranker:
     """Whether a batch saves it nothing, so that queries are timed one by one."""
     cache_folder: Path | None = None
     """Where it may keep what it computes; set before `load`."""
+    cache_also: Sequence[Path] = ()
+    """Folders of others, in which it may look for that; set before `load`."""
+
+    @property
+    def encodings(self) -> Encodings | None:
+        """How many texts it has had encoded so far; None of one that encodes nothing."""
+        return None
 
     @property
     def notes(self) -> Sequence[str]:

@@ -27,6 +27,7 @@ class CrossEncoder(Reranker):
     """
 
     packages = ("transformers", "torch")
+    definition = 2  # pairs are computed alone
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from ragbench.embed.base import (
     BatchTokens,
     ComputeDevice,
     DocumentPrompt,
+    Encodings,
     KeepVectors,
     Model,
     QueryPrompt,
@@ -20,6 +21,7 @@ from ragbench.embed.cached import CachedEmbedder, open_embedder
 from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL, dot_products
 from ragbench.errors import AdapterError, OptionError
+from ragbench.files import cache_folder
 from ragbench.registry import Option
 from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
@@ -37,7 +39,8 @@ class MMR(Reranker):
     encoded a text before. The score of a hit is its marginal relevance when it was taken; the
     order is the ranking.
 
-    Vectors are kept in `cache_folder`; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
+    Vectors are kept in `cache_folder`; None is `.ragbench`, or what `RAGBENCH_CACHE` names. Those
+    in `cache_also` are read, too.
 
     References:
         Carbonell and Goldstein (1998), The Use of MMR, Diversity-Based Reranking for Reordering
@@ -45,6 +48,7 @@ class MMR(Reranker):
     """
 
     packages = ("sentence-transformers", "transformers", "torch")
+    definition = 2  # texts are encoded alone
 
     def __init__(  # noqa: PLR0913  each is an option in the YAML
         self,
@@ -87,7 +91,7 @@ class MMR(Reranker):
             device=device,
             batch_tokens=batch_tokens,
             cache=cache,
-            folder=self.cache_folder,
+            folders=(self.cache_folder or cache_folder(), *self.cache_also),
         )
         self._embedder: CachedEmbedder | None = None
 
@@ -95,6 +99,11 @@ class MMR(Reranker):
     def encoded(self) -> int:
         """How many texts the model has encoded so far; the others were in the cache."""
         return 0 if self._embedder is None else self._embedder.encoded
+
+    @property
+    def encodings(self) -> Encodings | None:
+        """How many texts it has had encoded so far, and how many of them were in the cache."""
+        return None if self._embedder is None else self._embedder.encodings
 
     def load(self) -> None:
         """Load the model."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
+from ragbench.embed.base import Encodings
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
 Hits = list[ScoredDocument] | Retrieved
@@ -49,8 +50,15 @@ class Retriever:
     """What its notes call what is indexed."""
     cache_folder: Path | None = None
     """Where it may keep what it computes; set before `load`."""
+    cache_also: Sequence[Path] = ()
+    """Folders of others, in which it may look for that; set before `load`."""
     advance: Callable[[int], None] = staticmethod(lambda n: None)  # or it would be a method
     """Told while `index` runs how many further documents are done."""
+
+    @property
+    def encodings(self) -> Encodings | None:
+        """How many texts it has had encoded so far; None of one that encodes nothing."""
+        return None
 
     @property
     def notes(self) -> Sequence[str]:

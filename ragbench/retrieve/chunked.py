@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ragbench.embed.base import Encodings
 from ragbench.errors import OptionError
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import declared, first_documents, read_hits
@@ -44,9 +45,15 @@ class Chunked(Retriever):
         """How much text a splitter left out, where it did, and what the retriever itself notes."""
         return [*self._lost_text, *self.retriever.notes]
 
+    @property
+    def encodings(self) -> Encodings | None:
+        """How many texts the retriever has had encoded so far."""
+        return self.retriever.encodings
+
     def load(self) -> None:
         """Let the retriever get ready, and keep what it computes where this one would."""
         self.retriever.cache_folder = self.cache_folder
+        self.retriever.cache_also = self.cache_also
         self.retriever.load()
 
     def index(self, corpus: Sequence[Document]) -> None:

@@ -10,6 +10,7 @@ from ragbench.embed.base import (
     BatchTokens,
     ComputeDevice,
     DocumentPrompt,
+    Encodings,
     KeepVectors,
     Model,
     QueryPrompt,
@@ -20,6 +21,7 @@ from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL
 from ragbench.errors import DataError, OptionError
+from ragbench.files import cache_folder
 from ragbench.registry import Option
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.nearest import (
@@ -48,7 +50,8 @@ class Dense(Retriever):
     What was encoded once, with whatever retriever, is read from the cache: how long a query takes
     then says nothing about the model. Search looks at every vector; `faiss` looks at some of them.
 
-    Vectors are kept in `cache_folder`; None is `.ragbench`, or what `RAGBENCH_CACHE` names.
+    Vectors are kept in `cache_folder`; None is `.ragbench`, or what `RAGBENCH_CACHE` names. Those
+    in `cache_also` are read, too.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
@@ -58,6 +61,7 @@ class Dense(Retriever):
     ranks_by_score = True
     indexes = True
     packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
+    definition = 2  # texts are encoded alone
 
     def __init__(  # noqa: PLR0913  each is an option in the YAML
         self,
@@ -108,7 +112,7 @@ class Dense(Retriever):
             device=device,
             batch_tokens=batch_tokens,
             cache=cache,
-            folder=self.cache_folder,
+            folders=(self.cache_folder or cache_folder(), *self.cache_also),
         )
         self._embedder: CachedEmbedder | None = None
         self._index: Index | None = None
@@ -117,6 +121,11 @@ class Dense(Retriever):
     def encoded(self) -> int:
         """How many texts the model has encoded so far; the others were in the cache."""
         return 0 if self._embedder is None else self._embedder.encoded
+
+    @property
+    def encodings(self) -> Encodings | None:
+        """How many texts it has had encoded so far, and how many of them were in the cache."""
+        return None if self._embedder is None else self._embedder.encodings
 
     @property
     def notes(self) -> list[str]:

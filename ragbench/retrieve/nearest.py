@@ -161,10 +161,17 @@ class InvertedFile:
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
         """Yield for each query the rows of the nearest vectors that were found."""
+        import faiss
+
         wanted = min(top_k, self._index.ntotal)
-        _, rows = self._index.search(np.ascontiguousarray(queries), wanted)
-        for found in rows:
-            yield found[found >= 0]  # -1 where the lists held fewer
+        # from so many on, queries are compared by a matrix product, whose rounding depends on the
+        # shape: a query must find the same whatever is asked with it
+        block = max(1, faiss.cvar.distance_compute_blas_threshold - 1)
+        for start in range(0, len(queries), block):
+            part = np.ascontiguousarray(queries[start : start + block])
+            _, rows = self._index.search(part, wanted)
+            for found in rows:
+                yield found[found >= 0]  # -1 where the lists held fewer
 
 
 def check_faiss(owner: str) -> None:

@@ -7,8 +7,9 @@ belong together: `cluster_sums`; what queries cost: `increase_interval`. A famil
 `holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Pairs that were
 compared: `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
 `split_variance`, `cheapest_design`. Looking early: `look_sizes`, `spending_bounds`,
-`interim_interval`, `betting_interval`. Raters: `cohen_kappa`, `krippendorff_alpha`, `spearman`,
-`kendall_tau_b`, `roc_auc`; their labels correct a judge's mean by `ppi_mean`.
+`interim_interval`, `betting_interval`; commit after commit: `drop_evidence`. Raters: `cohen_kappa`,
+`krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct a judge's mean by
+`ppi_mean`.
 
 An argument that is no number, not finite, of another shape or length, or outside its range raises
 an `OptionError` that says what is allowed; docstrings name only what one would not expect.
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from ragbench.stats.difference import effect_size as effect_size
     from ragbench.stats.difference import effect_size_interval as effect_size_interval
     from ragbench.stats.difference import paired_differences as paired_differences
+    from ragbench.stats.evidence import DropEvidence as DropEvidence
+    from ragbench.stats.evidence import drop_evidence as drop_evidence
     from ragbench.stats.holm import benjamini_hochberg_p_values as benjamini_hochberg_p_values
     from ragbench.stats.holm import can_reject as can_reject
     from ragbench.stats.holm import holm_p_values as holm_p_values
@@ -81,6 +84,7 @@ _HOMES = {
     "clusters": "cluster_sums",
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
+    "evidence": "DropEvidence drop_evidence",
     "holm": "benjamini_hochberg_p_values can_reject holm_p_values resamples_needed",
     "increase": "Increase increase_interval queries_for",
     "kappa": "cohen_kappa confusion_table",

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.store.database import DatabaseFile, FileKind, connect
+from ragbench.errors import DataError
+from ragbench.store.database import DatabaseFile, FileKind, connect, open_shared
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,20 +63,10 @@ class EmbeddingCache(DatabaseFile):
 
     def find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Vectors]]:
         """Yield the keys that are there, each with its vector, in any order."""
-        import numpy as np
-
         damaged: list[bytes] = []
-        for key, vector, expected in self._rows("key, vector, checksum FROM vectors", keys):
-            if VECTORS.checksum(key, vector) == expected:
-                yield key, np.frombuffer(vector, dtype="<f4")
-            else:
-                damaged.append(key)
+        yield from _whole(self, keys, damaged)
         if damaged:
             self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in damaged])
-            text = (
-                f"{self.path}: {len(damaged)} stored vectors are damaged; they are computed again"
-            )
-            warnings.warn(DamagedVectors(text), stacklevel=3)
 
     def store(self, vectors: Mapping[bytes, Vectors]) -> None:
         """Put vectors on disk, all or none; one that is there already stays."""
@@ -84,21 +76,98 @@ class EmbeddingCache(DatabaseFile):
 
     def lengths(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """Return how many tokens texts have, by key, as far as that was stored."""
-        return dict(self._rows("key, tokens FROM lengths", keys))
+        return dict(_rows(self, "key, tokens FROM lengths", keys))
 
     def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
         """Put numbers of tokens on disk, all or none; one that is there already stays."""
         self._write("INSERT OR IGNORE INTO lengths VALUES (?, ?)", list(lengths.items()))
 
-    def _rows(self, columns: str, keys: Sequence[bytes]) -> Iterator[Any]:
-        for start in range(0, len(keys), _AT_ONCE):
-            part = keys[start : start + _AT_ONCE]
-            query = f"SELECT {columns} WHERE key IN ({', '.join('?' * len(part))})"
-            # all of a part at once: the lock must not be held while somebody uses a row
-            with self.guarded() as connection:
-                found = connection.execute(query, part).fetchall()
-            yield from found
-
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         with self.transaction() as connection:
             connection.executemany(statement, rows)
+
+
+class StoredVectors:
+    """A file of vectors with those of others, `also`, which are only read where it lacks a key.
+
+    One of the others that is not there has nothing; one that cannot be used is named and left out.
+    """
+
+    def __init__(self, path: Path, also: Sequence[Path] = ()) -> None:
+        self._own, self._others = EmbeddingCache(path), list[DatabaseFile]()
+        for other in also:
+            if other.is_file():
+                with _left_out_if_unusable():
+                    self._others.append(open_shared(other, VECTORS))
+
+    def find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Vectors]]:
+        """Yield the keys that are there, each with its vector, in any order."""
+        missing = dict.fromkeys(keys)
+        for key, vector in self._own.find(keys):
+            del missing[key]
+            yield key, vector
+        for other in self._others:
+            with _left_out_if_unusable():
+                for key, vector in _whole(other, list(missing), []):
+                    del missing[key]
+                    yield key, vector
+
+    def store(self, vectors: Mapping[bytes, Vectors]) -> None:
+        """Put vectors into the own file, all or none; one that is there already stays."""
+        self._own.store(vectors)
+
+    def lengths(self, keys: Sequence[bytes]) -> dict[bytes, int]:
+        """Return how many tokens texts have, by key, as far as that was stored."""
+        found = self._own.lengths(keys)
+        for other in self._others:
+            missing = [key for key in keys if key not in found]
+            with _left_out_if_unusable():
+                found |= dict(_rows(other, "key, tokens FROM lengths", missing))
+        return found
+
+    def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
+        """Put numbers of tokens into the own file, all or none."""
+        self._own.store_lengths(lengths)
+
+    def __enter__(self) -> StoredVectors:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for file in (self._own, *self._others):
+            file.close()
+
+
+@contextmanager
+def _left_out_if_unusable() -> Iterator[None]:
+    """Warn of another's file that cannot be read, and go on without it."""
+    try:
+        yield
+    except DataError as error:
+        text = f"{error}; its vectors are left out"
+        warnings.warn(DamagedVectors(text), stacklevel=4)
+
+
+def _whole(
+    file: DatabaseFile, keys: Sequence[bytes], damaged: list[bytes]
+) -> Iterator[tuple[bytes, Vectors]]:
+    """Yield keys with their vectors; those whose checksum does not fit are told and noted."""
+    import numpy as np
+
+    for key, vector, expected in _rows(file, "key, vector, checksum FROM vectors", keys):
+        if VECTORS.checksum(key, vector) == expected:
+            yield key, np.frombuffer(vector, dtype="<f4")
+        else:
+            damaged.append(key)
+    if damaged:
+        text = f"{file.path}: {len(damaged)} stored vectors are damaged; they are computed again"
+        warnings.warn(DamagedVectors(text), stacklevel=5)
+
+
+def _rows(file: DatabaseFile, columns: str, keys: Sequence[bytes]) -> Iterator[Any]:
+    for start in range(0, len(keys), _AT_ONCE):
+        part = keys[start : start + _AT_ONCE]
+        query = f"SELECT {columns} WHERE key IN ({', '.join('?' * len(part))})"
+        # all of a part at once: the lock must not be held while somebody uses a row
+        with file.guarded() as connection:
+            found = connection.execute(query, part).fetchall()
+        yield from found

@@ -1,6 +1,7 @@
 """Runs and qrels as columns: one flat list of document ids, one array of numbers, query borders.
 
-Qrels may have subtopics, as TREC's diversity tasks do; what they contain has a fingerprint.
+Qrels may have subtopics, as TREC's diversity tasks do; what they contain has a fingerprint, as a
+whole and query by query.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, s
 
 Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Query -> document -> subtopic -> grade; what has no subtopic covers nothing."""
+QueryFingerprints = Mapping[str, Mapping[str, str]]
+"""Part of the data (`question`, `judgements`, `subtopics`, `answers`) -> query -> 12 hexadecimal
+digits of what the part says of it. A part that is not known is absent, and so is a query that a
+part says nothing of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,6 +241,27 @@ class Qrels:
         """Return 12 hexadecimal digits of the content, whatever the order of the rows."""
         return self._digest
 
+    def query_fingerprints(self) -> QueryFingerprints:
+        """Return part -> judged query -> 12 hexadecimal digits of what was judged of it.
+
+        The parts are `judgements`, and `subtopics` where there are any.
+
+        Example:
+            >>> one = Qrels.from_dict({"q1": {"d1": 2}, "q2": {"d1": 1}}).query_fingerprints()
+            >>> other = Qrels.from_dict({"q1": {"d1": 2}, "q2": {"d1": 0}}).query_fingerprints()
+            >>> [one["judgements"][q] == other["judgements"][q] for q in ("q1", "q2")]
+            [True, False]
+        """
+        hashes = self.document_hashes
+        found = {"judgements": query_digests(self.query_ids, self.starts, hashes, self.grades)}
+        if self.subtopics is not None:
+            found["subtopics"] = {
+                query: subtopics_digest({"": judged})
+                for query, judged in self.subtopics.items()
+                if judged
+            }
+        return found
+
     @cached_property
     def subtopics_fingerprint(self) -> str | None:
         """The fingerprint of the subtopics, which `fingerprint` leaves out; None without any."""
@@ -309,3 +335,32 @@ def qrels_digest(
         digest.update(len(column).to_bytes(8, "little"))
         digest.update(np.sort(column).astype("<u8", copy=False).tobytes())
     return digest.hexdigest()[:12]
+
+
+def query_digests(
+    query_ids: Sequence[str],
+    starts: NDArray[np.int64],
+    hashes: HashArray,
+    grades: NDArray[np.int64],
+) -> dict[str, str]:
+    """Return query -> 12 hexadecimal digits of its judgements, whatever the order of its rows.
+
+    A query without judgements is absent. The hashes of its rows, each mixed well enough that no
+    two grades can be exchanged unseen, are added up.
+    """
+    rows = _mixed(hashes ^ (grades.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+    # sums wrap around, and so do their differences
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(rows, dtype=np.uint64)])
+    sizes = np.diff(starts)
+    digests = _mixed(sums[starts[1:]] - sums[starts[:-1]] + sizes.astype(np.uint64) * GOLDEN)
+    judged = np.flatnonzero(sizes).tolist()
+    words = (digests >> np.uint64(16)).tolist()
+    return {query_ids[row]: f"{words[row]:012x}" for row in judged}
+
+
+def _mixed(words: HashArray) -> HashArray:
+    """Return other words, each bit of which depends on every bit of one word."""
+    for shift in (32, 29, 32):
+        words = (words ^ (words >> np.uint64(shift))) * GOLDEN
+    words ^= words >> np.uint64(32)
+    return words

@@ -260,6 +260,26 @@ def test_a_sample_is_compared_on_the_common_queries_only_when_asked(runs, reposi
     assert {made["n_changed"] for made in family["comparisons"]} == {0}
 
 
+def test_two_collections_that_number_their_queries_are_not_compared(tmp_path, lent_data):
+    for name in ("cranfield", "cacm"):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"dataset: {{type: beir, path: {lent_data / name}, split: test}}\n"
+            "retrievers: {bm25: {type: bm25}}\n"
+            "metrics: {retrieval: {measures: [ndcg@10]}}\n"
+        )
+        ragbench("run", f"{name}.yaml", "--quiet", cwd=tmp_path)
+    ragbench("baseline", "runs/cranfield", "-o", "cranfield.json", cwd=tmp_path)
+
+    for base in ("runs/cranfield", "cranfield.json"):
+        for option in ((), ("--intersect",)):
+            _, err = ragbench("compare", base, "runs/cacm", *option, cwd=tmp_path, code=2)
+
+            named = f"question text differs in 52 of 52 common queries of {base} and runs/cacm: 1, "
+            assert named in err
+            assert "--intersect" not in err
+            assert err.endswith("queries of the same id are not the same in these sources\n")
+
+
 def test_a_damaged_run_folder_names_what_is_missing(runs, tmp_path):
     shutil.copytree(runs / "runs/old/latest", tmp_path / "run")
     (tmp_path / "run" / "per_query.csv").write_text("system,query_id,map\nbm25,q1,x\n")

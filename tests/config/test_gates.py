@@ -74,6 +74,12 @@ def test_a_sweep_is_all_that_it_stands_for(load):
         ("{measure: ter, min: §0.1}", "lower ter is better", "max: a number"),
         ("{measure: ndcg@10, max: §0.1}", "higher ndcg@10 is better", "min: a number"),
         ("{measure: ndcg@10, min: §80}", "80 is out of range", "a number from 0 to 1"),
+        (
+            "{measure: ndcg@10, max_drop: 0, decide: mean, identical: §undecided}",
+            "decide: mean is of exactly these queries",
+            "decide: interval",
+        ),
+        ("{measure: ndcg@10, min: 0.1, §identical: pass}", "it means nothing with min", "decide"),
         ("{measure: ndcg@10, max_drop: §5}", "5 is out of range", "a number from 0 to 1"),
         ("{measure: ndcg@10, max_drop: §-0.1}", "-0.1 is out of range", "a number >= 0"),
         ("{measure: num_ret, max_drop: §0.1}", "is a sum over the queries", "min or max"),

@@ -36,11 +36,16 @@ def score(cells, **facts):
     )
 
 
-def stored(cells, ids=None, system="bm25", **facts):
+def stored(cells, ids=None, system="bm25", fingerprints=None, **facts):
     ids = ids or [f"q{n}" for n in range(len(cells))]
     scores = {"mrr": score(cells, **facts)}
     return StoredScores(
-        "mine", system, {"qrels": "1a2b"}, ids, [StoredSystem(system, system, None, scores)]
+        "mine",
+        system,
+        {"qrels": "1a2b"},
+        ids,
+        [StoredSystem(system, system, None, scores)],
+        fingerprints=fingerprints or {},
     )
 
 
@@ -75,6 +80,49 @@ def test_round_trip(tmp_path_factory, cells):
     np.testing.assert_equal(cells_of(after), cells_of(before))
     assert (after.name, after.baseline, dict(after.data)) == ("mine", "bm25", {"qrels": "1a2b"})
     assert format_baseline(after) == path.read_text(encoding="utf-8")
+
+
+PRINTS = {"question": {"q0": "0" * 12, "q1": "1" * 12}, "answers": {"q1": "a" * 12}}
+
+
+def test_what_each_query_was_is_kept(tmp_path):
+    before = stored([0.5, 1.0], fingerprints=PRINTS)
+    other = stored([1.0, 0.5], ["q1", "q0"], fingerprints=PRINTS)
+
+    write_baseline(tmp_path / "b.json", before)
+
+    text = (tmp_path / "b.json").read_text()
+    assert read_baseline(tmp_path / "b.json").fingerprints == PRINTS
+    assert format_baseline(other) == text
+    assert '  "q0": ["000000000000", null],\n' in text
+    assert '"query_parts": ["question", "answers"]' in text
+
+
+def test_an_older_file_does_not_say_what_its_queries_were(tmp_path):
+    write_baseline(tmp_path / "b.json", stored([0.5, 1.0]))
+
+    assert "query_" not in (tmp_path / "b.json").read_text()
+    assert read_baseline(tmp_path / "b.json").fingerprints == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("111111111111", "11111111111g", r"fingerprints of 'q1': .*; allowed: 12 hexadecimal"),
+        (', "aaaaaaaaaaaa"', "", r"fingerprints of 'q1': .*; allowed: .* question, answers"),
+        ('"answers"]', '"answer"]', r"part 'answer'; did you mean 'answers'"),
+        ('"answers"]', '"question"]', r"part 'question'"),
+        ('"q1": ["1', '"q2": ["1', r"query_fingerprints: the queries are not those of the scores"),
+    ],
+)
+def test_fingerprints_that_are_none_are_refused(tmp_path, old, new, message):
+    path = tmp_path / "b.json"
+    text = format_baseline(stored([0.5, 1.0], fingerprints=PRINTS))
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+    with pytest.raises(DataError, match=message):
+        read_baseline(path)
 
 
 def test_one_query_is_one_line():

@@ -17,7 +17,7 @@ TEXTS = st.lists(st.text("ab", max_size=3), max_size=8)
 class Lengths:
     """A model whose vector of a text is its length, prompt included, and 1."""
 
-    identity, revision, limit = "lengths", "", 4
+    identity, revision, limit, manner = "lengths", "", 4, ""
 
     def __init__(self):
         self.prompts = {"query": "", "document": ""}

@@ -27,7 +27,7 @@ def _oracle(folder, pairs):
     from sentence_transformers import CrossEncoder
 
     return CrossEncoder(folder, device="cpu").predict(
-        pairs, apply_softmax=True, show_progress_bar=False
+        pairs, batch_size=1, apply_softmax=True, show_progress_bar=False
     )
 
 

@@ -114,11 +114,11 @@ def test_half_a_surrogate_pair_is_read(encoder):
 def test_a_text_has_the_same_vectors_in_any_batch(encoder):
     texts = ["the cat", "a dog ran on the mat " * 9, "mats", "", "the cat sat", "东 京 é !"]
     tokens = encoder.tokenize(texts)
-    together = dict(encoder.encode(tokens))
+    together = encoder.encode(tokens)
 
-    assert sorted(together) == list(range(len(texts)))
+    assert len(together) == len(texts)
     for position, text in enumerate(tokens):
-        ((_, alone),) = encoder.encode([text])
+        (alone,) = encoder.encode([text])
         assert together[position].shape == (len(text), 32)
         np.testing.assert_allclose(together[position], alone, atol=1e-6)
         np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-6)

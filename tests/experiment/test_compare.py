@@ -4,15 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from ragbench import evaluate_run
+from ragbench import evaluate_run, evaluate_texts
 from ragbench.comparison.comparable import meet
-from ragbench.comparison.sources import read_scored
+from ragbench.comparison.sources import from_evaluation, read_scored
 from ragbench.data.runs.baseline import read_baseline, write_baseline
 from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
 from ragbench.experiment.compare import Comparison, compare
+from ragbench.experiment.output.pages import write_pages
+from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.comparison import ComparedGate, ComparedRuns
+from ragbench.report.comparison.formats import render_csv, render_latex, render_markdown
+from ragbench.report.terminal import render_terminal
 
 
 @pytest.fixture
@@ -163,3 +167,134 @@ def test_an_interval_is_of_one_comparison_where_p_is_of_many():
     assert not made["differs"]
     assert made["interval"][1] < 0
     assert "interval without 0, and undecided" in str(found)
+
+
+def test_common_queries_are_compared_only_where_they_are_the_same():
+    run = {f"q{n}": {"x": 2.0, "d": 1.0} for n in range(41)}
+    mine = {f"q{n}": {"d": 1} for n in range(40)}
+    changed = {query: {"x": 1} for query in run}
+    some = {**mine, "q3": {"x": 1}, "q40": {"d": 1}}
+    base, other, partly = (evaluate_run(run, qrels, ["mrr"]) for qrels in (mine, changed, some))
+
+    for intersect in (False, True):
+        with pytest.raises(DataError) as refused:
+            compare(base, other, intersect=intersect)
+        lines = str(refused.value).splitlines()
+        assert "judgements differ in 40 of 40 common queries of a and b: q0, q1, q2, ..." in lines
+        assert lines[-1].startswith("nothing is left to compare")
+        assert "--intersect" not in str(refused.value)
+    with pytest.raises(
+        DataError, match="\n--intersect compares the common ones that are the same: 39"
+    ):
+        compare(base, partly)
+    found = compare(base, partly, intersect=True)
+
+    (made,) = found.differences
+    assert (made["n"], made["n_changed"]) == (39, 0)
+    assert found.to_dict()["differing"] == {"judgements": ["q3"]}
+    assert "39 of 40 common queries (left out, as they differ: 1), paired" in repr(found)
+    note = "note: 1 of 40 common queries were left out, as their judgements differ: q3\n"
+    assert note in str(found)
+
+
+def test_a_score_of_a_whole_corpus_is_not_compared_over_a_part_of_it():
+    """Equal answers would be worse, p 0.0001, for what the others of one side were."""
+    texts = [f"the moon number {n} is far away from here" for n in range(60)]
+    said = [text.replace("far", "near") if n % 3 else text for n, text in enumerate(texts)]
+    metrics = ["bleu.corpus", "bleu"]
+    whole = evaluate_texts([*said[:50], *["zzz"] * 10], texts, metrics)
+    part = evaluate_texts(said[:50], texts[:50], metrics)
+
+    with pytest.raises(DataError) as refused:
+        compare(whole, part, intersect=True)
+    with pytest.raises(DataError) as before:
+        compare(whole, part)
+    found = compare(whole, part, measures=["bleu"], intersect=True)
+
+    lines = [
+        "bleu.corpus cannot be compared: it is of all queries together, and not all are common",
+        "the others can be: -m bleu",
+    ]
+    assert str(refused.value).splitlines() == lines
+    assert str(before.value).splitlines()[-2:] == [lines[0], f"with --intersect {lines[1]}"]
+    assert [made["n_changed"] for made in found.differences] == [0]
+
+
+def test_answers_in_another_order_are_no_longer_paired_with_strangers():
+    """The fingerprint of all gold answers is of their texts in order, whatever their ids."""
+    base = from_evaluation("a", evaluate_texts(["Io", "Io"], ["Io", "Europa"], ["exact_match"]))
+    turned = replace(base, source="b", query_ids=["1", "0"])
+    first, second = base.fingerprints["answers"].values()
+    prints = {"answers": {"1": first, "0": second}}
+
+    with pytest.raises(DataError, match="gold answers differ in 2 of 2 common queries of a and b"):
+        compare(base, replace(turned, fingerprints=prints))
+
+
+def test_an_older_run_is_compared_as_a_whole_or_not_at_all(config, data):
+    new = run_experiment(config)
+    old = run_experiment({**config, "name": "old"})
+    sample = run_experiment({**config, "name": "sample"}, choices=Choices(limit=2))
+    more = {
+        "queries.jsonl": '{"_id": "more", "text": "More?"}\n',
+        "qrels/test.tsv": "more\td1\t1\n",
+    }
+    for name, line in more.items():
+        with (data / name).open("a") as stream:
+            stream.write(line)
+    grown = run_experiment({**config, "name": "grown"}, choices=Choices(limit=2))
+    (old.path / "fingerprints.csv").unlink()
+
+    assert {made["n_changed"] for made in compare(old, new).differences} == {0}
+    # of the same data set, though the signatures differ as a whole
+    assert compare(old, sample, measures=["map"], intersect=True).differences
+    with pytest.raises(
+        DataError, match=r"question text .* may differ, .*old/\S+ has no fingerprint"
+    ):
+        compare(old, grown, measures=["map"], intersect=True)
+    assert compare(new, grown, measures=["map"], intersect=True).differences
+
+
+def test_a_run_folder_says_what_each_query_was(finished):
+    rows = (finished.path / "fingerprints.csv").read_text().splitlines()
+
+    assert rows[0] == "query_id,question,judgements,answers"
+    assert len(rows) == 1 + len(finished.per_query["bm25"]["precision@2"])
+
+
+class Down:
+    """A retriever that nothing comes from."""
+
+    def retrieve(self, queries, top_k):
+        raise RuntimeError("down")
+
+
+def test_a_system_that_failed_on_everything_has_no_verdict(config, capsys):
+    both = {**config, "generators": {}, "metrics": {"retrieval": {"measures": ["mrr"]}}}
+    fine = run_experiment({**both, "retrievers": {"bm25": {"type": "bm25"}}})
+    down = run_experiment(
+        {**both, "name": "down", "retrievers": {"exact": {"type": "bm25"}}},
+        retrievers={"bm25": Down()},
+    )
+
+    found = compare(fine, down)
+
+    (made,) = (m for m in found.differences if m["system"].startswith("bm25"))
+    assert [made[key] for key in ("difference", "p", "p_adjusted", "differs", "n")] == [
+        *[None] * 4,
+        0,
+    ]
+    assert (found.is_empty, found.exit_code()) == (True, 2)
+    gated = compare(fine, down, fail_if=["mrr drop > 0.5"])
+    assert (gated.gates[0]["verdict"], gated.exit_code(), gated.exit_code(strict=True)) == (
+        *("undecided", 0, 4),
+    )
+    drawn = [str(found), render_markdown(found.record), render_csv(found.record)]
+    page = write_pages([down.path, fine.path], down.path / "both.md")[0].read_text()
+    alone = [(down.path / f"report.{form}").read_text() for form in ("md", "html")]
+    for text in (*drawn, page, *alone, render_terminal(down.record, down.compared)):
+        assert "not compared" in text
+        assert "identical" not in text
+    latex = render_latex(found.record)
+    assert "identical" not in latex
+    assert "& - " in latex

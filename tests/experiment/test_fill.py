@@ -9,6 +9,7 @@ import yaml
 
 import ragbench as rb
 from ragbench.config.schema import Fill
+from ragbench.data.runs.query_fingerprints import FINGERPRINTS_FILE, read_fingerprints
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.plan.records import Choices, PlannedFill
 from ragbench.report.terminal import render_terminal
@@ -103,6 +104,8 @@ def test_measures_of_judgements_without_any(config, tmp_path):
         expected = rb.evaluate_run(run, grades, ["ndcg@3", "precision@3"])
         for measure, values in expected.per_query.items():
             assert experiment.per_query[name][measure] == pytest.approx(values)
+    prints = read_fingerprints(experiment.path / FINGERPRINTS_FILE)
+    assert prints["judgements"] == rb.Qrels.from_dict(grades).query_fingerprints()["judgements"]
     assert again.per_query == experiment.per_query
     assert again.summary["fill"] == experiment.summary["fill"]
     assert scores(again, "first") == scores(experiment, "first")

@@ -141,6 +141,25 @@ def test_undecided_warns_and_counts_where_that_is_asked_for(config):
     assert any("1 of 1 gate undecided" in text for text in silent.summary["warnings"])
 
 
+def test_what_is_undecided_says_everywhere_what_it_would_take(config):
+    """An empty ranking for some queries: a drop of which so few queries say little."""
+    some = {"some": lambda question, top_k: sorted(CORPUS, key=lambda d: (d in question, d))}
+    gates = [{"measure": "ndcg@10", "system": "some", "max_drop": 0.3},
+             {"measure": "ndcg@10", "system": "bm25", "min": 0.1}]  # fmt: skip
+
+    found = run(config, *gates, retrievers=some)
+
+    gate = found.record.gates[0]
+    assert (gate.verdict, gate.estimate) == ("undecided", "beyond")
+    assert gate.queries_needed.equal > 1
+    assert found.summary["gates"][0]["queries_needed"]["equal"] == gate.queries_needed.equal
+    assert load_experiment(found.path).record.gates == found.record.gates
+    for name in ("report.md", "report.html", "junit.xml"):
+        text = (found.path / name).read_text(encoding="utf-8")
+        assert "the estimate is beyond the margin; with 4 queries, no drop fails in" in text, name
+    assert "gates: 1 undecided, 1 passed" in (found.path / "report.md").read_text().splitlines()[0]
+
+
 def test_a_judge_that_did_not_run_is_undecided_and_may_count_as_failed(config):
     gates = [{"measure": "faithfulness", "min": 0.1}, {"failed": "faithfulness", "max": 1.0},
              {"measure": "faithfulness", "min": 0.1, "undecided": "fail"}]  # fmt: skip

@@ -110,13 +110,14 @@ def test_undecided_is_skipped_or_fails(session, experiment):
     with open("worse.py", "w") as file:
         file.write("def search(question, top_k):\n    return ['luna', 'titan', 'io'][:top_k]\n")
 
-    lenient, said = session("moons.ragbench.yaml", "-rs")
+    lenient, said = session("moons.ragbench.yaml")
     strict, also = session("moons.ragbench.yaml", "--ragbench-strict")
 
     assert (lenient, strict) == (0, 1)
     for output in (said, also):
         assert "queries if the systems are equal" in output
         assert "empty: undecided: " in output
+    assert "ragbench: undecided gates, neither passed nor failed" in said
 
 
 def test_a_wrong_file_is_one_clear_error(session, experiment):

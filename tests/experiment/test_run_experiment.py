@@ -38,6 +38,7 @@ def test_folder_has_every_file(config):
         "summary.json",
         "per_query.csv",
         "costs.csv",
+        "fingerprints.csv",
         "unscored.jsonl",
         "comparisons.json",
         "report.md",

@@ -61,8 +61,8 @@ def test_ten_of_the_queries_say_nothing(experiment):
             continue
         seen += 1
         assert found.verdict == "undecided"
-        assert found.facts["queries_needed"]["equal"] > 10
-        assert f"{found.facts['queries_needed']['equal']} queries" in found.why
+        assert found.power.queries_needed.equal > 10
+        assert f"{found.power.queries_needed.equal} queries" in found.why
     assert seen > 10
 
 

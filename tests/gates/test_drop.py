@@ -84,7 +84,7 @@ def test_the_queries_needed_have_the_power_that_scipy_gives():
     found = decide(system, base, 0.02)
 
     assert found.verdict == "undecided"
-    needed, sd = found.facts["queries_needed"]["equal"], (system - base).std(ddof=1)
+    needed, sd = found.power.queries_needed.equal, (system - base).std(ddof=1)
     power = [
         scipy_stats.nct.sf(scipy_stats.t.ppf(0.975, n - 1), n - 1, 0.02 / sd * math.sqrt(n))
         for n in (needed - 1, needed)
@@ -130,8 +130,13 @@ def test_lower_is_better_turns_the_verdict_and_not_the_printed_numbers():
 @pytest.mark.parametrize(
     ("n", "max_drop", "says"),
     [
-        pytest.param(200, 0.02, "identical on all 200 queries", id="3.7 / .02 = 185 < 200"),
-        pytest.param(100, 0.02, "excludes changes in more than 0.037 of all", id="3.7 / 100"),
+        pytest.param(200, 0.02, "excludes changes in more than 0.018 of all queries", id="3.7/200"),
+        pytest.param(
+            100,
+            0.02,
+            "more than 0.037 of all queries, which leaves a drop by 0.02 open",
+            id="3.7 / 100",
+        ),
         pytest.param(3, 0.02, "too few to exclude changes in others", id="3.7 / 3 > 1"),
         pytest.param(1, 0.0, "identical on the only query", id="one query"),
     ],
@@ -142,7 +147,60 @@ def test_identical_passes_and_says_what_it_excludes(n, max_drop, says):
     assert found.verdict == "pass"
     assert says in found.why
     assert found.facts["n_changed"] == 0
-    assert ("excludes changes" in found.why) == (n == 100)
+    assert ("leaves a drop" in found.why) == (n == 100)
+
+
+@pytest.mark.parametrize(
+    ("n", "max_drop", "verdict"),
+    [
+        pytest.param(10, 0.05, "undecided", id="3.7 / 10"),
+        pytest.param(73, 0.05, "undecided", id="3.69 / 73 = .0505"),
+        pytest.param(74, 0.05, "pass", id="3.69 / 74 = .0499"),
+        pytest.param(1000, 0.0, "undecided", id="no number excludes every drop"),
+    ],
+)
+def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict):
+    """The chance that none of n queries is among a share p of them is (1 - p) ** n."""
+    gate = Drop(measure="hit", max_drop=max_drop, identical="undecided")
+    pairs = paired([0.4] * n, [0.4] * n)
+
+    assert gate.decide_pairs(pairs, FAST).verdict == verdict
+    assert (1 - max_drop) ** n < 0.025 or verdict == "undecided"
+    assert (1 - max_drop) ** (n - 3) > 0.025 or verdict == "pass"
+    assert replace(gate, identical="pass").decide_pairs(pairs, FAST).verdict == "pass"
+
+
+@pytest.mark.parametrize(("kind", "margin"), [("hits", 0.05), ("graded", 0.02)])
+def test_a_drop_that_is_called_detectable_fails_in_4_of_5_runs(kind, margin):
+    """From one undecided sample, then that drop is drawn many times from a truth like it."""
+    random = np.random.default_rng(8)
+
+    def draw(drop, n):
+        if kind == "hits":  # 5 % became better
+            return random.choice([1.0, -1.0, 0.0], n, p=[0.05, 0.05 + drop, 0.9 - drop])
+        return np.clip(random.normal(-drop, 0.2, n), -1, 1)
+
+    n, failed, runs = 150, 0, 100
+    found = [decide(0.5 + draw(0.02, n) / 2, np.full(n, 0.5), margin / 2) for _ in range(12)]
+    open_ones = [each.power.detectable for each in found if each.verdict == "undecided"]
+    assert len(open_ones) >= 5
+    least = 2 * float(np.median(open_ones))
+    for _ in range(runs):
+        decided = decide(0.5 + draw(least, n) / 2, np.full(n, 0.5), margin / 2)
+        failed += decided.verdict == "fail"
+
+    assert 0.66 <= failed / runs <= 0.94, "0.8 and three and a half standard errors of 0.04"
+
+
+def test_an_undecided_verdict_says_what_could_be_seen_and_where_the_estimate_is():
+    base = np.full(200, 0.5)
+
+    inside, beyond = decide(base + NOISE, base, 0.0), decide(base - 0.021 + NOISE, base, 0.02)
+
+    assert (inside.power.estimate, beyond.power.estimate) == ("within", "beyond")
+    assert "the estimate is beyond the margin" in beyond.why
+    assert "with 200 queries, a true drop of 0.04" in beyond.why
+    assert 0.04 < beyond.power.detectable < 0.05, ".02 and 2.8 standard errors of .0071"
 
 
 def test_clusters_are_the_unit():
@@ -254,7 +312,8 @@ def test_few_changes_without_a_bound_are_undecided():
 def test_nothing_in_common_is_undecided():
     found = decide([NAN, 0.5], [0.5, NAN], 0.02)
 
-    assert (found.verdict, found.why) == ("undecided", "no query has a score in both")
+    assert found.verdict == "undecided"
+    assert found.why == "not compared: no query has a score in both"
 
 
 @pytest.mark.parametrize(

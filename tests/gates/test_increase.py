@@ -1,6 +1,7 @@
 """`max_increase`: the interval decides, on either side of it and inside."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,7 +54,8 @@ def test_the_interval_decides_and_not_the_number(quantile):
         assert verdict(low - 1e-6) == "fail"
     found = decide_increase(pairs(NOW), (middle + high) / 2, METHOD, quantile=quantile)
     assert found.facts["interval"] == [low, high]
-    assert found.facts["queries_needed"]["equal"] > 0
+    assert found.power.queries_needed.equal > 0
+    assert found.power.detectable > (middle + high) / 2
 
 
 def test_what_is_not_known_is_left_out():
@@ -64,7 +66,19 @@ def test_what_is_not_known_is_left_out():
 
     assert (found.verdict, found.facts["n"]) == ("pass", 90)
     nothing = decide_increase(pairs(np.full(N, np.nan)), 5.0, METHOD)
-    assert (nothing.verdict, nothing.why) == ("undecided", "not known of any query in both")
+    assert (nothing.verdict, nothing.why) == (
+        "undecided", "not compared: known of no query in both"
+    )  # fmt: skip
+
+
+def test_what_is_the_same_may_be_asked_to_be_undecided():
+    gate = Increase(measure="usd", max_increase=0.1, identical="undecided")
+
+    same, doubled = (gate.decide_pairs(pairs(BEFORE * k), METHOD) for k in (1.0, 2.0))
+
+    assert (same.verdict, doubled.verdict) == ("undecided", "fail")
+    assert same.why.startswith(f"the same on all {N} queries")
+    assert replace(gate, identical="pass").decide_pairs(pairs(BEFORE), METHOD).verdict == "pass"
 
 
 def test_few_clusters_are_undecided():

@@ -11,7 +11,7 @@ VALUES = {
     "measure": "map", "failed": "map", "certificate": "judge.json", "system": "bm25",
     "against": "main.json", "min": 0.5, "max": 0.5, "max_drop": 0.1, "max_queries_worse": 1,
     "by": 0.1, "max_increase": 0.2, "rubric": "tone", "min_kappa": 0.6, "decide": "interval",
-    "undecided": "fail",
+    "undecided": "fail", "identical": "undecided",
 }  # fmt: skip
 
 

@@ -41,6 +41,15 @@ def test_a_failed_query_may_have_become_worse():
     assert one.why.endswith("failures on 1 could turn it")
 
 
+def test_nothing_in_common_is_no_verdict():
+    lost = [Cause.TIMEOUT, Cause.TIMEOUT]
+
+    found = decide_queries_worse(paired([NAN, NAN], [1.0, 1.0], lost), 2)
+
+    assert found.verdict == "undecided", "two at most can be worse, but nothing was compared"
+    assert found.why == "not compared: no query has a score in both; 2 failed"
+
+
 def test_worst_queries_stand_first():
     pairs = paired([0.9, 0.2, NAN, 1.0, 0.5], [1.0, 1.0, 1.0, 0.5, 1.0])
 

@@ -68,6 +68,20 @@ def test_the_baseline_itself_is_best():
     )
 
 
+def test_what_shares_no_query_is_not_called_undecided_or_the_same():
+    apart = {"system": "hybrid", "baseline": "bm25", "n": 0, "n_changed": 0}
+    said = "; bm25: not compared, as no query has a score of both"
+
+    assert told(apart, tied=["hybrid", "bm25"]) == (
+        f"hybrid is best on ndcg@10, 0.450 [0.410, 0.490]{said}"
+    )
+    text = told(apart, tied=["hybrid", "dense", "bm25"])
+    assert "dense cannot be told from it, which is undecided" in text
+    assert text.endswith(said)
+    for best in ("hybrid", "bm25"):
+        assert "every query" not in told(apart, best=best, tied=["hybrid", "bm25"])
+
+
 def test_what_nothing_is_compared_with_is_no_baseline():
     assert told(best="bm25", tied=["bm25"]).startswith("bm25 is best on ndcg@10")
 
@@ -107,7 +121,8 @@ def test_nothing_compared_and_nothing_scored():
         (0.1, "lower", True, "worse"),
         (-0.1, "lower", True, "better"),
         (0.1, "higher", False, "undecided"),
-        (None, "higher", True, ""),
+        (None, "higher", None, "not compared"),
+        (None, "higher", False, "not compared"),
         (0.1, "higher", None, ""),
     ],
 )

@@ -38,6 +38,16 @@ def test_undecided_gates_come_first(example):
     assert [gate.verdict for gate in lay_out(*example).gates] == ["undecided", "pass"]
 
 
+def test_undecided_gates_are_counted_first(example):
+    summary, comparisons = example
+    verdicts = ["pass", "undecided", "fail", "undecided"]
+    gates = [{**summary["gates"][0], "verdict": verdict} for verdict in verdicts]
+
+    made = lay_out({**summary, "gates": gates}, comparisons)
+
+    assert made.headlines[0] == "gates: 2 undecided, 1 failed, 1 passed"
+
+
 def test_a_measure_of_one_system_has_no_best():
     only = {"name": "one", "systems": [system("bm25", {"map": score((0.4, 0.3, 0.5), "map")})]}
     made = {"measures": [{"measure": "map", "best": "bm25", "tied_with_best": ["bm25"]}]}
@@ -135,7 +145,8 @@ def test_sums_and_lower_is_better_stand_in_the_head():
 
 
 def counts(n, not_applicable, **failed):
-    return {"n": n, "failed": failed, "not_applicable": not_applicable, "bounds": [0.25, 0.5]}
+    ends = {"bounds": [0.25, 0.5]} if failed else {"mean": 0.4, "bounds": [0.4, 0.4]}
+    return {"n": n, "failed": failed, "not_applicable": not_applicable, **ends}
 
 
 def test_equal_counts_are_one_line():
@@ -154,6 +165,15 @@ def test_other_counts_name_measures_and_systems_only_where_needed():
         "5 scored, 0 failed, 1 not applicable in every score but these:",
         "6 scored, 0 failed, 0 not applicable: mrr",
         "4 scored, 0 failed, 2 not applicable: err of b",
+    ]
+
+
+def test_failed_answers_of_queries_that_have_a_score_are_not_hidden():
+    scores = {"a": {"f": counts(5, 1) | {"bounds": [0.3, 0.5]}, "map": counts(5, 1)}}
+
+    assert count_lines(scores, ["f", "map"]) == [
+        "5 scored, 0 failed, 1 not applicable",
+        "a: some answers failed: f (mean from 0.300 to 0.500, whatever the failed would have been)",
     ]
 
 

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.store.vectors import DamagedVectors, EmbeddingCache, vector_key
+from ragbench.store.vectors import DamagedVectors, EmbeddingCache, StoredVectors, vector_key
 
 PARTS = st.tuples(st.text("ab:", max_size=3), st.text("ab:", max_size=3), st.text(max_size=4))
 FLOATS = st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=5)
@@ -159,3 +159,64 @@ def test_processes_write_at_once(repository, tmp_path):
     assert_holds(path, 1500)
     with EmbeddingCache(path) as cache:
         assert len(cache) == 1500
+
+
+def filled(path, **vectors):
+    with EmbeddingCache(path) as cache:
+        cache.store({key.encode(): np.array([n], dtype=np.float32) for key, n in vectors.items()})
+        cache.store_lengths({key.encode(): n for key, n in vectors.items()})
+    return path
+
+
+def found_in(path, *also, keys=(b"a", b"b", b"c")):
+    with StoredVectors(path, also) as stored:
+        vectors = {key.decode(): float(vector[0]) for key, vector in stored.find(keys)}
+        lengths = {key.decode(): n for key, n in stored.lengths(keys).items()}
+    return vectors, lengths
+
+
+def test_other_files_are_read_where_the_own_one_lacks_a_key_and_never_written(tmp_path):
+    own, one, two = (tmp_path / f"{name}.sqlite" for name in ("own", "one", "two"))
+    filled(own, a=1), filled(one, a=2, b=3), filled(two, b=4, c=5)
+    before = one.read_bytes(), two.read_bytes()
+
+    expected = {"a": 1, "b": 3, "c": 5}
+    assert found_in(own, one, tmp_path / "none.sqlite", two) == (expected, expected)
+
+    with StoredVectors(own, [one, two]) as stored:
+        stored.store({b"d": np.array([6], dtype=np.float32)})
+        stored.store_lengths({b"d": 6})
+    assert found_in(own, keys=[b"a", b"b", b"d"]) == ({"a": 1, "d": 6}, {"a": 1, "d": 6})
+    assert (one.read_bytes(), two.read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b"no database" * 9, "is damaged or no cache of embeddings", id="no database"),
+        pytest.param(None, "is a database, but no cache of embeddings", id="another database"),
+    ],
+)
+def test_another_file_that_cannot_be_used_is_named_and_left_out(tmp_path, content, message):
+    own, bad, good = (tmp_path / f"{name}.sqlite" for name in ("own", "bad", "good"))
+    filled(own, a=1), filled(good, b=2)
+    if content is None:
+        with sqlite3.connect(bad) as connection:
+            connection.execute("CREATE TABLE mine (x)")
+    else:
+        bad.write_bytes(content)
+
+    with pytest.warns(DamagedVectors, match=rf"bad\.sqlite.* {message}.*left out"):
+        assert found_in(own, bad, good) == ({"a": 1, "b": 2}, {"a": 1, "b": 2})
+
+
+def test_a_damaged_vector_of_another_file_is_named_and_stays_there(tmp_path):
+    own, other = filled(tmp_path / "own.sqlite", a=1), filled(tmp_path / "other.sqlite", b=2, c=3)
+    with sqlite3.connect(other) as connection:
+        connection.execute("UPDATE vectors SET vector = zeroblob(4) WHERE key = ?", [b"b"])
+    connection.close()
+
+    with pytest.warns(DamagedVectors, match=r"other\.sqlite: 1 stored vectors are damaged"):
+        assert found_in(own, other) == ({"a": 1, "c": 3}, {"a": 1, "b": 2, "c": 3})
+    with EmbeddingCache(other) as cache:
+        assert len(cache) == 2

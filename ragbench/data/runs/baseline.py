@@ -10,6 +10,7 @@ JSON with a line per score and a line per system and query, so that a diff shows
 A line has the scores in the order of `scores`; where there is no value it has the cause.
 Where queries have several answers, `answers` says how many, and `unscored_answers` has a line for
 each query that lacks the value of some, with how many and why.
+`query_fingerprints` has a line per query too: what its question, judgements and gold answers were.
 
 Equal scores give equal bytes: queries, systems and scores are sorted, and there is no time, run
 id or version in it. A system without any score is left out. What queries cost is no such thing,
@@ -30,6 +31,11 @@ from typing import Any
 import numpy as np
 
 from ragbench.data.files.jsonl import no_constant, unique_keys
+from ragbench.data.runs.query_fingerprints import (
+    PARTS,
+    checked_fingerprints,
+    fingerprint_rows,
+)
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
@@ -38,6 +44,7 @@ from ragbench.records.baseline import BASELINE_SCHEMA, BaselineFile, BaselineSco
 from ragbench.records.codec import from_json, to_json
 from ragbench.registry import nearest
 from ragbench.types import Cause, CauseArray, FloatArray
+from ragbench.types.columnar import QueryFingerprints
 
 _CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
@@ -49,8 +56,7 @@ def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = Fals
     With `costs` it has what each query cost, for gates with `max_increase`; these differ from run
     to run, and so do the bytes.
     """
-    if not any(system.scores for system in scores.systems) or not len(scores.query_ids):
-        raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
+    check_scored(path, scores)
     if costs and not any(system.costs for system in scores.systems):
         found = "the run does not say what its queries cost"
         raise DataError(found, file=path, allowed="a run of this version: run the experiment again")
@@ -58,6 +64,12 @@ def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = Fals
         write_atomically(Path(path), format_baseline(scores, costs=costs))
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+
+
+def check_scored(path: str | Path, scores: StoredScores) -> None:
+    """Refuse to keep a run without scores in a file."""
+    if not any(system.scores for system in scores.systems) or not len(scores.query_ids):
+        raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
 
 
 def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
@@ -74,9 +86,19 @@ def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
     rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
     ids = [scores.query_ids[row] for row in rows]
     lines = [f" {_key(key)}{to_json_line(value)}," for key, value in head.items()]
+    lines += _fingerprints(ids, scores.fingerprints)
     seed = 0 if scores.summary is None else scores.summary.seed or 0
     parts = [_system(system, rows, ids, costs, seed) for system in systems]
     return "\n".join(["{", *lines, ' "systems": {', ",\n".join(parts), " }", "}", ""])
+
+
+def _fingerprints(ids: list[str], prints: QueryFingerprints) -> Iterator[str]:
+    """What each query was; nothing where the run does not say."""
+    if not prints:
+        return
+    yield f' "query_parts": {to_json_line([part for part in PARTS if part in prints])},'
+    rows = (f"  {_key(query)}{to_json_line(row)}" for query, row in fingerprint_rows(ids, prints))
+    yield "\n".join([' "query_fingerprints": {', ",\n".join(rows), " },"])
 
 
 def _system(system: StoredSystem, rows: Any, ids: list[str], costs: bool, seed: int) -> str:
@@ -185,21 +207,31 @@ def read_baseline(path: str | Path) -> StoredScores:
     schema = value.get("schema") if isinstance(value, dict) else None
     if schema != BASELINE_SCHEMA and isinstance(value, dict):
         raise DataError(f"found schema {schema!r}", file=path, allowed=BASELINE_SCHEMA)
-    file = from_json(BaselineFile, value, file=path)
-    names = list(file.systems)
+    return stored_scores(from_json(BaselineFile, value, file=path), path)
+
+
+def stored_scores(record: BaselineFile, path: str | Path, line: int | None = None) -> StoredScores:
+    """Return the scores of a record, which stands in a file or in a line of it; checks them."""
+    names = list(record.systems)
     if not names:
-        raise DataError("found no system", file=path, record="systems", allowed="at least one")
-    query_ids = list(file.systems[names[0]].per_query)
-    if file.queries != len(query_ids):
-        found = f"{file.queries} queries, but {names[0]} has {len(query_ids)}"
+        allowed = "at least one"
+        raise DataError("found no system", file=path, line=line, record="systems", allowed=allowed)
+    query_ids = list(record.systems[names[0]].per_query)
+    if record.queries != len(query_ids):
+        found = f"{record.queries} queries, but {names[0]} has {len(query_ids)}"
         allowed = "a line for every query: write the baseline again"
-        raise DataError(found, file=path, allowed=allowed)
+        raise DataError(found, file=path, line=line, allowed=allowed)
+    if record.query_fingerprints and list(record.query_fingerprints) != query_ids:
+        found = "query_fingerprints: the queries are not those of the scores"
+        raise DataError(found, file=path, line=line, allowed="one line per query, in order")
+    systems = record.systems
     return StoredScores(
-        name=file.name,
-        baseline=file.baseline,
-        data=file.data,
+        name=record.name,
+        baseline=record.baseline,
+        data=record.data,
         query_ids=query_ids,
-        systems=[_Reader(path, name, query_ids).read(file.systems[name]) for name in names],
+        systems=[_Reader(path, name, query_ids, line).read(systems[name]) for name in names],
+        fingerprints=checked_fingerprints(record.query_parts, record.query_fingerprints, path),
     )
 
 
@@ -223,8 +255,10 @@ def _parse(path: Path) -> Any:
 class _Reader:
     """Reads what a file has of one system, and names the place of what is wrong."""
 
-    def __init__(self, file: str | Path, name: str, query_ids: list[str]) -> None:
-        self._file, self._name, self._query_ids = file, name, query_ids
+    def __init__(
+        self, file: str | Path, name: str, query_ids: list[str], line: int | None = None
+    ) -> None:
+        self._file, self._name, self._query_ids, self._line = file, name, query_ids, line
 
     def read(self, system: BaselineSystem) -> StoredSystem:
         if list(system.per_query) != self._query_ids:
@@ -246,7 +280,9 @@ class _Reader:
         self, place: str, found: str, allowed: str | None = None, near: str | None = None
     ) -> DataError:
         record = ".".join(filter(None, ["systems", self._name, place]))
-        return DataError(found, file=self._file, record=record, allowed=allowed, nearest=near)
+        return DataError(
+            found, file=self._file, line=self._line, record=record, allowed=allowed, nearest=near
+        )
 
     def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
         if len(line) != n:

@@ -117,25 +117,31 @@ def _cell(cell: str | float) -> str:
     return cell if isinstance(cell, str) else repr(float(cell))
 
 
-def check_output(output: Path, name: str) -> None:
+def check_output(experiment: Path) -> None:
     """Make sure, before anything is run, that the results can be written."""
     try:
-        check_writable(output / name)
+        check_writable(experiment)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"cannot write results here: {reason}", file=output / name) from error
+        raise DataError(f"cannot write results here: {reason}", file=experiment) from error
 
 
-def write_run_folder(output: Path, name: str, run_id: str, contents: Mapping[str, str]) -> Path:
-    """Write a run's files (relative name -> text) under a new folder, and point `latest` at it."""
-    folder = output / name / run_id
+def write_run_folder(
+    experiment: Path, run_id: str, contents: Mapping[str, str], *, is_latest: bool = True
+) -> Path:
+    """Write a run's files (relative name -> text) under a new folder.
+
+    `latest` of the experiment's folder then points at it, unless it is no new result.
+    """
+    folder = experiment / run_id
     try:
         with folder_written_atomically(folder) as temporary:
             for relative, text in contents.items():
                 path = temporary / relative
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(_encode(text))
-        point_at(output / name / LATEST, run_id)
+        if is_latest:
+            point_at(experiment / LATEST, run_id)
     except OSError as error:
         raise DataError(f"cannot write the run folder: {error.strerror}", file=folder) from error
     return folder

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragbench.data.runs.query_fingerprints import FINGERPRINTS_FILE, read_fingerprints
 from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
     read_manifest,
@@ -23,6 +24,7 @@ from ragbench.records.manifest import UnscoredRow
 from ragbench.records.summary import Aggregate, Early, Kind, Summary, SystemScore, SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, Direction, FloatArray
+from ragbench.types.columnar import QueryFingerprints
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class StoredScores:
     """The queries, in the order of all values."""
     systems: Sequence[StoredSystem]
     summary: Summary | None = None
+    fingerprints: QueryFingerprints = field(default_factory=dict)
+    """What each query was; empty where an older version wrote the file."""
 
 
 _IDENTIFYING = ("queries", "qrels", "answers")
@@ -112,7 +116,8 @@ def read_run_scores(path: str | Path) -> StoredScores:
         )
         for each in summary.systems
     ]
-    return StoredScores(summary.name, summary.baseline, data, query_ids, systems, summary)
+    prints = read_fingerprints(folder / FINGERPRINTS_FILE)
+    return StoredScores(summary.name, summary.baseline, data, query_ids, systems, summary, prints)
 
 
 def _costs(

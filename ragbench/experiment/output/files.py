@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -17,6 +17,11 @@ from ragbench import __version__
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.dump import dump_config
+from ragbench.data.runs.query_fingerprints import (
+    FINGERPRINTS_FILE,
+    fingerprint_queries,
+    format_fingerprints,
+)
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
@@ -31,7 +36,7 @@ from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.output.summary import make_summary
-from ragbench.experiment.plan.records import Choices, Noun, Plan
+from ragbench.experiment.plan.records import Choices, Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.result import Experiment
 from ragbench.records import codec
@@ -76,6 +81,7 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
             for name, component in components.items()
             if component is not None and component.version is not None
         },
+        environment=plan.config.environment,
         data=dict(plan.collection.fingerprints),
         queries=len(plan.queries),
         signatures={
@@ -104,25 +110,35 @@ def _version(package: str) -> str | None:
         return None
 
 
-def write_run(plan: Plan, results: Results, choices: Choices, started: float) -> Experiment:
+def write_run(
+    plan: Plan,
+    results: Results,
+    choices: Choices,
+    started: float,
+    repetition: Repetition | None = None,
+) -> Experiment:
     """Write the run folder, whole or not at all, and return the experiment."""
     # the random part keeps runs of the same second apart
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     run_id = f"{stamp}-{secrets.token_hex(2)}"
-    output = Path(plan.config.output)
+    experiment = Path(plan.config.output) / plan.config.name
+    home = experiment if repetition is None else repetition.runs
 
     def clean(text: str) -> str:
         # the one place through which everything goes that may hold the value of a variable
-        return redact(text, plan.config.environment)
+        return redact(text, plan.config.secrets)
 
     summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
+    if repetition is not None:
+        manifest = replace(manifest, reproduces=repetition.of)
     contents = {
-        "config.yaml": dump_config(plan.config, output / plan.config.name / run_id),
+        "config.yaml": dump_config(plan.config, home / run_id),
         "manifest.json": to_json(codec.to_json(manifest)),
         "summary.json": to_json(codec.to_json(summary)),
         "per_query.csv": _per_query(plan, results.systems),
         "costs.csv": format_costs(with_costs(results), [query.id for query in plan.queries]),
+        FINGERPRINTS_FILE: _fingerprints(plan, results),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
         "comparisons.json": to_json(codec.to_json(results.comparisons)),
         "report.md": render_markdown(summary, results.comparisons),
@@ -140,7 +156,7 @@ def write_run(plan: Plan, results: Results, choices: Choices, started: float) ->
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
     for path, rows in _judgements(plan, results):
         contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
-    folder = write_run_folder(output, plan.config.name, run_id, contents)
+    folder = write_run_folder(home, run_id, contents, is_latest=repetition is None)
     return Experiment(folder, summary, results.comparisons)
 
 
@@ -166,6 +182,13 @@ def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
         for row, query in enumerate(plan.queries)
     )
     return to_csv(["system", "query_id", *names], rows)
+
+
+def _fingerprints(plan: Plan, results: Results) -> str:
+    """What each query was: its text, the judgements that scored it, and its gold answers."""
+    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    prints = fingerprint_queries(plan.queries, qrels, plan.collection.answers)
+    return format_fingerprints([query.id for query in plan.queries], prints)
 
 
 def _cell(system: SystemScores, name: str, row: int) -> float | None:

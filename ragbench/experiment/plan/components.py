@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
+from ragbench.embed.base import Encodings
 from ragbench.errors import (
     AdapterError,
     ConfigError,
@@ -51,9 +52,15 @@ class Reranked(Retriever):
         """What the reranker says of the hits that it ordered."""
         return self.reranker.notes
 
+    @property
+    def encodings(self) -> Encodings | None:
+        """How many texts the reranker has had encoded so far."""
+        return self.reranker.encodings
+
     def load(self) -> None:
         """Let the reranker get ready."""
         self.reranker.cache_folder = self.cache_folder
+        self.reranker.cache_also = self.cache_also
         self.reranker.load()
 
     def combine(

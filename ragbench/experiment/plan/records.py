@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from ragbench.comparison.slices import Slicing
@@ -39,6 +40,18 @@ class Choices:
     """Whether judges answer from stored replies alone; what is missing is an error."""
     retry_failed: bool = False
     """Whether items that failed before are asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """What keeps the repetition of a run apart from what its experiment has and stores."""
+
+    of: str
+    """The run that is repeated."""
+    runs: Path
+    """The folder that gets the new run folder; `latest` in it stays."""
+    stages: Path
+    """Where what stages make is stored, in the place of the cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class Workspace:
         component = self.plan.component(noun, name)
         if component is None:  # a live object is known by its name alone
             inputs["name"] = name
-        return component_key(component, self.run_token, self.plan.config.environment, **inputs)
+        return component_key(component, self.run_token, self.plan.config.secrets, **inputs)
 
     def calls(self, noun: Noun, name: str) -> Calls:
         """Return how a component is called: no more when the time is up."""
@@ -155,7 +155,7 @@ class Workspace:
         """What went wrong, in words of the user's code, may hold a key."""
         for key in keys:
             if key in stored:
-                stored[key] = redact(stored[key], self.plan.config.environment)
+                stored[key] = redact(stored[key], self.plan.config.secrets)
         return stored
 
     def imagined(self, row: int, passages: int) -> Item:

@@ -340,7 +340,7 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     options = {} if block is None else {**block.options}
     told = {name: value for name, value in options.items() if name not in _UNTOLD}
     asked = judge.judge.signature_parts(rubric) if isinstance(judge.judge, AskingJudge) else {}
-    hidden = plan.config.environment
+    hidden = plan.config.secrets
     return fingerprint_json(
         [
             __version__,

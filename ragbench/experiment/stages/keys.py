@@ -1,7 +1,8 @@
 """Keys of stages: equal if and only if a stage would produce the same again.
 
 A key is a hash of a component's options, the content of the files that they name, its code, and
-the content of what it reads. Values of environment variables that hold secrets are left out.
+the content of what it reads. Values of environment variables that hold secrets are left out: a
+new key for the same service makes nothing again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ragbench.config.components import options_of
 from ragbench.config.schema import Component
 from ragbench.registry import PYTHON
 from ragbench.retrieve.chunked import Chunked
-from ragbench.secrets import redact, secrets_among
+from ragbench.secrets import redact
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document, Query, ScoredDocument
@@ -49,7 +50,7 @@ def is_seen(component: Component | None) -> bool:
 
 
 def component_key(
-    component: Component | None, run_token: str, environment: Mapping[str, str], **inputs: Any
+    component: Component | None, run_token: str, secrets: Mapping[str, str], **inputs: Any
 ) -> str:
     """Return the key of a stage: of a component with its options, and of what it reads.
 
@@ -57,11 +58,10 @@ def component_key(
     """
     parts: dict[str, Any] = {"inputs": inputs}
     if component is not None:
-        hidden = secrets_among(environment)
         parts |= {
             "type": component.type,
             "options": {
-                name: _content(name, value, component, hidden)
+                name: _content(name, value, component, secrets)
                 for name, value in sorted(component.options.items())
             },
             "version": component.version,

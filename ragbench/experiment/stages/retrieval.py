@@ -9,7 +9,7 @@ from typing import Any
 
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.experiment.calls import Calls, Outcome, call_each, call_once, naming
-from ragbench.experiment.records import Ranked, Results
+from ragbench.experiment.records import Ranked, Results, Work
 from ragbench.experiment.stages.base import (
     PENDING,
     Keep,
@@ -214,14 +214,22 @@ class Retrievers:
         if name in self._ready:
             return retriever
         retriever.cache_folder = cache_folder(self.plan.config.cache)
+        retriever.cache_also = self.plan.config.cache_also
         retriever.load()
         if retriever.indexes and corpus is not None:
             with self.workspace.timed(f"index {name}", len(corpus), "documents") as stage:
                 _index(name, retriever, corpus, stage.advance)
         if retriever.borrows:
             retriever.borrow([self.make_ready(source) for source in retriever.sources])
+        self.note_encodings(name)
         self._ready.add(name)
         return retriever
+
+    def note_encodings(self, name: str) -> None:
+        """Note how many texts a retriever has had encoded so far, and how many were stored."""
+        if (done := self.plan.retrievers[name].encodings) is not None:
+            work = Work(done.texts, done.stored, done.seconds)
+            self.workspace.work[f"encode {name}"] = work
 
     def key(self, name: str, top_k: int) -> str:
         """Return the key of all that a retriever's hits depend on but the queries."""
@@ -310,6 +318,7 @@ class Retrieve(StoredStage):
             telling(todo, keep, advance),
             [[source[row] for row in todo] for source in rankings] if self.sources else None,
         )
+        self._retrievers.note_encodings(self.name)
         if notes := list(self.retriever.notes):
             self._file.put(_NOTES, {"notes": list(dict.fromkeys([*self.notes, *notes]))})
 

@@ -311,10 +311,9 @@ class Scorers:
 
 def stored_column(column: ScoreColumn, plan: Plan) -> dict[str, Any]:
     """Return a column as it is stored: without secrets."""
-    stored = write_column(column)
-    environment = plan.config.environment
-    details = {row: redact(text, environment) for row, text in stored["details"].items()}
-    return {**stored, "details": details}
+    secrets = plan.config.secrets
+    details = {row: redact(text, secrets) for row, text in column.details.items()}
+    return write_column(replace(column, details=details))
 
 
 def _texts_of(answers: Answers) -> list[str | None]:

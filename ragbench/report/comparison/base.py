@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ragbench.records.comparison import ComparedGate, ComparedRuns, MeasureComparison
 from ragbench.report.headline import outcome_of
-from ragbench.report.legend import interval_and_p, p_meaning
+from ragbench.report.legend import NOT_COMPARED, interval_and_p, p_meaning
 from ragbench.report.sections import Scores, count_lines
 from ragbench.report.text import (
     MISSING,
@@ -92,6 +92,10 @@ def gate_line(gate: ComparedGate) -> str:
 def _subject(comparison: ComparedRuns) -> str:
     base, *others = map(printable, comparison.sources)
     queries = counted(comparison.queries, "queries")
+    differing = {query for each in comparison.differing.values() for query in each}
+    if differing:
+        common = counted(comparison.queries + len(differing), "common queries")
+        queries = f"{comparison.queries} of {common} (left out, as they differ: {len(differing)})"
     if others:
         return f"{listed(others)} against {base}: {queries}, paired"
     return f"{base}: its systems against {printable(comparison.baseline)}: {queries}, paired"
@@ -167,3 +171,6 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
         corrected = comparison.correction != "none"
         yield from interval_and_p(comparison.measures, corrected=corrected)
         yield "undecided", "no difference was shown, which is not equality"
+    made = [c for family in comparison.measures for c in family.comparisons]
+    if any(c.difference is None for c in made):
+        yield NOT_COMPARED

@@ -15,6 +15,7 @@ from ragbench.embed.sentence_transformers import (
     EXTRA,
     PACKAGES,
     SentenceTransformerEmbedder,
+    dot_products,
     is_sentence_transformers,
 )
 from ragbench.errors import OptionError, RagbenchError
@@ -304,7 +305,10 @@ class CosineRulings:
         return [self._ruling(parts[source], claim) for source, claim in pairs]
 
     def _ruling(self, texts: Sequence[str], claim: str) -> Ruling:
-        best = max(float(self._vectors[text] @ self._vectors[claim]) for text in texts)
+        import numpy as np
+
+        vectors = np.stack([self._vectors[text] for text in texts])
+        best = float(dot_products(vectors, self._vectors[claim]).max())
         return "supported" if best >= self.threshold else "not_mentioned"
 
 

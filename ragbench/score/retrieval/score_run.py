@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,6 +17,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank_judged
 from ragbench.signature import Signature, fingerprint
 from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run
+from ragbench.types.columnar import QueryFingerprints
 
 Missing = Literal["zero", "skip"]
 NoRelevant = Literal["skip", "zero"]
@@ -55,6 +56,8 @@ class ScoredRun:
     query_ids: tuple[str, ...]
     """The query of each row: those of the qrels, in their order."""
     counts: RunCounts
+    fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
+    """Of the judgements of each query; empty where what was scored had been ranked already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     against = judged if subtopics is None else Judgements.read(numbered(subtopics))
     ranked = rank_judged(against, run, ties=ties, trec_eval=trec_eval, depth=depth)
     n_queries = len(run.query_ids if isinstance(run, Run) else run)
-    return score_ranked(
+    scored = score_ranked(
         gather(ranked, subtopics, judged_only=judged_only),
         parsed,
         rules,
@@ -141,6 +144,8 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
         unknown=n_queries - ranked.n_queries + len(ranked.missing),
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
     )
+    # now, as the caller may change the qrels later
+    return replace(scored, fingerprints=judged.query_fingerprints())
 
 
 def fingerprints_of(judged: Judgements | Qrels, subtopics: Qrels | None) -> dict[Reads, Any]:

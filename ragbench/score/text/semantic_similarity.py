@@ -14,6 +14,7 @@ from ragbench.embed.sentence_transformers import (
     EXTRA,
     PACKAGES,
     check_model,
+    dot_products,
     shared_embedder,
 )
 from ragbench.registry import Option
@@ -96,10 +97,13 @@ def _best_cosine(
     prediction: str, references: Sequence[str], vectors: Mapping[str, Vectors]
 ) -> float:
     """The largest cosine, within -1..1 in spite of rounding; 0 where a side is empty."""
+    import numpy as np
+
     gold = [vectors[text] for text in references if text in vectors]
     if prediction not in vectors or not gold:
         return 0.0
-    return min(max(max(float(vectors[prediction] @ vector) for vector in gold), -1.0), 1.0)
+    cosines = dot_products(np.stack(gold), vectors[prediction])
+    return min(max(float(cosines.max()), -1.0), 1.0)
 
 
 def _in_rows(advance: Advance | None, n_texts: int, n_rows: int) -> Callable[[int], None]:

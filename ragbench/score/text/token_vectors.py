@@ -48,8 +48,8 @@ class EncodedTexts:
         for block in self._plan(rows, tokens):
             texts = Counter(text for position in block for text in _texts(rows[position]))
             new = [t for t in texts if t not in self._vectors and not tokens[t].empty]
-            for position, vectors in self._encoder.encode([tokens[text] for text in new]):
-                self._vectors[new[position]] = vectors
+            vectors = self._encoder.encode([tokens[text] for text in new])
+            self._vectors.update(zip(new, vectors, strict=True))
             yield block, self._vectors
             waiting.subtract(texts)
             for text in texts:

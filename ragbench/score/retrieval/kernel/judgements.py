@@ -13,7 +13,7 @@ import numpy as np
 from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray
 from ragbench.types.checks import LARGEST_GRADE, all_text
-from ragbench.types.columnar import qrels_digest
+from ragbench.types.columnar import QueryFingerprints, qrels_digest, query_digests
 from ragbench.types.rows import borders
 
 
@@ -78,6 +78,13 @@ class Judgements:
         if isinstance(self.source, Qrels):
             return self.source.fingerprint()
         return qrels_digest(self.query_ids, self.starts, self.document_hashes, self.grades)
+
+    def query_fingerprints(self) -> QueryFingerprints:
+        """Return part -> judged query -> fingerprint, as `Qrels.query_fingerprints`."""
+        if isinstance(self.source, Qrels):
+            return self.source.query_fingerprints()
+        hashes = self.document_hashes
+        return {"judgements": query_digests(self.query_ids, self.starts, hashes, self.grades)}
 
     @classmethod
     def read(cls, qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Judgements:

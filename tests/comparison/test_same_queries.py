@@ -1,0 +1,261 @@
+"""Queries of the same id are compared only where they are the same queries."""
+
+from dataclasses import dataclass, replace
+from itertools import compress
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ragbench import evaluate_run, evaluate_texts
+from ragbench.comparison.comparable import meet
+from ragbench.comparison.sources import ScoredSystems, from_evaluation
+from ragbench.comparison.systems import SystemScores
+from ragbench.data.loaders.base import fingerprint_collection
+from ragbench.data.runs.query_fingerprints import fingerprint_queries
+from ragbench.errors import DataError
+from ragbench.types import Collection, Qrels, Query
+from tests.comparison.scored_systems import column, source, system
+
+IDS = [f"q{n}" for n in range(7)]
+DEPENDS = {"mrr": "judgements", "exact_match": "answers"}
+"""Score -> what it depends on besides the question."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a query was: as the data have it, so that tests need no fingerprint."""
+
+    question: str
+    judgements: tuple[tuple[str, int], ...]
+    answers: tuple[str, ...]
+
+
+QUERIES = st.builds(
+    Asked,
+    st.sampled_from(["Who?", "Why?"]),
+    st.sampled_from([(("d1", 1),), (("d1", 0),), (("d1", 1), ("d2", 2)), (("d1", 2), ("d2", 1))]),
+    st.sampled_from([("Io",), ("Io", "Europa"), ()]),
+)
+SAME = Asked("Who?", (("d1", 1),), ("Io",))
+DATA = st.dictionaries(st.sampled_from(IDS), st.just(SAME) | QUERIES, min_size=1)
+
+
+def scored(where, data, *, texts=True, whole=True, by_query=True):
+    """Score one system on data; the flags say what of the data the source keeps."""
+    queries = [Query(name, asked.question) for name, asked in data.items()]
+    qrels = Qrels.from_dict({name: dict(asked.judgements) for name, asked in data.items()})
+    answers = {name: list(asked.answers) for name, asked in data.items()}
+    ranked = evaluate_run({name: {"d2": 2.0, "d1": 1.0} for name in data}, qrels, ["mrr"])
+    answered = evaluate_texts(["Io"] * len(data), [*answers.values()], ["exact_match"])
+    columns = {**ranked.columns, **answered.columns}
+    kinds = {"mrr": "retrieval", "exact_match": "generation"}
+    known = Collection(queries, qrels=qrels, answers=answers)
+    prints = dict(fingerprint_queries(queries, qrels, answers))
+    if not texts:
+        del prints["question"]
+    return ScoredSystems(
+        where,
+        {"s": SystemScores("s", "s", None, columns, kinds)},
+        list(data),
+        data=fingerprint_collection(known) if whole else {},
+        fingerprints=prints if by_query else {},
+    )
+
+
+def differ(measures, *data, texts=False):
+    """The common queries, and those that are not the same, by what the measures depend on."""
+    parts = [*(["question"] if texts else []), *(DEPENDS[name] for name in measures)]
+    common = [name for name in data[0] if all(name in other for other in data)]
+    differing = {
+        part: tuple(n for n in common if len({getattr(other[n], part) for other in data}) > 1)
+        for part in parts
+    }
+    return common, {part: found for part, found in differing.items() if found}
+
+
+MEASURES = st.sampled_from([("mrr",), ("exact_match",), ("mrr", "exact_match")])
+
+
+@given(st.lists(DATA, min_size=2, max_size=3), MEASURES, st.sampled_from([0, 1, 2, None]))
+@example([dict.fromkeys(IDS, SAME), {"q0": replace(SAME, question="Why?")}], ("mrr",), None)
+@example([{"q0": SAME}, {"q0": SAME}, {"q0": replace(SAME, question="Why?")}], ("mrr",), 0)
+def test_what_is_compared_is_the_same_in_all_sources(data, measures, silent):
+    """`silent` is the source that keeps no texts, as a run file does."""
+    said = [place != silent for place in range(len(data))]
+    sources = [
+        scored(f"source {place}", each, texts=said[place], whole=said[place])
+        for place, each in enumerate(data)
+    ]
+    common, differing = differ(measures, *data)
+    asked = [{data[place][name].question for place in compress(range(3), said)} for name in common]
+    if other := tuple(name for name, texts in zip(common, asked, strict=True) if len(texts) > 1):
+        differing["question"] = other
+    apart = {name for found in differing.values() for name in found}
+
+    try:
+        met = meet(sources[0], sources[1:], measures=measures, intersect=True)
+    except DataError:
+        assert not common or 2 * len(apart) > len(common)
+        return
+
+    assert 2 * len(apart) <= len(common)
+    assert [*met.sources[0].query_ids] == [name for name in common if name not in apart]
+    assert dict(met.differing) == differing
+    assert all(each.query_ids == met.sources[0].query_ids for each in met.sources)
+
+
+@given(DATA, DATA, MEASURES, st.booleans(), st.booleans())
+@example({"q0": SAME}, {"q0": SAME, "q1": SAME}, ("mrr",), True, False)
+def test_what_kept_no_fingerprint_of_each_query_is_compared_as_a_whole(
+    mine, theirs, measures, intersect, both
+):
+    base = scored("base.json", mine, by_query=not both)
+    run = scored("runs/old", theirs, by_query=False)
+
+    try:
+        met = meet(base, [run], measures=measures, intersect=intersect)
+    except DataError as error:
+        refused = str(error)
+        assert (mine, [*mine]) != (theirs, [*theirs])
+        what_to_do = "run the experiment again with this version"
+        assert what_to_do in refused or not intersect or not mine.keys() & theirs.keys()
+        return
+
+    common, differing = differ(measures, mine, theirs, texts=True)
+    assert [*met.sources[0].query_ids] == common
+    assert not differing
+
+
+@given(DATA, DATA, MEASURES)
+def test_without_intersect_all_is_the_same(mine, theirs, measures):
+    try:
+        meet(scored("a", mine), [scored("b", theirs)], measures=measures)
+    except DataError:
+        assert (mine, [*mine]) != (theirs, [*theirs])
+        return
+    common, differing = differ(measures, mine, theirs, texts=True)
+    assert len(common) == len(mine) == len(theirs)
+    assert not differing
+
+
+def test_what_differs_is_named_part_by_part():
+    mine = dict.fromkeys(IDS, SAME)
+    other = replace(SAME, judgements=(("d1", 2),))
+    theirs = {**mine, "q1": other, "q4": other, "new": SAME}
+    sources = scored("a", mine), scored("b", theirs)
+
+    with pytest.raises(DataError) as refused:
+        meet(sources[0], [sources[1]], measures=["mrr"])
+    met = meet(sources[0], [sources[1]], measures=["mrr"], intersect=True)
+
+    assert str(refused.value).splitlines() == [
+        "queries: 1 of 8 in b are not in a: new",
+        "the query sets differ",
+        "judgements differ in 2 of 7 common queries of a and b: q1, q4",
+    ]
+    assert met.notes == (
+        "b: queries that the others lack, left out: 1",
+        "2 of 7 common queries were left out, as their judgements differ: q1, q4",
+    )
+    # no answer depends on the judgements
+    assert not meet(sources[0], [sources[1]], measures=["exact_match"], intersect=True).differing
+
+
+def test_ids_that_mean_something_else_are_refused():
+    mine = {name: replace(SAME, question=f"On {name}?") for name in IDS}
+    theirs = {name: replace(SAME, question="Else?") for name in IDS[:6]}
+
+    with pytest.raises(DataError) as refused:
+        meet(scored("cranfield", mine), [scored("cacm", theirs)], measures=["mrr"], intersect=True)
+
+    assert str(refused.value).splitlines() == [
+        "question text differs in 6 of 6 common queries of cranfield and cacm: q0, q1, q2, ...",
+        "nothing is left to compare: queries of the same id are not the same in these sources",
+    ]
+
+
+def test_what_nobody_asked_is_said():
+    run = scored("run", dict.fromkeys(IDS, SAME))
+    rankings = [
+        from_evaluation(
+            name, evaluate_run({"q0": {"d1": 1.0}}, {q: {"d1": 1} for q in ids}, ["mrr"])
+        )
+        for name, ids in (("a.trec", IDS), ("b.trec", IDS[:5]))
+    ]
+
+    unknown = "the questions of a.trec are not known and were not compared"
+    assert unknown in meet(run, rankings[:1]).notes
+    # of two run files with the same judgements that goes without saying
+    same = meet(rankings[0], rankings[:1]).notes
+    other = meet(rankings[0], rankings[1:], intersect=True).notes
+    assert [note for note in same if "not known" in note] == []
+    assert [note for note in other if "not known" in note] == [
+        f"the questions of {name} are not known and were not compared"
+        for name in ("a.trec", "b.trec")
+    ]
+
+
+def test_the_order_of_the_records_is_no_other_data():
+    mine = dict.fromkeys(IDS, SAME) | {"q1": replace(SAME, answers=("Europa",))}
+    turned = dict(reversed(mine.items()))
+
+    met = meet(scored("a", mine), [scored("b", turned)], intersect=True)
+
+    assert [*met.sources[1].query_ids] == IDS
+    assert not met.differing
+
+
+def test_weights_of_tokens_are_of_all_references():
+    """With idf a score depends on the references of other queries too."""
+    prints = {"answers": dict.fromkeys(["q0", "q1", "q2"], "0" * 12)}
+
+    def sides(idf):
+        return [
+            source(
+                name,
+                system("s", column([1] * n, "bertscore", signature={"gold": name, "idf": idf})),
+                fingerprints=prints,
+                data={"queries": "1a"},
+            )
+            for name, n in (("a", 3), ("b", 2))
+        ]
+
+    base, run = sides("no")
+    assert len(meet(base, [run], intersect=True).sources[0].query_ids) == 2
+    base, run = sides("yes")
+    with pytest.raises(DataError, match="bertscore cannot be compared: gold is a in a and b in b"):
+        meet(base, [run], intersect=True)
+
+
+def test_judgements_that_a_model_filled_in_are_not_those_of_the_data():
+    """Of the same qrels, models that saw other rankings made other judgements."""
+
+    def sides(*signed):
+        return [
+            source(
+                name,
+                system("s", column([1] * n, signature={"qrels": qrels})),
+                data={"queries": "1a", "qrels": "2b"},
+            )
+            for name, n, qrels in zip("ab", (3, 2), signed, strict=True)
+        ]
+
+    base, run = sides("3c", "4d")
+    assert len(meet(base, [run], intersect=True).sources[0].query_ids) == 2
+    base, run = sides("people+model(x,grades=3c)", "people+model(x,grades=4d)")
+    with pytest.raises(DataError, match="judgements of the common queries may differ, and cannot"):
+        meet(base, [run], intersect=True)
+
+
+def test_another_measure_is_refused_with_intersect_as_without():
+    base = source("a", system("s", column([1, 1], signature={"ties": "docid"})))
+    run = source("b", system("s", column([1], signature={"ties": "average"})))
+
+    with pytest.raises(
+        DataError, match="mrr cannot be compared: ties is docid in a and average in b"
+    ):
+        meet(base, [run], intersect=True)
+    lacking = source("b", system("s", column([1], signature={"qrels": None})))
+    with pytest.raises(DataError, match="qrels is 1a in a and absent in b"):
+        meet(base, [lacking], intersect=True)

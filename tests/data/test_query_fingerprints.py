@@ -1,0 +1,69 @@
+"""Fingerprints of queries in files: read back as they were written, and strictly."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.data.runs.query_fingerprints import (
+    fingerprint_queries,
+    format_fingerprints,
+    read_fingerprints,
+)
+from ragbench.errors import DataError
+from ragbench.types import Qrels, Query
+
+IDS = st.text('abé,"\n\udc80 ', min_size=1, max_size=4)
+PRINTS = st.text("0123456789abcdef", min_size=12, max_size=12)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["question", "judgements", "subtopics", "answers"]),
+        st.dictionaries(IDS, PRINTS),
+    )
+)
+def test_reads_back_what_was_written(tmp_path_factory, prints):
+    path = tmp_path_factory.mktemp("run") / "fingerprints.csv"
+    ids = sorted({query for each in prints.values() for query in each})
+
+    path.write_bytes(format_fingerprints(ids, prints).encode("utf-8", "surrogateescape"))
+
+    assert read_fingerprints(path) == prints
+
+
+def test_one_changed_character_is_seen_and_the_order_of_answers_is_not():
+    queries = [Query("q1", "Who?"), Query("q2", "Who?"), Query("q3", "Who ?")]
+    answers = {"q1": ["a", "b"], "q2": ["b", "a"], "q3": ["ab"], "nobody asked": ["a"]}
+    qrels = Qrels.from_dict({"q1": {"d": 1}, "nobody asked": {"d": 1}})
+
+    found = fingerprint_queries(queries, qrels, answers)
+
+    who, again, other = found["question"].values()
+    assert who == again != other
+    assert found["answers"]["q1"] == found["answers"]["q2"] != found["answers"]["q3"]
+    assert [*found["answers"]] == ["q1", "q2", "q3"]
+    assert [*found["judgements"]] == ["q1"]
+
+
+def test_a_run_of_an_older_version_has_none(tmp_path):
+    assert read_fingerprints(tmp_path / "fingerprints.csv") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "columns: ; allowed: query_id first"),
+        ("query,question\n", "columns: query, question; allowed: query_id first"),
+        ("query_id,questoin\n", "part 'questoin'; did you mean 'question'. allowed: each once"),
+        ("query_id,question,question\n", "part 'question'; .*allowed: each once"),
+        ("query_id,question\nq1\n", "csv:2: 1 cells; allowed: one for each of query_id, question"),
+        ("query_id,question\nq1,12\n", "fingerprints of 'q1': .*'12'.*; allowed: 12 hexadecimal"),
+        ('query_id,question\n"q1,12\n', "cannot be read"),
+    ],
+)
+def test_anything_else_is_refused(tmp_path, text, message):
+    path = tmp_path / "fingerprints.csv"
+    path.write_text(text)
+
+    with pytest.raises(DataError, match=message):
+        read_fingerprints(path)

@@ -1,0 +1,188 @@
+"""Runs with local models are the same to the last bit, however often they were stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from ragbench import run_experiment
+from ragbench.experiment.plan.records import Choices
+from ragbench.store.vectors import VECTORS_FILE, DamagedVectors
+from tests.experiment.test_stages import contents, work
+
+pytestmark = pytest.mark.slow
+
+# Kills itself when a model is about to encode the next texts for the n-th time.
+KILLED = """
+import os, signal, sys
+from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
+from ragbench.experiment.runner import run_experiment
+
+encode, left = SentenceTransformerEmbedder.encode, int(sys.argv[2])
+
+def watched(self, texts, **options):
+    global left
+    left -= len(texts) > 0
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return encode(self, texts, **options)
+
+SentenceTransformerEmbedder.encode = watched
+run_experiment(sys.argv[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, example_data, tiny_embedder, tiny_cross_encoder, tiny_bert, tiny_nli):
+    """A folder with a config in which each kind of local model has its part."""
+    folder = tmp_path_factory.mktemp("exact")
+    config = {
+        "name": "exact",
+        "dataset": {"type": "beir", "path": str(example_data), "split": "test"},
+        "retrievers": {
+            "dense": {"type": "dense", "model": tiny_embedder, "device": "cpu"},
+            "diverse": {
+                "type": "mmr",
+                "retriever": "dense",
+                "model": tiny_embedder,
+                "depth": 12,
+                "document_prompt": "a ",
+                "device": "cpu",
+            },
+            "reranked": {
+                "type": "cross_encoder",
+                "retriever": "dense",
+                "model": tiny_cross_encoder,
+                "depth": 12,
+                "device": "cpu",
+            },
+        },
+        "generators": {"extractive": {"type": "extractive", "sentences": 1}},
+        "metrics": {
+            "retrieval": {"top_k": 10, "measures": ["ndcg@10"]},
+            "generation": [
+                f"bertscore(model={tiny_bert}, num_layers=2, device=cpu)",
+                f"semantic_similarity(model={tiny_embedder}, device=cpu)",
+            ],
+            "judge": {
+                "type": "nli",
+                "model": tiny_nli,
+                "device": "cpu",
+                "rubrics": ["faithfulness"],
+            },
+        },
+        "statistics": {"resamples": 100},
+    }
+    (folder / "exact.yaml").write_text(yaml.safe_dump(config))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+
+
+def of(experiment):
+    """All that a run says but what each process notes of the texts that it cut itself."""
+    found = contents(experiment)
+    notes = found["summary"]["notes"]
+    found["summary"]["notes"] = [note for note in notes if "are longer than" not in note]
+    return found
+
+
+@pytest.fixture
+def run(place, monkeypatch):
+    """Run with a cache of a name, and whatever else."""
+    monkeypatch.delenv("RAGBENCH_CACHE")
+
+    def run_with(cache, limit=None, **overrides):
+        monkeypatch.setenv("RAGBENCH_CACHE", str(place / cache))
+        return run_experiment(
+            place / "exact.yaml", overrides=overrides, choices=Choices(limit=limit)
+        )
+
+    return run_with
+
+
+@pytest.fixture(scope="module")
+def expected(place):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGBENCH_CACHE", str(place / "whole"))
+        return of(run_experiment(place / "exact.yaml"))
+
+
+def test_after_limits(run, expected):
+    for limit in (7, 39):
+        run("limited", limit)
+
+    assert of(run("limited")) == expected
+
+
+def test_after_a_budget(run, expected):
+    stopped = run("budget", **{"budget.minutes": 0.0002})
+    assert stopped.exit_code == 3
+
+    assert of(run("budget")) == expected
+
+
+def test_after_a_kill(place, repository, run, expected):
+    environment = {**os.environ, "RAGBENCH_CACHE": "killed", "PYTHONPATH": str(repository)}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, "exact.yaml", "2"],
+        cwd=place,
+        env=environment,
+        check=False,
+        capture_output=True,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+
+    assert of(run("killed")) == expected
+
+
+def test_from_two_joined_caches(place, run, expected):
+    """Each made by a run over other queries; nothing is written to them, and the own one is new."""
+    run("one", 30)
+    run("two", 30, seed=5)
+    others = [place / "one", place / "two"]
+    before = [(other / VECTORS_FILE).read_bytes() for other in others]
+
+    joined = run("joined", cache_also=[str(other) for other in others])
+
+    assert of(joined) == expected
+    assert [(other / VECTORS_FILE).read_bytes() for other in others] == before
+    assert 0 < work(joined)["encode dense"] < 40, "what both lacked"
+
+
+def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(place, run, expected):
+    changed = {"retrievers.dense.similarity": "dot", "retrievers.dense.normalize": True}
+    others = {"cache_also": [str(place / "whole")]}
+
+    found = run("empty", **changed, **others)
+
+    made = work(found)
+    assert (made["index dense"], made["retrieve dense"]) == (224, 78)
+    assert not {name for name in made if name.startswith("encode")}
+    assert of(found)["dense.trec"] == expected["dense.trec"]
+
+    bad = place / "bad"
+    bad.mkdir()
+    (bad / VECTORS_FILE).write_bytes(b"no database" * 9)
+    with pytest.warns(DamagedVectors, match="bad/embeddings.sqlite"):
+        found = run("fresh", **changed, cache_also=[str(bad), *others["cache_also"]])
+    assert "encode dense" not in work(found)
+
+
+def test_a_changed_corpus_leaves_the_digits_of_its_other_documents(place, run, expected):
+    """A cache that another corpus filled, in another order, gives what a fresh one does."""
+    data = place / "other"
+    data.mkdir()
+    source = yaml.safe_load((place / "exact.yaml").read_text())["dataset"]["path"]
+    for name in ("queries.jsonl", "answers.jsonl", "qrels"):
+        (data / name).symlink_to(f"{source}/{name}")
+    with open(f"{source}/corpus.jsonl", encoding="utf-8") as stream:
+        rows = stream.readlines()
+    (data / "corpus.jsonl").write_text("".join(sorted(rows, reverse=True)[:100]))
+
+    run("changed", **{"dataset.path": str(data)})
+
+    assert of(run("changed")) == expected

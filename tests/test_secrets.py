@@ -1,0 +1,75 @@
+"""What counts as a secret, and what is left of one in a text."""
+
+import pytest
+
+from ragbench.secrets import (
+    is_secret_option,
+    is_secret_variable,
+    looks_secret,
+    mask_url,
+    redact,
+    secret_fingerprint,
+)
+
+VARIABLES = {
+    True: "OPENAI_API_KEY OPENAIKEY MyToken TOKEN1 HF_TOKEN DB_PASSWORD DB_PWD GITHUB_PAT PIN "
+    "AWS_SECRET_ACCESS_KEY BASIC_AUTH SESSION_COOKIE AZURE_SAS client_secret",
+    False: "K1 DS DATA PATH PWD HOME TOKENIZER MAX_TOKENS AUTHOR KEYWORDS OPENAI_BASE_URL MODEL",
+}
+OPTIONS = {
+    True: "api_key apiKey X-Api-Key access_token password Authorization headers client_secret auth",
+    False: "api_key_env max_tokens tokenizer output_key key keywords k1 path model tokens",
+}
+
+
+@pytest.mark.parametrize(("tells", "names"), [(is_secret_variable, VARIABLES)])
+def test_names_of_variables(tells, names):
+    for secret, listed in names.items():
+        assert {name: tells(name) for name in listed.split()} == dict.fromkeys(
+            listed.split(), secret
+        )
+
+
+def test_no_option_of_ours_but_headers_sounds_secret():
+    for secret, listed in OPTIONS.items():
+        for name in listed.split():
+            assert is_secret_option(name) is secret, name
+
+
+@pytest.mark.parametrize(
+    ("url", "masked"),
+    [
+        ("http://me:pw@h:8/v1", "http://***@h:8/v1"),
+        ("http://a-long-token@h/", "http://***@h/"),
+        ("http://me@h/", "http://me@h/"),
+        ("https://h/?k=10&sig=ab", "https://h/?k=10&sig=***"),
+        ("https://h/?opaque0123456789", "https://h/?***"),
+        ("https://h/v1", "https://h/v1"),
+        ("postgresql://u:p%40w@h/db", "postgresql://***@h/db"),
+        ("http://[broken", "http://[broken"),
+    ],
+)
+def test_addresses(url, masked):
+    assert mask_url(url) == masked
+    assert looks_secret(url) is (url != masked)
+
+
+def test_parts_of_an_address_are_hidden_wherever_they_stand():
+    secrets = {"URL": "postgresql://u:p%40ss-word@h/db?token=abcd"}
+
+    told = redact("p@ss-word, p%40ss-word and abcd, but not u and h", secrets)
+
+    assert told == "***, *** and ***, but not u and h"
+
+
+def test_longer_secrets_first_and_placeholders_never():
+    secrets = {"A": "abcd", "B": "abcdefgh", "C": "none", "D": "a b", "args.api_key": "wxyz"}
+
+    assert redact("abcdefgh abcd none wxyz", secrets) == "${B} ${A} none ${args.api_key}"
+
+
+def test_a_fingerprint_gives_away_twelve_bits():
+    found = {secret_fingerprint(str(number)) for number in range(40)}
+
+    assert all(len(each) == 3 and int(each, 16) < 4096 for each in found)
+    assert len(found) > 30
