@@ -310,6 +310,15 @@ def _auc(times: int) -> Pairs:
         yield stats.roc_auc(scores, good).value, sklearn.roc_auc_score(good, scores)
 
 
+def _first_commit(times: int) -> Pairs:
+    """Half of the capital is staked at once, in equal parts; the other half waits."""
+    stakes = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
+    for d in _differences(times, 100, (12, 40)):
+        d = np.clip(d, -1, 1)
+        products = [math.prod(1 - min(s, 0.95 / 1.02) * (x + 0.02) for x in d) for s in stakes]
+        yield stats.drop_evidence([d], 0.02).e, 0.5 * sum(products) / len(stakes) + 0.5
+
+
 def _kappas(ours: str, theirs: str | None) -> Reference:
     return Reference(
         "cohen_kappa",
@@ -503,6 +512,13 @@ REFERENCES = [
         ),
     ),
     Reference("split_variance", "SciPy `f_oneway`, its F", 1e-9, _components, True),
+    Reference(
+        "drop_evidence",
+        "plainly: the bets on a first commit, query by query; relative",
+        1e-9,
+        _first_commit,
+        relative=True,
+    ),
     Reference("bradley_terry_strengths", "SciPy `minimize` of the likelihood", 1e-5, _strengths),
     Reference(
         "raw_agreement",
