@@ -27,7 +27,8 @@ LIMITS: dict[str, float] = {
     # a run records of the environment, which of it is secret, and a repetition that uses it;
     # texts computed alone, and vectors of further caches; histories, and the evidence of many
     # commits: statistic, file format, gate
-    "lines": 60_400,
+    # what a run folder and a printed text must not do
+    "lines": 62_500,
     "imports, % of code": 11.8,
     "modules in a folder": 15,
     "modules in a family's folder": 25,
