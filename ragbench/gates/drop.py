@@ -24,10 +24,13 @@ from ragbench.gates.change import (
 )
 from ragbench.gates.history import add_evidence
 from ragbench.gates.scores import KnownScore
+from ragbench.records.gate import QueriesNeeded
 from ragbench.registry import Option
-from ragbench.stats import DifferenceInterval, score_interval
+from ragbench.stats import DifferenceInterval, queries_to_exclude, score_interval
 from ragbench.types import FloatArray
 
+_NOISE = 0.1
+"""An estimate within so many standard errors of the margin is noise, and nothing to plan with."""
 _SAYING_SOMETHING = 4
 """Fewer identical queries exclude changes in no share of the others that is worth printing."""
 
@@ -92,7 +95,7 @@ class Drop(Change):
             >>> gate = Drop(measure="hit", max_drop=0.05)
             >>> found = gate.decide_pairs(pairs, Method())
             >>> found.verdict, found.power.queries_needed
-            ('undecided', QueriesNeeded(equal=1380, as_observed=615))
+            ('undecided', QueriesNeeded(equal=411, as_observed=102))
             >>> replace(gate, decide="mean").decide_pairs(pairs, Method()).verdict
             'fail'
         """
@@ -144,6 +147,9 @@ class Drop(Change):
         size = 0.0 if clusters is not None else _size(d)
         spread = Spread(-found.mean, found.sd, found.n_units, size)
         power = power_of(spread, margin, confidence, widest=_width(pairs.range))
+        if clusters is None and math.isfinite(_width(pairs.range)):
+            needed = _queries_needed(d, margin, confidence, _width(pairs.range))
+            power = replace(power, queries_needed=needed)
         if found.lower > -margin:
             return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
         if found.upper < -margin:
@@ -196,6 +202,20 @@ def _identical(
     if share * _width(score_range) < max_drop:
         return why, True
     return f"{why}, which leaves a drop by {max_drop:g} open", False
+
+
+def _queries_needed(d: FloatArray, margin: float, confidence: float, width: float) -> QueriesNeeded:
+    """Plan by the interval itself: with equal systems half of the changes are gains."""
+    d = d[~np.isnan(d)]
+    noise = _NOISE * float(d.std()) / math.sqrt(len(d))
+    near = abs(float(d.mean()) + margin) <= noise
+    if not margin < width:
+        return QueriesNeeded(equal=None, as_observed=None)
+
+    def plan(differences: FloatArray) -> int | None:
+        return queries_to_exclude(differences, -margin, largest=width, confidence=confidence)
+
+    return QueriesNeeded(equal=plan(np.concatenate((d, -d))), as_observed=None if near else plan(d))
 
 
 def _size(d: FloatArray) -> float:

@@ -6,10 +6,11 @@ and `tilting_interval` are the parts, `effect_size`, `randomization_p_values`, `
 `wilcoxon_p_values`, `mcnemar_p_values`; queries that belong together: `cluster_sums`; what queries
 cost: `increase_interval`. A family of comparisons: `holm_p_values`, `benjamini_hochberg_p_values`,
 `max_t_p_values`, `tied_with_best`. Pairs that were compared: `bradley_terry_strengths`. Planning:
-`minimum_detectable_difference`, `queries_needed`, `split_variance`, `cheapest_design`. Looking
-early: `look_sizes`, `spending_bounds`, `interim_interval`, `betting_interval`; commit after commit:
-`drop_evidence`. Raters: `cohen_kappa`, `krippendorff_alpha`, `spearman`, `kendall_tau_b`,
-`roc_auc`; their labels correct a judge's mean by `ppi_mean`.
+`minimum_detectable_difference`, `queries_needed`, `queries_to_exclude`, `split_variance`,
+`cheapest_design`. Looking early: `look_sizes`, `spending_bounds`, `interim_interval`,
+`betting_interval`; commit after commit: `drop_evidence`. Raters: `cohen_kappa`,
+`krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct a judge's mean by
+`ppi_mean`.
 
 An argument that is no number, not finite, of another shape or length, or outside its range raises
 an `OptionError` that says what is allowed; docstrings name only what one would not expect.
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from ragbench.stats.paired_tests import randomization_p_values as randomization_p_values
     from ragbench.stats.paired_tests import t_test_p_values as t_test_p_values
     from ragbench.stats.paired_tests import wilcoxon_p_values as wilcoxon_p_values
+    from ragbench.stats.planning import queries_to_exclude as queries_to_exclude
     from ragbench.stats.power import minimum_detectable_difference as minimum_detectable_difference
     from ragbench.stats.power import noncentral_t_sf as noncentral_t_sf
     from ragbench.stats.power import queries_needed as queries_needed
@@ -95,6 +97,7 @@ _HOMES = {
     "mean": "MeanInterval mean_interval",
     "paired_proportions": "score_interval",
     "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
+    "planning": "queries_to_exclude",
     "power": "minimum_detectable_difference noncentral_t_sf queries_needed",
     "ppi": "CorrectedMean ppi_difference ppi_mean",
     "rank_correlation": "kendall_tau_b roc_auc spearman",

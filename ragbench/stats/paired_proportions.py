@@ -26,6 +26,7 @@ TIE_WITHIN = 0.5
 _NORMAL = NormalDist()
 _WITHIN = 1e-9
 _TIED = 1e-9
+_DIGITS = 10
 _GRID = np.linspace(0.0, 1.0, 65)
 _REACH = 6.5  # standard deviations of a count that are summed over
 _FEW = 6
@@ -77,7 +78,8 @@ def score_interval(
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
     if n < 2:
         return (-1.0, 1.0) if n else (math.nan, math.nan)
-    return _lower(lost, gained, n, alpha), -_lower(gained, lost, n, alpha)
+    low, high = _lower(lost, gained, n, alpha), -_lower(gained, lost, n, alpha)
+    return round(low, _DIGITS), round(high, _DIGITS)
 
 
 def score_statistic(
