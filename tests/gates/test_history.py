@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from ragbench import compare
 from ragbench.data.runs.baseline import write_baseline
 from ragbench.data.runs.history import append_to_history, start_history
 from ragbench.errors import ConfigError
 from ragbench.experiment.gates import check_gates
+from ragbench.pytest_plugin import assert_not_worse
 from ragbench.stats import drop_evidence
 from ragbench.types import Cause
 from tests.data.test_history import run
@@ -119,7 +121,7 @@ def test_failures_that_could_turn_it_are_undecided(held):
 
     assert whole["evidence"]["e"] < 20 < found["evidence"]["e"]
     assert found["verdict"] == "undecided"
-    assert found["why"].startswith("80 queries failed, which could turn fail; of the others: ")
+    assert found["why"].startswith("failures on 80 queries could turn fail; without them: ")
 
 
 def test_a_run_that_fails_by_itself_says_both(held):
@@ -186,3 +188,26 @@ def test_a_commit_scored_in_another_way_is_refused_with_its_line(held):
 
     assert found["refused"]
     assert "v is 1 in main.jsonl and 2 in main.jsonl:3" in found["why"]
+
+
+def test_assertions_in_pytest_add_it_up_too(held):
+    assert held(DECAY[8], DECAY[:8])["verdict"] == "fail"
+
+    with pytest.raises(AssertionError, match="evidence over 9 commits since record"):
+        assert_not_worse("now.json", "main.jsonl", measures={"mrr": 0.02})
+
+
+def test_a_baseline_of_check_gates_may_be_a_history(held):
+    expected = held(DECAY[8], DECAY[:8])
+
+    (found,) = check_gates("now.json", GATE, baseline="main.jsonl")
+
+    assert (found["verdict"], found["evidence"]) == ("fail", expected["evidence"])
+
+
+def test_comparing_with_a_history_is_comparing_with_its_record(held):
+    held(DECAY[1], DECAY[:1])
+
+    found = compare("main.jsonl", "now.json", measures=["mrr"])
+
+    assert found.to_dict()["sources"][0] == "main.jsonl"
