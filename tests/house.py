@@ -28,7 +28,7 @@ LIMITS: dict[str, float] = {
     # texts computed alone, and vectors of further caches; histories, and the evidence of many
     # commits: statistic, file format, gate
     # what a run folder and a printed text must not do
-    "lines": 60_700,
+    "lines": 62_500,
     "imports, % of code": 11.8,
     "modules in a folder": 15,
     "modules in a family's folder": 25,
