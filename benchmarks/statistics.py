@@ -6,9 +6,9 @@ Simulates evaluations of which the truth is known: families of comparisons, earl
 1,000 replicates a cell (a minute), 10,000 with `--full` (minutes). Intervals, gates and plans are
 in `gates.py`.
 
-Bars: families err in at most 5 % under Holm and max-T; gates that stop early err no more often than others; 100,000 permutations of 1,000
-queries for all 45 pairs of 10 systems 200 times as fast as scipy. Simulated shares may miss a bar
-by two standard errors.
+Bars: families err in at most 5 % under Holm and max-T; gates that stop early err no more often than
+others; 100,000 permutations of 1,000 queries for all 45 pairs of 10 systems 200 times as fast as
+scipy. Simulated shares may miss a bar by two standard errors.
 """
 
 from __future__ import annotations
