@@ -3,8 +3,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fix lint types imports deps house check test fast doctest golden generated quickstart bench \
-  wheel offline ci
+.PHONY: help setup fix lint types imports deps house check test fast doctest golden generated conformance \
+  quickstart bench wheel offline ci
 
 help:  ## list these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ golden:  ## rewrite the golden files; review the diff
 generated:  ## rewrite what is generated from the code: JSON Schema, docs/reference.md, docs/metrics.md
 	$(BIN)/ragbench schema -o configs/ragbench.schema.json
 	$(BIN)/python docs/generate.py
+
+conformance:  ## compare everything with its reference implementation; rewrite docs/conformance.md
+	$(BIN)/python -m tests.conformance
 
 quickstart:  ## run the example experiment
 	$(BIN)/ragbench run configs/quickstart.yaml

@@ -40,6 +40,8 @@ class Recipe(NamedTuple):
     """The tests of the copy that must find it, as pytest names them."""
     code: str
     """Uses it, and prints `works`."""
+    conformance: str = ""
+    """Where it is said what it is held against, or why there is nothing."""
 
 
 MEASURES = "ragbench/score/retrieval/__init__.py"
@@ -55,10 +57,15 @@ FOLLOWED = [
         '        "mrr": f"{_HERE}.first_hits:reciprocal_rank",\n',
         '        "best_grade": f"{_HERE}.best_grade:best_grade",\n',
         "measures",
-        ("tests/score/retrieval/test_best_grade.py", "tests/score/retrieval/test_common.py"),
+        (
+            "tests/score/retrieval/test_best_grade.py",
+            "tests/score/retrieval/test_common.py",
+            "tests/conformance/test_page.py",
+        ),
         "run, qrels = {'q': {'a': 2.0, 'b': 1.0}}, {'q': {'a': 1, 'b': 2}}\n"
         "result = rb.evaluate_run(run, qrels, ['best_grade@1', 'best_grade@2'])\n"
         "assert result.mean == {'best_grade@1': 0.5, 'best_grade@2': 1.0}, result.mean",
+        "tests/conformance/measures.py",
     ),
     Recipe(
         "metric",
@@ -67,10 +74,11 @@ FOLLOWED = [
         '        "ter": f"{_HERE}.ter:ter",\n',
         '        "same_length": f"{_HERE}.same_length:same_length",\n',
         "metrics",
-        ("tests/score/text/test_same_length.py",),
+        ("tests/score/text/test_same_length.py", "tests/conformance/test_page.py"),
         "names = ['same_length', 'same_length(unit=characters)']\n"
         "result = rb.evaluate_texts(['a cat'], ['the dog'], names)\n"
         "assert result.mean == dict(zip(names, (1.0, 0.0))), result.mean",
+        "tests/conformance/metrics.py",
     ),
     Recipe(
         "retriever",
@@ -147,6 +155,16 @@ def generate(repository, copy):
         call(copy, *(() if name == "python" else ("-m", name)), *arguments)
 
 
+def say_that_it_is_worked_by_hand(copy, recipe):
+    """What `make conformance` needs, and the part of it that this changes."""
+    path, line = copy / recipe.conformance, "WITHOUT_REFERENCE: dict[str, str] = {}\n"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(line) == 1
+    reason = f'WITHOUT_REFERENCE["{recipe.name}"] = "worked by hand in {recipe.tests[0]}"\n'
+    path.write_text(text.replace(line, line + reason), encoding="utf-8")
+    call(copy, "-m", "tests.conformance", "--section", "Without a reference")
+
+
 def contents(copy):
     files = (path for path in copy.rglob("*") if path.is_file())
     return {
@@ -179,6 +197,8 @@ def test_a_recipe_touches_what_contributing_names(recipe, copy, repository):
     table.write_text(text.replace(after, after + recipe.line, 1), encoding="utf-8")
 
     generate(repository, copy)
+    if recipe.conformance:
+        say_that_it_is_worked_by_hand(copy, recipe)
 
     now = contents(copy)
     touched = {path for path in now if now[path] != before.get(path)}

@@ -16,7 +16,7 @@ from ragbench.calibration.probes import Probe, ask_again, sample_answers
 from ragbench.calibration.scale import Scale
 from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, Question, draw, sheet_rows
 from ragbench.cli.output import write_notes, write_result
-from ragbench.config.load import load_config
+from ragbench.config.load import load_saved
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import build_judge, connected
@@ -134,7 +134,7 @@ def _ask_judges(
     """Ask each judge, as the run's config has it; score -> probe -> what came out, and notes."""
     run, seed = request.run, request.seed
     questions = _read_questions(run)
-    judges = load_config(run.folder / "config.yaml").metrics.judges or {}
+    judges = load_saved(run.folder / "config.yaml").metrics.judges or {}
     found: dict[str, dict[str, ProbeFound]] = {}
     notes = []
     for name in dict.fromkeys(score.judge for score in scores):
@@ -171,7 +171,7 @@ def _ask_judges(
 
 def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
     """Read questions and gold answers of the run's data set, by query id."""
-    collection = load_collection(load_config(run.folder / "config.yaml"))
+    collection = load_collection(load_saved(run.folder / "config.yaml"))
     for part in ("queries", "answers"):
         then, now = run.data.get(part), collection.fingerprints.get(part)
         if then != now:

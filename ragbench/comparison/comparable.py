@@ -12,7 +12,7 @@ from ragbench.comparison.same_queries import MOVING, SHOWN, hold_together
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import nearest
+from ragbench.registry import PYTHON, nearest
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import Signature
 from ragbench.types import Cause
@@ -310,6 +310,8 @@ def find_measure(name: str, shared: Sequence[str], having: Collection[str] = ())
 
 def _canonical(name: str) -> str:
     """Our name of a retrieval measure however it is spelt; other names as they are."""
+    if name.startswith(PYTHON):  # names stand in run folders, which are data: nothing is imported
+        return name
     try:
         return parse_measure(name).name
     except OptionError:

@@ -80,8 +80,10 @@ def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[
     if not isinstance(kind.value, str):
         report.wrong(kind, f"{kind.shown()} is not text", ", ".join(family.names()))
         return None
+    if kind.value.startswith(PYTHON) and context.refuses(kind):
+        return None
     try:
-        return kind.value, family.load(kind.value, context.search)
+        return kind.value, family.load(kind.value, context.code or ())
     except OptionError as error:
         report.wrong(kind, f"unknown type {kind.shown()}", error.allowed, error.nearest)
     except DataError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,7 @@ def load_config(
     live_retrievers: Collection[str] = (),
     live_generators: Collection[str] = (),
     live_apps: Collection[str] = (),
+    code: Sequence[Path] | None = None,
 ) -> ExperimentConfig:
     """Read and check a config as a whole; a `ConfigError` has all that is wrong, in file order.
 
@@ -86,6 +87,8 @@ def load_config(
         live_retrievers: Names of those that the caller adds as objects; references may use them.
         live_generators: The same of generators; gates may name their pairs.
         live_apps: The same of whole apps.
+        code: Folders in which `python:` looks before what is installed; default: the working
+            directory, then `base_dir`.
     """
     report, variables = Report(), os.environ if environment is None else environment
     path: Path | None
@@ -103,7 +106,8 @@ def load_config(
         tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
         tree = interpolate(tree, variables, report)
         live = Live(live_retrievers, live_generators, live_apps)
-        config = _check_variants(tree, report, path, base, live)
+        folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
+        config = _check_variants(tree, report, path, Surroundings(base, live, folders))
     if config is None or report:
         raise report.error(os.fspath(path) if path else "the config")
     found = environment_of(tree, config.resolved)
@@ -118,6 +122,31 @@ def load_config(
         # short ones, which servers of one's own take, stand in many texts
         secrets={**{n: v for n, v in keys.items() if v and len(v) >= 8}, **found.secrets},
     )
+
+
+def load_saved(path: Path) -> ExperimentConfig:
+    """Read the data set and the judges of a config that lies in a run folder; all else is left out.
+
+    A run folder is data: code that these two name is a problem, and is not imported.
+    """
+    report, config = Report(), None
+    read = _read_file(path, report)
+    if read is not None and _is_mapping(read, report):
+        tree = interpolate(_data_and_judges(read), os.environ, report)
+        around = Surroundings(path.parent, Live((), (), ()), None)
+        config = TreeCheck(tree, report, path, around).build()
+    if config is None or report:
+        raise report.error(os.fspath(path))
+    return config
+
+
+def _data_and_judges(tree: Item) -> Item:
+    metrics = tree.get("metrics")
+    kept = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
+    judge = None if metrics is None else metrics.get("judge")
+    if metrics is None or judge is None:
+        return kept
+    return kept.with_entry("metrics", replace(metrics, value={}).with_entry("judge", judge))
 
 
 def _named_keys(config: ExperimentConfig) -> Iterator[str]:
@@ -154,12 +183,12 @@ def _is_mapping(tree: Item, report: Report) -> bool:
 
 
 def _check_variants(
-    tree: Item, report: Report, path: Path | None, base: Path, live: Live
+    tree: Item, report: Report, path: Path | None, around: Surroundings
 ) -> ExperimentConfig | None:
     config = None
     for replaced, variant in itertools.islice(variants(tree), MAX_VARIANTS):
         own = Report()
-        built = TreeCheck(variant, own, path, base, live).build()
+        built = TreeCheck(variant, own, path, around).build()
         report.include(own.under(replaced))
         config = config if replaced else built
     return config
@@ -180,17 +209,27 @@ class Live:
     apps: Collection[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a config may refer to that does not stand in it."""
+
+    base: Path
+    """The folder that paths are relative to."""
+    live: Live
+    code: tuple[Path, ...] | None
+    """Where code is looked for before what is installed; None: none may be named."""
+
+
 class TreeCheck:
     """The checks of one tree, block by block."""
 
-    def __init__(
-        self, tree: Item, report: Report, path: Path | None, base: Path, live: Live
-    ) -> None:
+    def __init__(self, tree: Item, report: Report, path: Path | None, around: Surroundings) -> None:
         self.tree, self.report, self.path = tree, report, path
-        self.live = live
+        self.live = around.live
         self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}
         names = dict.fromkeys([*self.swept["retrievers"].components, *self.live.retrievers])
-        self.context = Context(report, base, list(names), self.swept["retrievers"].members)
+        members = self.swept["retrievers"].members
+        self.context = Context(report, around.base, list(names), members, around.code)
 
     def build(self) -> ExperimentConfig | None:
         """Check everything; None where anything is wrong."""
@@ -312,6 +351,8 @@ class TreeCheck:
         return type_name not in loaders.table or type_name == "records"
 
     def _require_a_system(self, loaders: Family) -> None:
+        if self.context.code is None:  # a part of a config
+            return
         brings = self.live.retrievers or self.live.apps or self.swept["apps"].components
         if brings or self._may_bring_systems(loaders):
             return

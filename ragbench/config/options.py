@@ -104,11 +104,15 @@ class Context:
     """Names that references may use, those of live objects included."""
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Swept retrievers -> the names that they stand for."""
+    code: tuple[Path, ...] | None = ()
+    """Where `python:` looks before what is installed; where this is None, no code may be named."""
 
-    @property
-    def search(self) -> tuple[Path, ...]:
-        """Where `python:` looks before what is installed."""
-        return (Path.cwd(), self.base.absolute())
+    def refuses(self, item: Item) -> bool:
+        """Whether code that an item names must not be imported, which is then reported."""
+        if self.code is None:
+            found = f"{item.shown()} is code, and nothing that a run folder names is imported"
+            self.report.wrong(item, found, "components of ragbench; `ragbench reproduce` asks more")
+        return self.code is None
 
 
 def references_of(
@@ -242,8 +246,10 @@ def resolve_options(
 
 def _check_object(item: Item, context: Context) -> None:
     """Report code that cannot be imported; what can stays importable for its component."""
+    if context.refuses(item):
+        return
     try:
-        load_object(str(item.value), context.search)
+        load_object(str(item.value), context.code or ())
     except DataError as error:
         problem = error.problem
         context.report.wrong(item, problem.found, problem.allowed, problem.nearest)

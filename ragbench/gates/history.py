@@ -59,8 +59,8 @@ def add_evidence(
         return replace(found, why=f"{found.why}; {words}", evidence=evidence)
     why = f"{words}: a drop by more than {max_drop:g}; this run: {found.why}"
     if pairs.failed.any() and not weigh(pairs.with_failed("best"))[1]:
-        turned = f"{int(pairs.failed.sum())} queries failed, which could turn fail"
-        why = f"{turned}; of the others: {why}"
+        turned = f"failures on {int(pairs.failed.sum())} queries could turn fail"
+        why = f"{turned}; without them: {why}"
         return replace(found, verdict="undecided", why=why, evidence=evidence)
     return replace(found, verdict="fail", why=why, evidence=evidence, power=None)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ragbench.errors import RagbenchError
 from ragbench.records.summary import Kind
+from ragbench.registry import PYTHON
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,11 @@ def find_score(name: str, scores: Sequence[str]) -> str | None:
     if name in scores:
         return name
     meant = canonical(name)
-    return next((s for s in scores if meant is not None and canonical(s) == meant), None)
+    if meant is None:
+        return None
+    # code that they name, as those of a run folder may, is not imported
+    known = (score for score in scores if not score.startswith(PYTHON))
+    return next((score for score in known if canonical(score) == meant), None)
 
 
 def canonical(name: str) -> str | None:

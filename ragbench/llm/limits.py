@@ -28,6 +28,13 @@ _MEASURED = 20  # and at least as many answers
 _MOST_MEASURED = 4_096
 _CATCH_UP_S = 0.05  # a timer that comes late does not lose its calls
 _OUTGROWN = 4.0  # a pace so far above the answers limits nothing
+_PROBE = 0.85  # a limit does not complain of so much of what it lets through,
+_PROBE_S, _LONG_PROBE_S = 2.0, 10.0  # for so long; longer where answers come slowly,
+_PROBED, _LEAST_PROBED = 60, 25  # for so many answers, or at least so many
+_PROBES = 2  # the first ends what a burst had left, the second decides
+_FULL = 0.45  # a server that turns away more of the calls is full
+_OUTRUN = 0.6  # a probe faster than 1 / 0.6 times the answers began with a burst
+_KNOWN, _KNOWN_S = 5_000, 60.0  # after so many answers and so long it is asked anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +92,15 @@ class AdaptiveLimit:
     are 429, 503 and 529. Where more than 6 % of about the last 200 answers are complaints (or a
     quarter of the last 20), each halves the limit, though not below what the server is seen to
     bear. Rarer ones take away one place. Answers give back one place each up to half of the old
-    limit, from there a tenth each, up to `most`, where it starts. `Pace` spreads the calls in time.
+    limit, from there a tenth each, up to `most`, where it starts. `Pace` spreads the calls in time,
+    and `Probe` finds out which share is turned away whatever is sent: that share counts as none.
     Belongs to one event loop.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.size, self.in_flight = most, float(most), 0
         self.pace = Pace()
+        self._probe = Probe()
         self._fast_until = float(most)
         self._share_of_few, self._share_of_many = 0.0, 0.0
         self._usual, self._latency_s = 0.0, 0.0
@@ -124,22 +133,35 @@ class AdaptiveLimit:
         complaint = failure is not None and failure.throttled
         self._share_of_few += _FEW * (complaint - self._share_of_few)
         self._share_of_many += _MANY * (complaint - self._share_of_many)
+        if not complaint:
+            self.pace.answered(now)
+        if self._probe.learn(complaint, now - took_s, now):
+            self._end_probe(now)
         if complaint:
             self._complained(now)
         else:
-            self.pace.answered(now)
             weight = _MEMORY if self._latency_s else 1.0
             self._latency_s += weight * (took_s - self._latency_s)
             # a limit that is not reached has not been tried
-            if failure is None and self.in_flight >= int(self.size):
+            is_open = not self._probe.is_on or not self._probe.complaints
+            if failure is None and self.in_flight >= int(self.size) and is_open:
                 step = 1.0 if self.size < self._fast_until else _SLOWLY
                 self.size = min(float(self.most), self.size + step)
         self._count(-1)
         self._wake()
 
     def _complained(self, now: float) -> None:
-        if self._share_of_few <= _SUDDEN and self._share_of_many <= _STRAY:
-            self.size = max(1.0, self.size - 1)
+        if self._probe.is_on:
+            measured = self.pace.measured(now)
+            if measured is not None and self.pace.rate and measured < _OUTRUN * self.pace.rate:
+                self.size = max(1.0, min(self.size, self._borne(now)))
+                self._probe.is_on = False
+                self._start_probe(now, again=True)
+            return
+        stray = self._probe.stray
+        if self._share_of_few <= _SUDDEN + 2 * stray and self._share_of_many <= _STRAY + 2 * stray:
+            if not stray:
+                self.size = max(1.0, self.size - 1)
             return
         if now >= self._cut_at + _EPISODE_S:
             self._fast_until = self.size / 2
@@ -147,6 +169,23 @@ class AdaptiveLimit:
         self.pace.complained(now)
         bears = self._borne(now)
         self.size = max(1.0, self.size / 2, min(self.size, bears))
+        if self._probe.is_due(now):
+            self._start_probe(now)
+
+    def _start_probe(self, now: float, *, again: bool = False) -> None:
+        measured = self.pace.measured(now)
+        if measured is not None and _PROBE * measured * _LONG_PROBE_S >= _LEAST_PROBED:
+            self.pace.hold(_PROBE * measured)
+            self._probe.start(now, again=again)
+
+    def _end_probe(self, now: float) -> None:
+        """Go on with what was learnt: probe again, send as before, or keep to the limit."""
+        if self._probe.goes_on:
+            self._start_probe(now)
+        elif self._probe.stray:
+            self.pace.rate, self.size = None, float(self.most)
+        else:
+            self.pace.release(HEADROOM / _PROBE, now)
 
     def _borne(self, now: float) -> float:
         """How many calls at once the server bears, from what it has answered.
@@ -190,6 +229,71 @@ class AdaptiveLimit:
         self._wake()
 
 
+class Probe:
+    """Whether a server turns away calls at random, or because there are too many.
+
+    A limit lets through as much as it allows, so of a little less it complains no more, while what
+    is turned away by chance is the same share of few calls as of many. Fewer calls are no remedy
+    for that, and each cut would lead to the next one. So the first complaints that cut the number
+    of calls are followed by two seconds at 85 % of the rate of answers, twice if complaints go on:
+    what was measured first may have been a burst.
+
+    Example:
+        Two probes of 60 answers each, of which every eighth is a complaint.
+
+        >>> probe = Probe()
+        >>> for start in (0.0, 10.0):
+        ...     probe.start(start)
+        ...     ends = [probe.learn(i % 8 == 0, start + i / 9, start + i / 9) for i in range(60)]
+        >>> ends.count(True), probe.goes_on, round(probe.stray, 2)
+        (1, False, 0.13)
+    """
+
+    def __init__(self, *, known: bool = False) -> None:
+        self.stray = 0.0
+        """Share of calls that are turned away whatever their number."""
+        self.is_on = False
+        self._started_at = 0.0
+        self._answers = self.complaints = self._number = 0
+        self._known, self._known_at = int(known), -math.inf
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the probe that ended has to be followed by another one."""
+        return 0 < self._number < _PROBES
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is not known what complaints mean."""
+        return not self._known or (self._known > _KNOWN and now > self._known_at + _KNOWN_S)
+
+    def start(self, now: float, *, again: bool = False) -> None:
+        """Begin, or begin the same one again: what is sent from now on is counted."""
+        self.is_on, self._started_at = True, now
+        self._answers = self.complaints = 0
+        self._number += not again
+
+    def learn(self, complaint: bool, sent: float, now: float) -> bool:
+        """Count an answer to what was sent at a time; whether the probe ends with it."""
+        self._known += self._known > 0
+        if not self.is_on or sent < self._started_at:
+            return False
+        self._answers += 1
+        self.complaints += complaint
+        took_s = now - self._started_at
+        few = _PROBED if took_s < _LONG_PROBE_S else _LEAST_PROBED
+        # complaints come at once, and answers later
+        if took_s < _PROBE_S or self._answers < few:
+            return False
+        full = self.complaints > _FULL * self._answers
+        self.is_on = False
+        random = self.complaints > 1 and not full
+        if random and self._number < _PROBES:
+            return True
+        self.stray = self.complaints / self._answers if random else 0.0
+        self._number, self._known, self._known_at = 0, 1, now
+        return True
+
+
 class Pace:
     """A rate of calls that follows the rate of answers.
 
@@ -212,6 +316,7 @@ class Pace:
         self._answers: deque[float] = deque(maxlen=_MOST_MEASURED)
         self._next = 0.0
         self._grown_at = 0.0
+        self._is_held = False
 
     def wait_s(self, now: float) -> float:
         """Return the seconds until the next call may be sent."""
@@ -229,7 +334,8 @@ class Pace:
         while len(answers) > _MEASURED and answers[0] < now - _MEASURED_S:
             answers.popleft()
         if self.rate is not None:
-            self.rate *= _GROWTH_PER_S ** (now - self._grown_at)
+            if not self._is_held:
+                self.rate *= _GROWTH_PER_S ** (now - self._grown_at)
             self._grown_at = now
             measured = self.measured(now)
             if measured is not None and self.rate > _OUTGROWN * measured:
@@ -238,9 +344,20 @@ class Pace:
     def complained(self, now: float) -> None:
         """Count a complaint: too many calls."""
         measured = self.measured(now)
+        self._is_held = False
         if measured is not None:
             self.rate = HEADROOM * measured
             self._grown_at = now
+
+    def hold(self, rate: float) -> None:
+        """Keep to a rate until the next complaint."""
+        self.rate, self._is_held = rate, True
+
+    def release(self, times: float, now: float) -> None:
+        """Go on at a multiple of the rate that was kept to."""
+        self._is_held = False
+        if self.rate is not None:
+            self.rate, self._grown_at = times * self.rate, now
 
     def measured(self, now: float) -> float | None:
         """Return the answers per second; None where there are too few to tell."""

@@ -30,7 +30,9 @@ _MOST = 0.95
 _NEWEST = 0.4
 """Weight of the newest commit in the running average of the earlier ones."""
 _RIDGE = 1e-6
-"""Of the mean variance of the earlier scores, which may be copies of each other."""
+"""Share of the sum of squares of the earlier scores, which may be copies of each other."""
+_ROUNDING = 1e-12
+"""A sum of squares below it comes from rounding: the earlier scores are all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +240,7 @@ class _Past:
         known = np.where(seen, y, 0.0)
         rest = (known - (known.sum(axis=1) / n)[:, np.newaxis]) * seen
         squares = np.swapaxes(centred, 1, 2) @ centred
-        ridge = _RIDGE * np.trace(squares, axis1=1, axis2=2) + np.finfo(float).tiny ** 0.5
+        ridge = _RIDGE * np.trace(squares, axis1=1, axis2=2) + _ROUNDING
         inverse = np.linalg.inv(squares + ridge[:, np.newaxis, np.newaxis] * np.eye(3))
         slopes = np.einsum("hpq,huq,hu->hp", inverse, centred, rest, optimize=True)
         fitted = np.einsum("hup,hp->hu", centred, slopes)

@@ -1,4 +1,4 @@
-"""Which oracle each measure is held against: read by the tests and by `docs/conformance.md`."""
+"""What trec_eval calls our measures: read by the tests and by `measures.py`."""
 
 from __future__ import annotations
 
@@ -55,44 +55,3 @@ ENGINE = {
     "yaap": "yaap",
 }
 """What pytrec_eval's engine understands and its front does not -> the key of its answer."""
-
-SCIKIT_LEARN = {
-    "dcg": "dcg_score, ties averaged and in order",
-    "ndcg": "ndcg_score, ties averaged and in order",
-    "lrap": "label_ranking_average_precision_score",
-    "map": "average_precision_score, without ties",
-}
-"""Our measure -> scikit-learn's function."""
-
-IR_MEASURES = {
-    "rbp": "RBP(rel=1), computed by cwl-eval",
-    "judged": "Judged@k, without ties",
-}
-"""Our measure -> that of ir_measures."""
-
-NDEVAL = {
-    "alpha_ndcg": "alpha-nDCG@k",
-    "subtopic_recall": "strec@k",
-}
-"""Our measure -> that of ndeval, TREC's own program for diversity."""
-
-BRUTE_FORCE = {
-    "answer_hit": "every window of words of every passage",
-    "alpha_ndcg": "the greedy ideal, document by document",
-    "redundancy": "every document against all above it",
-    "err": "the cascade, document by document",
-    "gmap": "the n-th root of the product of average precisions",
-    "f1": "the harmonic mean of precision and recall, as fractions",
-    "cg": "a sum",
-    "dcg": "both gains with both discounts, term by term",
-    "ndcg": "both gains with both discounts, over the best of all orders",
-    "rbp": "a sum of weights, binary and graded",
-    "rbp_residual": "the weights of ranks that hold no judged document, down to rank 2,000",
-    "iprec_at_recall": "the maximum over all ranks, with the rounding of trec_eval 10",
-    "11pt_avg": "the mean of eleven such maxima",
-    "ideal_dcg": "the best of all orders, term by term",
-    "unjudged": "a count over k",
-}
-"""Our measure -> how a test computes it in plain Python."""
-
-AVERAGED = "the mean over all orders of tied documents, with ties=average"

@@ -1,95 +1,135 @@
-"""Writes `docs/conformance.md` from the examples and the table of oracles."""
+"""Writes `docs/conformance.md`: everything that is computed, beside what it is held against."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from ragbench import stats
 from ragbench.score.retrieval import MEASURES
-from ragbench.score.retrieval.base import spec_of
-from tests.conformance import oracles
+from ragbench.score.text import METRICS
+from tests.conformance import measures, metrics, statistics
 from tests.conformance.examples import EXAMPLES, score
+from tests.conformance.odd_inputs import ODD_INPUTS, shown
+from tests.conformance.reference import Found, compare
+
+PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 
 INTRODUCTION = """\
 # Conformance
 
-What the retrieval measures are held against, and how close they come. This page is generated from
-`tests/conformance/`: a test is red when it is stale, `make golden` rewrites it.
+What every measure, metric, statistic and coefficient of agreement is held against, how many values
+were compared, and the largest difference that was found. Written by one command, `make
+conformance` (`python -m tests.conformance`); a test computes it again and is red when it is stale,
+when a difference is above its bar, or when something is computed here that is not on this page.
+`python -m tests.conformance --times 20` compares twenty times as many cases, and writes nothing.
 
-## Oracles
+A bar of 0 asks for the same bits. 1e-12 is what another order of the same sums, or the logarithm
+of another library, may change. Larger bars are those of 32-bit floats, of an optimiser, or of
+random draws, as the line says. `plainly` is a definition written out in the tests, value by value,
+where no package computes the same. How each measure is defined: [scores](scores.md).
+"""
 
-Every measure is compared, query by query and to 1e-9, with something that we did not write, or
-with its definition computed plainly, document by document. The cases are drawn to be awkward: ties,
-documents retrieved twice, negative grades, queries without a hit or a relevant document, ids in
-several scripts, scores such as 1e-45, -0.0 and 1e39. The slow tests draw 10,000 queries.
+MEASURES_TEXT = """\
+The cases are drawn to be awkward: ties, documents retrieved twice, negative grades, queries without
+a hit or a relevant document, ids in several scripts, scores such as 1e-45, -0.0 and 1e39. Values
+are compared query by query.
 
-- **trec_eval**: pytrec_eval, which is trec_eval 9, with `trec_eval: 9`. With `trec_eval: 10` on
-  scores that 32-bit floats hold exactly, apart from `iprec_at_recall` and `11pt_avg`, whose recall
-  version 10 rounds otherwise. The means over the queries are compared too.
-  So are parameters (gains of grades, levels of recall, coefficients), another relevance level, and
-  judged documents only. `rbp_resid`, and measures of several judges or of preferences, are not
-  there.
-- **ties averaged**: `ties: average` is also compared with the mean over all orders of tied
-  documents, for every measure that has it.
-- `rbp` of trec_eval 10 is no oracle: it reads two variables before they are set, and its value
+- pytrec_eval is trec_eval 9, so `trec_eval: 9` is held against it. The tests do the same for
+  `trec_eval: 10` on scores that 32-bit floats hold exactly, apart from `iprec_at_recall` and
+  `11pt_avg`, whose recall version 10 rounds otherwise; for other relevance levels, for judged
+  documents only, and for repeated documents.
+- `rbp` of trec_eval 10 is no reference: it reads two variables before they are set, and its value
   changes with the compiler's options.
 """
 
-EXAMPLES_INTRODUCTION = """\
-## Published examples
+METRICS_TEXT = """\
+Predictions and one to three references: repeated words, punctuation, entities, several scripts,
+odd spaces, empty texts. The two metrics with a model run on tiny ones with random weights; the
+tests have a real one besides.
+"""
 
+STATISTICS_TEXT = """\
+Scores as evaluations give them: few values, many alike. Two bootstraps draw other resamples, so
+that their limits are compared in standard errors of the mean.
+"""
+
+WITHOUT_TEXT = """\
+Everything else has a line above.
+"""
+
+ODD_TEXT = """\
+Where a package gives what is not meant, refuses what is meant, or gives several values for one
+input. Both columns are computed when this page is written.
+"""
+
+EXAMPLES_TEXT = """\
 Worked examples of teaching material, with the value that ragbench computes. Where a source
 printed another one, it says why.
 """
 
 
-def render() -> str:
-    """Return the page."""
-    return "\n".join([INTRODUCTION, _oracles(), EXAMPLES_INTRODUCTION, _examples()])
+def public_statistics() -> list[str]:
+    """Return the functions of `ragbench.stats`; its records are what these return."""
+    return [name for name in stats.__all__ if not isinstance(getattr(stats, name), type)]
 
 
-def oracles_of(name: str) -> dict[str, str]:
-    """Return, for a measure, kind of oracle -> which one."""
-    trec_eval = sorted(
-        {
-            _family(theirs)
-            for ours, theirs in [*oracles.TREC_EVAL.items(), ("yaap", oracles.ENGINE["yaap"])]
-            if ours.split("@")[0] == name
-        }
-    )
-    found = {
-        "trec_eval": ", ".join(f"`{family}`" for family in trec_eval),
-        "scikit-learn": oracles.SCIKIT_LEARN.get(name, ""),
-        "ir_measures": oracles.IR_MEASURES.get(name, ""),
-        "ndeval": oracles.NDEVAL.get(name, ""),
-        "plainly": oracles.BRUTE_FORCE.get(name, ""),
-    }
-    return {kind: which for kind, which in found.items() if which}
+def compared(module: ModuleType, times: int = 1) -> list[Found]:
+    """Compare everything of one module with what it is held against."""
+    return [compare(reference, times) for reference in module.REFERENCES]
 
 
-def _family(key: str) -> str:
-    """`P_10` is of the family `P`; `map` is its own."""
-    name, _, parameter = key.rpartition("_")
-    return name if parameter.replace(".", "").isdigit() else key
+def comparison_table(names: Iterable[str], found: list[Found]) -> str:
+    """Return a line for each comparison, by name."""
+    rows = [_line(each) for name in names for each in found if each.reference.name == name]
+    return _table(["", "held against", "values", "largest difference", "bar"], rows)
 
 
-def _oracles() -> str:
-    kinds = ("trec_eval", "scikit-learn", "ir_measures", "ndeval", "plainly")
-    rows = []
-    for name in MEASURES.table:
-        found, spec = oracles_of(name), spec_of(MEASURES.load(name))
-        averaged = "yes" if spec and spec.averages_ties else ""
-        rows.append([f"`{name}`", *(found.get(kind, "") for kind in kinds), averaged])
-    return _table(["measure", *kinds, "ties averaged"], rows)
+def _line(found: Found) -> list[str]:
+    reference = found.reference
+    return [
+        f"`{reference.name}`",
+        reference.by,
+        f"{found.values:,}",
+        _number(found.largest),
+        _number(reference.bar),
+    ]
 
 
-def _examples() -> str:
+def _number(value: float) -> str:
+    return f"{value:.1e}" if value else "0"
+
+
+def _of(module: ModuleType, names: Iterable[str], text: str, times: int) -> str:
+    return f"{text}\n{comparison_table(names, compared(module, times))}"
+
+
+def _without_reference(_: int) -> str:
+    reasons: dict[str, str] = {}
+    for module in (measures, metrics, statistics):
+        reasons |= module.WITHOUT_REFERENCE
+    rows = [[f"`{name}`", reason] for name, reason in reasons.items()]
+    return f"{WITHOUT_TEXT}\n{_table(['', 'why, and what is tested instead'], rows)}"
+
+
+def _odd_inputs(_: int) -> str:
+    rows = [[odd.by, odd.what, shown(odd.theirs), shown(odd.ours), odd.why] for odd in ODD_INPUTS]
+    head = ["reference", "input", "it gives", "ragbench gives", "what ragbench does"]
+    return f"{ODD_TEXT}\n{_table(head, rows)}"
+
+
+def _examples(_: int) -> str:
     rows = []
     for example in EXAMPLES:
         values = score(example)
-        shown = "<br>".join(f"`{name}` {values[name]:.4f}" for name in example["values"])
+        text = "<br>".join(f"`{name}` {values[name]:.4f}" for name in example["values"])
         note = example.get("why", "")
-        rows.append([example["source"], _setting(example), example.get("printed", ""), shown, note])
-    return _table(["source", "example", "printed", "true", "note"], rows)
+        rows.append([example["source"], _setting(example), example.get("printed", ""), text, note])
+    head = ["source", "example", "printed", "true", "note"]
+    return f"{EXAMPLES_TEXT}\n{_table(head, rows)}"
 
 
 def _setting(example: dict[str, Any]) -> str:
@@ -100,3 +140,43 @@ def _setting(example: dict[str, Any]) -> str:
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+SECTIONS: dict[str, Callable[[int], str]] = {
+    "Measures of rankings": lambda n: _of(measures, MEASURES.table, MEASURES_TEXT, n),
+    "Metrics of answers": lambda n: _of(metrics, METRICS.table, METRICS_TEXT, n),
+    "Statistics and agreement": lambda n: _of(statistics, public_statistics(), STATISTICS_TEXT, n),
+    "Without a reference": _without_reference,
+    "Odd inputs": _odd_inputs,
+    "Published examples": _examples,
+}
+"""Heading -> what stands below it, given how many times the cases."""
+
+
+def render(times: int = 1) -> str:
+    """Return the page."""
+    parts = [f"## {heading}\n\n{text(times)}" for heading, text in SECTIONS.items()]
+    return "\n".join([INTRODUCTION, *parts])
+
+
+def rewritten(page: str, heading: str) -> str:
+    """Return a page with one section made again."""
+    return page.replace(section(page, heading), SECTIONS[heading](1).rstrip(), 1)
+
+
+def section(page: str, heading: str) -> str:
+    """Return what stands below a heading of a page."""
+    return re.split(r"^## ", page.partition(f"## {heading}\n\n")[2], flags=re.MULTILINE)[0].rstrip()
+
+
+_LINE = re.compile(r"^(\| `[^|]+ \| [^|]+ \| [\d,]+ \| )(\S+)( \| (\S+) \|)$", re.MULTILINE)
+
+
+def without_differences(text: str) -> str:
+    """Leave out the largest differences: their last bits are those of one machine's libraries."""
+    return _LINE.sub(r"\1\3", text)
+
+
+def above_their_bar(text: str) -> list[str]:
+    """Return the lines whose largest difference is above its bar."""
+    return [line[0] for line in _LINE.finditer(text) if float(line[2]) > float(line[4])]

@@ -1,12 +1,17 @@
 """`max_drop` against a history: evidence adds up, can only fail, and is no evidence of itself."""
 
+import math
+
 import numpy as np
 import pytest
 
+from ragbench import compare
 from ragbench.data.runs.baseline import write_baseline
 from ragbench.data.runs.history import append_to_history, start_history
 from ragbench.errors import ConfigError
 from ragbench.experiment.gates import check_gates
+from ragbench.pytest_plugin import assert_not_worse
+from ragbench.records.summary import Early
 from ragbench.stats import drop_evidence
 from ragbench.types import Cause
 from tests.data.test_history import run
@@ -119,7 +124,7 @@ def test_failures_that_could_turn_it_are_undecided(held):
 
     assert whole["evidence"]["e"] < 20 < found["evidence"]["e"]
     assert found["verdict"] == "undecided"
-    assert found["why"].startswith("80 queries failed, which could turn fail; of the others: ")
+    assert found["why"].startswith("failures on 80 queries could turn fail; without them: ")
 
 
 def test_a_run_that_fails_by_itself_says_both(held):
@@ -186,3 +191,51 @@ def test_a_commit_scored_in_another_way_is_refused_with_its_line(held):
 
     assert found["refused"]
     assert "v is 1 in main.jsonl and 2 in main.jsonl:3" in found["why"]
+
+
+def test_assertions_in_pytest_add_it_up_too(held):
+    assert held(DECAY[8], DECAY[:8])["verdict"] == "fail"
+
+    with pytest.raises(AssertionError, match="evidence over 9 commits since record"):
+        assert_not_worse("now.json", "main.jsonl", measures={"mrr": 0.02})
+
+
+def test_a_baseline_of_check_gates_may_be_a_history(held):
+    expected = held(DECAY[8], DECAY[:8])
+
+    (found,) = check_gates("now.json", GATE, baseline="main.jsonl")
+
+    assert (found["verdict"], found["evidence"]) == ("fail", expected["evidence"])
+
+
+def test_comparing_with_a_history_is_comparing_with_its_record(held):
+    held(DECAY[1], DECAY[:1])
+
+    found = compare("main.jsonl", "now.json", measures=["mrr"])
+
+    assert found.to_dict()["sources"][0] == "main.jsonl"
+
+
+def test_a_judge_that_may_stop_early_is_no_evidence(held):
+    """Whom it leaves out depends on the scores."""
+    early = Early(stopped=False, judged=N, queries=N, look=1, sizes=(N,), always_valid=False)
+    held(RECORD, DECAY[:3])
+    append_to_history("main.jsonl", run("early", DECAY[3], early=early))
+    write_baseline("now.json", run("now", DECAY[4], early=early))
+
+    (found,) = check_gates("now.json", {**GATE, "against": "main.jsonl"})
+
+    alone = drop_evidence([row - RECORD for row in DECAY[:3]], 0.02)
+    assert found["evidence"]["e"] == pytest.approx(alone.e)
+    assert (found["evidence"]["commits"], found["evidence"]["changed"]) == (5, 3)
+
+
+def test_a_score_without_a_bound_adds_up_to_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    start_history("main.jsonl", run("record", RECORD, high=math.inf))
+    write_baseline("now.json", run("now", DECAY[0], high=math.inf))
+
+    (found,) = check_gates("now.json", {**GATE, "against": "main.jsonl"})
+
+    assert found["why"].endswith("no evidence adds up, as the score has no bound")
+    assert "evidence" not in found

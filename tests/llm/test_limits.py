@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, Limits
 from ragbench.llm.calls import as_completed, in_order
-from ragbench.llm.limits import AdaptiveLimit, Pace
+from ragbench.llm.limits import AdaptiveLimit, Pace, Probe
 from ragbench.types import Cause
 from tests.llm.virtual_time import LimitedServer, ask_all
 
@@ -59,6 +59,32 @@ def test_stray_complaints_do_not_slow_it_down():
     assert seconds < 1.2 * 10_000 * (0.007 + 1 / 60) / 32
 
 
+@pytest.mark.parametrize(
+    ("concurrency", "latency_s", "share"),
+    [(1, 0.05, 0.3), (4, 0.05, 0.12), (4, 0.05, 0.3), (16, 0.5, 0.12), (64, 0.5, 0.12)],
+)
+def test_complaints_at_random_cost_what_errors_cost(concurrency, latency_s, share):
+    """A server without a limit says 429 by chance; one that says 500 instead is the measure."""
+
+    def seconds(status: int) -> float:
+        server = LimitedServer(
+            latency_s=latency_s, stray=share, complaint=status, retry_after_s=1.0
+        )
+        return ask_all(server, 6_000, concurrency)[0]
+
+    assert seconds(500) / seconds(429) > 0.8
+
+
+def test_a_limit_that_falls_is_followed():
+    """What was answered before is no reason to go on asking as fast."""
+    server = LimitedServer(rate=200, burst=20, falls_to=(20.0, 50))
+
+    seconds, _ = ask_all(server, 8_000, 64)
+
+    assert seconds < 20 + (8_000 - 20 * 200) / (0.9 * 50)
+    assert server.turned_away < 0.2 * 8_000
+
+
 def test_slow_answers_do_not_take_the_places_of_others():
     """As many as 3 % of the answers take ten times as long, while the server is at its limit."""
     server = LimitedServer(rate=100, burst=100, stray=0.03, slow=0.03)
@@ -70,7 +96,7 @@ def test_slow_answers_do_not_take_the_places_of_others():
 
 def test_complaints_that_are_no_strays_halve_it():
     """A server that turns away every second call is asked less."""
-    _, limit = ask_all(LimitedServer(stray=0.5), 300, 32)
+    _, limit = ask_all(LimitedServer(stray=0.5), 1_000, 32)
 
     assert limit.size < 16
 
@@ -82,10 +108,10 @@ def test_after_an_outage_it_grows_back():
         return 2.0 < asyncio.get_running_loop().time() < 4.0
 
     server.is_full = is_down
-    seconds, limit = ask_all(server, 10_000, 32)
+    seconds, limit = ask_all(server, 20_000, 32)
 
     assert limit.size == 32
-    assert seconds < 2 + 10_000 * 0.012 / 32 + 15
+    assert seconds < 2 + 20_000 * 0.012 / 32 + 15
 
 
 @pytest.mark.parametrize(
@@ -105,6 +131,7 @@ def test_what_complaints_leave(answers_per_s, expected):
         now += 1 / answers_per_s
     now -= 1 / answers_per_s
     limit._share_of_few = 1.0  # a burst of complaints came before
+    limit._probe = Probe(known=True)
 
     sizes = []
     for _ in range(5):

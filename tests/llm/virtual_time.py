@@ -49,6 +49,12 @@ class LimitedServer:
     latency_s: float = 0.1
     stray: float = 0.0
     """Share of requests that meet a complaint without a reason."""
+    complaint: int = 429
+    """Its status."""
+    retry_after_s: float = 0.05
+    """What a complaint asks for."""
+    falls_to: tuple[float, float] = (float("inf"), 0.0)
+    """After so many seconds the rate is another."""
     slow: float = 0.0
     """Share of requests that take a second longer."""
     identity: dict[str, str] = field(default_factory=dict)
@@ -62,9 +68,13 @@ class LimitedServer:
         self.at_work += 1
         try:
             await asyncio.sleep(0.002)
-            if self.is_full() or self.random.random() < self.stray:
+            headers = {"retry-after": str(self.retry_after_s)}
+            if self.is_full():
                 self.turned_away += 1
-                raise failure_of_status(429, "slow down", headers={"retry-after": "0.05"})
+                raise failure_of_status(429, "slow down", headers=headers)
+            if self.random.random() < self.stray:
+                self.turned_away += 1
+                raise failure_of_status(self.complaint, "slow down", headers=headers)
             await asyncio.sleep(self.latency_s + (self.random.random() < self.slow))
             self.answered += 1
             return ChatReply("yes")
@@ -73,6 +83,8 @@ class LimitedServer:
 
     def is_full(self) -> bool:
         now = asyncio.get_running_loop().time()
+        if now > self.falls_to[0]:
+            self.rate = self.falls_to[1]
         self.tokens = min(self.burst, self.tokens + (now - self.filled_at) * self.rate)
         self.filled_at = now
         if self.at_work > self.concurrent or self.tokens < 1:

@@ -35,6 +35,20 @@ def test_the_first_commit_by_the_definition(d):
     assert (found.n_commits, found.fails_from) == (1, 20)
 
 
+def test_where_all_scored_alike_before_there_is_nothing_to_predict_by():
+    """By hand; rounding errors of equal scores are no pattern, in whatever order they come."""
+    first, second = [1 / 3] * 14, [-1.0, 0.25, *[0.0] * 11, 1 / 3]
+    expected = 0.0
+    for stake in STAKES:
+        stake = min(stake, 0.95 / 1.02)
+        one, two = (math.prod(1 - stake * (x + 0.02) for x in d) for d in (first, second))
+        expected += (one * two / 2 + two / 6) / len(STAKES)
+
+    found = drop_evidence([first, second], 0.02)
+
+    assert found.e == pytest.approx(expected + 1 / 3, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     "losing",
     [

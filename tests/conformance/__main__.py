@@ -1,0 +1,34 @@
+"""Compare everything with what it is held against: `python -m tests.conformance`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.conformance.page import PAGE, SECTIONS, above_their_bar, render, rewritten
+
+
+def main() -> int:
+    """Write the page; with `--times` print it instead. 1 where a difference is above its bar."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--times", type=int, default=1, metavar="N", help="N times the cases; print, write nothing"
+    )
+    what.add_argument("--section", choices=SECTIONS, help="write this section of the page alone")
+    asked = parser.parse_args()
+    if asked.section:
+        page = rewritten(PAGE.read_text(encoding="utf-8"), asked.section)
+    else:
+        page = render(asked.times)
+    if asked.times == 1:
+        PAGE.write_text(page, encoding="utf-8", newline="\n")
+    else:
+        sys.stdout.write(page)
+    for line in above_their_bar(page):
+        sys.stderr.write(f"above its bar: {line}\n")
+    return 1 if above_their_bar(page) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""The metrics of answers beside the packages that define them."""
+
+from __future__ import annotations
+
+import functools
+import re
+import string
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+import sacrebleu
+from nltk.translate.meteor_score import meteor_score
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+import ragbench as rb
+from ragbench.score.text.bleu import corpus_bleu
+from ragbench.score.text.meteor import meteor
+from ragbench.score.text.rouge import TYPES, rouge
+from ragbench.score.text.squad import contains, exact_match, token_f1
+from tests.conformance.reference import Pairs, Reference
+from tests.models import build_tiny_bert, build_tiny_embedder
+from tests.score.text.strategies import SPACES, WORDS
+from tests.text.test_wordnet import read_with_nltk
+from tests.text.wordnet_files import write_wordnet
+
+SINGLE_PRECISION = 1e-5
+"""What 32-bit floats change, in batches of other sizes."""
+WITHOUT_REFERENCE: dict[str, str] = {}
+"""Metric -> where it is worked by hand, and why there is nothing to hold it against."""
+
+Row = tuple[str, list[str]]
+
+
+def _rows(times: int, n: int, words: list[str] = WORDS, longest: int = 14) -> Iterator[Row]:
+    """Predictions and one to three references: repeated words, odd spaces, several scripts."""
+    source = Random(7)
+
+    def text() -> str:
+        picked = source.choices(words, k=source.randint(0, longest))
+        return "".join(word + source.choice(SPACES) for word in picked)
+
+    for _ in range(n * times):
+        references = [text() for _ in range(source.randint(1, 3))]
+        # half of them are near to a reference, so that long n-grams occur
+        near = references[0].split(" ")
+        changed = " ".join(w for w in near if source.random() < 0.8)
+        yield (changed if source.random() < 0.5 else text()), references
+
+
+@functools.cache
+def _rouge_values(times: int) -> dict[str, list[tuple[tuple, tuple]]]:
+    values: dict[str, list[tuple[tuple, tuple]]] = {name: [] for name in TYPES}
+    for stemmer in (False, True):
+        scorer = RougeScorer(list(TYPES), use_stemmer=stemmer)
+        for prediction, references in _rows(times, 250):
+            theirs = scorer.score_multi(references, prediction)
+            ours = rouge(prediction, references, TYPES, stemmer=stemmer)
+            for name in TYPES:
+                values[name].append((tuple(ours[name]), tuple(theirs[name])))
+    return values
+
+
+def _bleu(order: int) -> Callable[[int], Pairs]:
+    def pairs(times: int) -> Pairs:
+        for smooth in ("exp", "floor", "add-k", "none"):
+            for prediction, references in _rows(times, 250):
+                scorer = sacrebleu.BLEU(
+                    effective_order=True, max_ngram_order=order, smooth_method=smooth
+                )
+                ours = rb.bleu(prediction, references, max_order=order, smooth=smooth).score
+                yield ours, scorer.sentence_score(prediction, references).score / 100
+
+    return pairs
+
+
+def _corpus_bleu(times: int) -> Pairs:
+    rows = [*_rows(times, 1000)]
+    for start in range(0, len(rows), 5):
+        part = rows[start : start + 5]
+        predictions, first = [p for p, _ in part], [r[:1] for _, r in part]
+        ours = corpus_bleu(predictions, first).score
+        theirs = sacrebleu.BLEU().corpus_score(predictions, [[r[0] for r in first]])
+        yield ours, theirs.score / 100
+
+
+def _sacrebleu(function: Callable, metric: type, **options: int) -> Callable[[int], Pairs]:
+    def pairs(times: int) -> Pairs:
+        scorer = metric(**options)
+        for prediction, references in _rows(times, 1000):
+            ours = function(prediction, references, **options)
+            yield ours, scorer.sentence_score(prediction, references).score / 100
+
+    return pairs
+
+
+SYNONYMS = ["cat", "cats", "guy", "stone", "rocks", "Kids", "children", "ran", "runs", "the", "."]
+
+
+def _meteor(times: int) -> Pairs:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        wordnet = write_wordnet(Path(folder))
+        with read_with_nltk(wordnet, patch) as reader:
+            split = Tokenizer13a()
+            for prediction, references in _rows(times, 1000, [*SYNONYMS, *WORDS[:12]]):
+                gold = [split(text.rstrip()).split() for text in references]
+                words = split(prediction.rstrip()).split()
+                ours = meteor(prediction, references, wordnet=str(wordnet))
+                yield ours, meteor_score(gold, words, wordnet=reader)
+
+
+def _squad_tokens(text: str) -> list[str]:
+    """The normalisation of the SQuAD script, version 1.1, on ASCII."""
+    text = "".join(c for c in text.lower() if c not in set(string.punctuation))
+    return re.sub(r"\b(a|an|the)\b", " ", text).split()
+
+
+def _squad_f1(prediction: str, reference: str) -> float:
+    mine, theirs = _squad_tokens(prediction), _squad_tokens(reference)
+    same = sum((Counter(mine) & Counter(theirs)).values())
+    if not same:
+        return 0.0
+    precision, recall = same / len(mine), same / len(theirs)
+    return 2 * precision * recall / (precision + recall)
+
+
+def _squad_exact(prediction: str, reference: str) -> float:
+    return float(bool(prediction.strip()) and _squad_tokens(prediction) == _squad_tokens(reference))
+
+
+def _squad_contains(prediction: str, reference: str) -> float:
+    have, want = _squad_tokens(prediction), _squad_tokens(reference)
+    windows = [have[i : i + len(want)] for i in range(len(have))]
+    return float(bool(want) and want in windows)
+
+
+def _squad(function: Callable, plain: Callable) -> Callable[[int], Pairs]:
+    def pairs(times: int) -> Pairs:
+        words = [word for word in WORDS if word.isascii()] + ["a", "an", "The"]
+        for prediction, references in _rows(times, 2000, words, 6):
+            prediction, *references = (t.replace("\u00a0", " ") for t in (prediction, *references))
+            ours = function(prediction, references)
+            yield ours, max(plain(prediction, reference) for reference in references)
+
+    return pairs
+
+
+TINY = ["the", "cat", "sat", "on", "mat", "a", "dog", "ran", "é", "东", "京", "!", "xyz"]
+
+
+def _tiny_rows(times: int) -> tuple[list[str], list[str]]:
+    rows = [(p, r[0]) for p, r in _rows(times, 40, TINY) if p.strip() and r[0].strip()]
+    return [p for p, _ in rows], [r for _, r in rows]
+
+
+def _bert_score(times: int) -> Pairs:
+    from tests.score.text.test_bertscore import Oracle
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = build_tiny_bert(Path(folder) / "tiny")
+        predictions, references = _tiny_rows(times)
+        for layer in (1, 2):
+            ours = rb.bertscore(
+                predictions, references, model=model, num_layers=layer, device="cpu"
+            )
+            yield ours, Oracle(model, layer)(predictions, references)
+
+
+def _cosines(times: int) -> Pairs:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.util import pairwise_cos_sim
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = build_tiny_embedder(Path(folder) / "tiny")
+        predictions, references = _tiny_rows(times)
+        encoder = SentenceTransformer(model, device="cpu")
+        sides = (encoder.encode(texts) for texts in (predictions, references))
+        ours = rb.semantic_similarity(predictions, references, model=model, device="cpu")
+        yield ours, pairwise_cos_sim(*sides).numpy()
+
+
+REFERENCES = [
+    *(
+        Reference(
+            name,
+            "rouge-score, with and without stemmer: P, R, F",
+            0.0,
+            lambda times, name=name: _rouge_values(times)[name],
+        )
+        for name in TYPES
+    ),
+    Reference("bleu", "sacrebleu `sentence_bleu`, all smoothings", 0.0, _bleu(4)),
+    *(
+        Reference(f"bleu{n}", f"sacrebleu, `max_ngram_order={n}`, all smoothings", 0.0, _bleu(n))
+        for n in (1, 2, 3, 4)
+    ),
+    Reference("bleu.corpus", "sacrebleu `corpus_bleu`", 0.0, _corpus_bleu),
+    Reference("chrf", "sacrebleu `sentence_chrf`", 0.0, _sacrebleu(rb.chrf, sacrebleu.CHRF)),
+    Reference(
+        "chrf++",
+        "sacrebleu `sentence_chrf`, `word_order=2`",
+        0.0,
+        _sacrebleu(rb.chrf, sacrebleu.CHRF, word_order=2),
+    ),
+    Reference("ter", "sacrebleu `sentence_ter`", 0.0, _sacrebleu(rb.ter, sacrebleu.TER)),
+    Reference("meteor", "nltk `meteor_score` on a small WordNet", 0.0, _meteor),
+    Reference(
+        "exact_match",
+        "the rules of the SQuAD script, plainly",
+        0.0,
+        _squad(exact_match, _squad_exact),
+    ),
+    Reference(
+        "token_f1", "the rules of the SQuAD script, plainly", 0.0, _squad(token_f1, _squad_f1)
+    ),
+    Reference("contains", "plainly: every window of words", 0.0, _squad(contains, _squad_contains)),
+    Reference("bertscore", "bert-score of each pair alone: P, R, F", SINGLE_PRECISION, _bert_score),
+    Reference(
+        "semantic_similarity",
+        "sentence-transformers `pairwise_cos_sim`",
+        SINGLE_PRECISION,
+        _cosines,
+    ),
+]

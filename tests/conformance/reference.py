@@ -1,0 +1,74 @@
+"""What is held against what: a name of ours, an implementation that is not, and how close they are.
+
+A new measure, metric or statistic needs a `Reference` in `measures.py`, `metrics.py` or
+`statistics.py`, or a line in the `WITHOUT_REFERENCE` there that says why it has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+ROUNDING = 1e-12
+"""What another order of the same sums, or another logarithm, may change."""
+
+Pairs = Iterable[tuple[Any, Any]]
+"""Our values and theirs: two numbers, or two arrays of one shape."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One name beside one implementation that we did not write, or its definition, plainly."""
+
+    name: str
+    """What `ragbench list`, or `ragbench.stats`, calls it."""
+    by: str
+    """Who computes the other value."""
+    bar: float
+    """The largest difference that is allowed; 0 where all bits must be equal."""
+    pairs: Callable[[int], Pairs]
+    """Draws so many times the usual number of cases, always the same ones."""
+    relative: bool = False
+    """Whether differences are divided by the other value."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a comparison gave: a line of the page."""
+
+    reference: Reference
+    values: int
+    """How many numbers were compared."""
+    largest: float
+    """The largest difference; inf where one side alone has no value."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether something was compared, and nothing is further apart than the bar."""
+        return self.values > 0 and self.largest <= self.reference.bar
+
+
+def compare(reference: Reference, times: int = 1) -> Found:
+    """Compare all cases."""
+    values, largest = 0, 0.0
+    for ours, theirs in reference.pairs(times):
+        apart = _distances(ours, theirs, reference.relative)
+        values += apart.size
+        largest = max(largest, float(apart.max(initial=0.0)))
+    return Found(reference, values, largest)
+
+
+def _distances(ours: Any, theirs: Any, relative: bool) -> np.ndarray[Any, Any]:
+    mine, other = (np.atleast_1d(np.asarray(side, np.float64)) for side in (ours, theirs))
+    if mine.shape != other.shape:
+        return np.array([math.inf])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        apart = np.abs(mine - other)
+        if relative:
+            apart = apart / np.abs(other)
+    equal = (mine == other) | (np.isnan(mine) & np.isnan(other))
+    return np.where(equal, 0.0, np.where(np.isnan(apart), math.inf, apart))

@@ -1,0 +1,101 @@
+"""The page on conformance: it is whole, it is not stale, and nothing on it is above its bar."""
+
+import re
+
+import pytest
+
+from ragbench.score.retrieval import MEASURES
+from ragbench.score.text import METRICS
+from tests.conformance import measures, metrics, statistics
+from tests.conformance.examples import EXAMPLES, score
+from tests.conformance.page import (
+    PAGE,
+    SECTIONS,
+    above_their_bar,
+    public_statistics,
+    render,
+    section,
+    without_differences,
+)
+from tests.conformance.reference import Reference, compare
+
+PUBLIC = [
+    *((name, measures) for name in MEASURES.table),
+    *((name, metrics) for name in METRICS.table),
+    *((name, statistics) for name in public_statistics()),
+]
+
+
+@pytest.mark.parametrize(("name", "module"), PUBLIC, ids=[name for name, _ in PUBLIC])
+def test_everything_is_held_against_something_or_says_why_not(name, module, repository):
+    by = [reference.by for reference in module.REFERENCES if reference.name == name]
+    reason = module.WITHOUT_REFERENCE.get(name, "")
+
+    assert bool(by) != bool(reason), "a Reference, or a reason in WITHOUT_REFERENCE"
+    assert len({*by}) == len(by), "two lines say the same"
+    if reason:
+        (tests,) = re.findall(r"tests/\S+\.py", reason)
+        assert name in (repository / tests).read_text(encoding="utf-8")
+
+
+def test_nothing_is_held_against_something_that_is_not_there():
+    names = {(name, module) for name, module in PUBLIC}
+    for module in (measures, metrics, statistics):
+        held = {reference.name for reference in module.REFERENCES} | {*module.WITHOUT_REFERENCE}
+        assert {(name, module) for name in held} <= names
+
+
+@pytest.mark.slow  # seconds each: every case of every reference
+@pytest.mark.filterwarnings("ignore")  # the other packages' own
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_the_page_is_what_the_command_writes(heading):
+    made = SECTIONS[heading](1).rstrip()
+    written = section(PAGE.read_text(encoding="utf-8"), heading)
+
+    assert without_differences(made) == without_differences(written), "stale: run make conformance"
+    assert above_their_bar(made) == above_their_bar(written) == []
+
+
+def test_the_command_writes_all_sections(monkeypatch):
+    for heading in SECTIONS:
+        monkeypatch.setitem(SECTIONS, heading, lambda times: f"{times} times\n")
+
+    page = render(3)
+
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == [*SECTIONS]
+    assert all(section(page, heading) == "3 times" for heading in SECTIONS)
+    assert page.startswith(PAGE.read_text(encoding="utf-8").partition("\n## ")[0])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "bar", "holds", "largest"),
+    [
+        pytest.param([1.0, 2.0], [1.0, 2.0], 0.0, True, 0.0, id="the same bits"),
+        pytest.param([1.0], [1.0 + 2**-52], 0.0, False, 2**-52, id="the last bit"),
+        pytest.param([1.0], [1.0 + 2**-52], 1e-12, True, 2**-52, id="within the bar"),
+        pytest.param([float("nan")], [float("nan")], 0.0, True, 0.0, id="both have no value"),
+        pytest.param([float("nan")], [0.0], 1.0, False, float("inf"), id="one has no value"),
+        pytest.param([float("inf")], [float("inf")], 0.0, True, 0.0, id="both infinite"),
+        pytest.param([1.0, 2.0], [1.0], 1.0, False, float("inf"), id="not as many"),
+        pytest.param([], [], 1.0, False, 0.0, id="nothing compared"),
+    ],
+)
+def test_what_is_equal(ours, theirs, bar, holds, largest):
+    found = compare(Reference("a", "b", bar, lambda times: [(ours, theirs)] * times))
+
+    assert (found.holds, found.largest) == (holds, largest)
+
+
+def test_a_difference_above_its_bar_is_found_on_the_page():
+    lines = "| `a` | b | 1,000 | 2.0e-13 | 1.0e-12 |\n| `c` | d | 5 | 2.0e-12 | 1.0e-12 |\n"
+
+    assert above_their_bar(lines) == ["| `c` | d | 5 | 2.0e-12 | 1.0e-12 |"]
+    assert without_differences(lines) == without_differences(lines.replace("2.0e", "3.0e"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["example"])
+def test_the_true_value_is_what_ragbench_says(example):
+    values = score(example)
+
+    for name, true in example["values"].items():
+        assert values[name] == pytest.approx(true, abs=5e-8), name
