@@ -46,14 +46,25 @@ def load_collection(config: ExperimentConfig) -> Collection:
 
 
 def make_plan(
-    config: ExperimentConfig, collection: Collection, choices: Choices, live: LiveComponents
+    config: ExperimentConfig,
+    collection: Collection,
+    choices: Choices,
+    live: LiveComponents,
+    *,
+    calls: bool = True,
 ) -> Plan:
-    """Resolve defaults against the data, make the components, and refuse what cannot be done."""
+    """Resolve defaults against the data, make the components, and refuse what cannot be done.
+
+    Without `calls`, nothing that is not ours is called: components that are made by code of the
+    user's get something that stands for them, which cannot be run.
+    """
     check_live_names(config, live)
     gate_files = read_gate_files(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     chosen = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, chosen)
+    for measure in parse_measures(scores.measures) if calls else ():
+        measure.check()
     qrels = _subset(collection.qrels, queries)
     warnings += [*scores.warnings, *_stale(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
@@ -62,9 +73,11 @@ def make_plan(
     warnings += [
         f"judge {name} was skipped: {why} (when: available)" for name, why in scores.skipped.items()
     ]
-    built = build_retrievers(config, collection, chosen.retrievers, live)
+    built = build_retrievers(config, collection, chosen.retrievers, live, calls=calls)
     generators = {
-        name: build_generator(name, config.generators.get(name), live.generators.get(name))
+        name: build_generator(
+            name, config.generators.get(name), live.generators.get(name), calls=calls
+        )
         for name in dict.fromkeys(generator for _, generator in chosen.pairs)
     }
     controls, uncontrolled = without_stored(chosen.controls, generators)
@@ -85,7 +98,7 @@ def make_plan(
         systems=chosen.retrievers,
         generators=generators,
         apps={
-            name: build_app(name, config.apps.get(name), live.apps.get(name))
+            name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
             for name in chosen.apps
         },
         answering=chosen.answering(controls),
