@@ -15,6 +15,7 @@ from ragbench.experiment.plan.groups import cluster_labels, document_id, slicing
 from ragbench.experiment.plan.records import Choices, LiveComponents, Plan
 from ragbench.experiment.plan.scores import choose_scores
 from ragbench.experiment.plan.systems import (
+    ChosenSystems,
     build_retrievers,
     check_live_names,
     choose_baseline,
@@ -63,23 +64,17 @@ def make_plan(
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     chosen = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, chosen)
-    for measure in parse_measures(scores.measures) if calls else ():
-        measure.check()
+    if calls:
+        _check_options(scores.measures)
     qrels = _subset(collection.qrels, queries)
     warnings += [*scores.warnings, *_stale(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
     slices = slicings(config, queries, qrels, collection.answers)
     warnings += lacking
-    warnings += [
-        f"judge {name} was skipped: {why} (when: available)" for name, why in scores.skipped.items()
-    ]
+    skipped = scores.skipped.items()
+    warnings += [f"judge {name} was skipped: {why} (when: available)" for name, why in skipped]
     built = build_retrievers(config, collection, chosen.retrievers, live, calls=calls)
-    generators = {
-        name: build_generator(
-            name, config.generators.get(name), live.generators.get(name), calls=calls
-        )
-        for name in dict.fromkeys(generator for _, generator in chosen.pairs)
-    }
+    generators = _make_generators(config, chosen, live, calls)
     controls, uncontrolled = without_stored(chosen.controls, generators)
     warnings += uncontrolled
     stored = {f"retriever '{name}'": made.query_ids for name, made in built.items()}
@@ -116,6 +111,21 @@ def make_plan(
     if choices.judge and not choices.only:
         check_gate_names(config.gates, _scores(plan), plan.all_systems)
     return plan
+
+
+def _make_generators(
+    config: ExperimentConfig, chosen: ChosenSystems, live: LiveComponents, calls: bool
+) -> dict[str, Generator]:
+    entries, passed = config.generators, live.generators
+    return {
+        name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
+        for name in dict.fromkeys(generator for _, generator in chosen.pairs)
+    }
+
+
+def _check_options(measures: Sequence[str]) -> None:
+    for measure in parse_measures(measures):
+        measure.check()
 
 
 def method_of(plan: Plan) -> Method:
