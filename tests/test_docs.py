@@ -210,3 +210,15 @@ def test_the_extras_of_the_package_are_those_of_the_design(repository):
 
     assert {"judge", "langchain", "dense", "bertscore", "parquet", "all", "test"} <= extras
     assert yaml.safe_load((repository / ".pre-commit-config.yaml").read_text())["repos"]
+
+
+def test_the_page_on_statistics_shows_what_was_simulated(repository, monkeypatch):
+    """Every world; `python benchmarks/gates.py --write docs/statistics.md` draws them."""
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    from worlds import WORLDS
+
+    page = (repository / "docs" / "statistics.md").read_text(encoding="utf-8")
+    table = page.split("<!-- made by benchmarks/gates.py -->")[1].split("<!-- end -->")[0]
+
+    assert [world.name for world in WORLDS if f"| {world.name} " not in table] == []
+    assert "Plans for power 0.8" in table
