@@ -189,7 +189,7 @@ def assert_not_worse(
 
 
 def _drops(now: Any, baseline: Any, measures: Mapping[str, float], system: str | None) -> Findings:
-    """Compare systems with those of the same name by rule G, where `measures` has the margins."""
+    """Compare systems with those of the same name by `max_drop`; `measures` has the margins."""
     from ragbench.comparison.method import Method
     from ragbench.comparison.pairs import pair_scores
     from ragbench.comparison.sources import read_scored

@@ -193,8 +193,8 @@ def test_verify_uses_the_reference_packages(here, score, monkeypatch):
 
 
 def test_verify_gives_rouge_score_the_same_tokens(here, score):
-    (here / "p.txt").write_text("北京是中国的首都\nиз Москвы\ncafé noir\nrunning cats")
-    (here / "r.txt").write_text("首都是北京\nэто Москва, в России\nle café\nrun cat")
+    (here / "p.txt").write_text("北京是中国的首都\n이 집은 크다\ncafé noir\nrunning cats")
+    (here / "r.txt").write_text("首都是北京\n큰 집은 이\nle café\nrun cat")
     names = [
         "rouge1",
         "rouge2.recall",

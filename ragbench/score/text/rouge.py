@@ -79,23 +79,35 @@ class _Tokenizers:
     def __init__(self, name: str, stemmer: bool) -> None:
         names = {AUTO: (ROUGE, UNICODE)}.get(name, (name,))
         made = [_tokenizer(each, stemmer) for each in names]
-        self._all = [_Texts(tokenize, TokenizedTexts(tokenize)) for tokenize in made]
+        self._first, *others = [_Texts(tokenize, TokenizedTexts(tokenize)) for tokenize in made]
+        self._second = others[0] if others else None
+        self._rows: Sequence[Row] = ()
 
     def expect(self, rows: Sequence[Row]) -> None:
         """Look at the rows to come."""
-        for each in self._all:
-            each.counted.expect(rows)
+        self._first.counted.expect(rows)
+        self._rows = rows
 
     def of(self, reference: str) -> _Texts:
         """Return the one for a reference."""
-        if reference.isascii() or len(self._all) == 1 or _is_seen(reference):
-            return self._all[0]
-        return self._all[1]
+        if self._second is None or reference.isascii():
+            return self._first
+        if _is_seen(reference, self._first.counted(reference).tokens):
+            return self._first
+        if self._rows:  # only now: most collections do without
+            self._second.counted.expect(self._rows)
+            self._rows = ()
+        return self._second
 
 
-def _is_seen(text: str) -> bool:
-    """Whether rouge-score sees the words of a text, or most of them in part."""
-    return is_latin(text) and bool(tokenize_rouge(text))
+def _is_seen(text: str, tokens: Sequence[str]) -> bool:
+    """Whether most words of a text are Latin, and rouge-score sees some, these tokens of it."""
+    n_beyond = len(text) - len(text.encode("ascii", "ignore"))
+    # each character beyond ASCII splits one word at most, or is one in other letters
+    first = tokens[: 4 * n_beyond]
+    if len(first) - sum(map(str.isdigit, first)) >= 2 * n_beyond:
+        return bool(tokens)
+    return bool(tokens) and is_latin(text)
 
 
 def tokenizer_for(reference: str, tokenize: str, stemmer: bool) -> Callable[[str], list[str]]:
@@ -139,7 +151,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     notes = []
     if blind:
         notes.append(f"rouge: {_blind(blind, len(texts))}")
-    split = sum(1 for text in foreign if has_accented_words(text) and _is_seen(text))
+    split = sum(1 for text in foreign if has_accented_words(text) and is_latin(text))
     # English with an accent here and there is not worth a sentence
     if split * WORTH_A_SENTENCE > len(texts):
         notes.append(
