@@ -45,7 +45,7 @@ from ragbench.types import FloatArray
 SIZES = (10, 20, 50, 100, 200, 500, 1000)
 MARGINS = (0.02, 0.05)
 AGREE = 2
-LIKE, FEW, MOST_PLANNED = 20_000, 250, 1_600
+LIKE, FEW, MOST_PLANNED = 400_000, 250, 1_600
 PLANNED = 8
 """So many worlds are planned for: those of single queries that can be drawn anew."""
 FEWER = {500: 2, 1000: 4}
@@ -188,7 +188,7 @@ def plans(replicates: int) -> Iterator[Planned]:
     for world in WORLDS[:PLANNED]:
         for margin in MARGINS:
             for drop, truth in ((0.0, "equal: pass"), (0.10, "-.10: fail")):
-                like = _draw(world, LIKE, drop, 1)[0]
+                like = np.round(_draw(world, LIKE, drop, 1)[0], 3)  # few distinct values
                 if drop == 0:
                     like = np.concatenate((like, -like))
                 n = queries_to_exclude(like, -margin) if like.any() else None
