@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragbench.cli.output import config_argument, limit_option, no_judge_option, overrides_option
+from ragbench.cli.output import (
+    config_argument,
+    limit_option,
+    no_judge_option,
+    overrides_option,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from ragbench.experiment.plan.records import Plan
@@ -61,7 +67,7 @@ def command(
     if loads_by_code(checked):
         unknown = f"data set ({checked.dataset.type})"
         if as_json:
-            click.echo(to_json(nothing_known(checked, [unknown, *uncalled])), nl=False)
+            write_json(to_json(nothing_known(checked, [unknown, *uncalled])))
             return
         click.echo(f"{checked.name}: queries and stages are not known; nothing is sent")
         for name in (unknown, *uncalled):
@@ -71,7 +77,7 @@ def command(
     plan = make_plan(checked, load_collection(checked), choices, LiveComponents(), calls=False)
     found = forecast(plan, retry_failed=retry_failed)
     if as_json:
-        click.echo(to_json(found.to_dict() | {"not_made": uncalled}), nl=False)
+        write_json(to_json(found.to_dict() | {"not_made": uncalled}))
         return
     click.echo(f"{checked.name}: {len(plan.queries)} queries; nothing is sent")
     for line in (*_tree(found.nodes), *_cost(found), *_power(plan)):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from ragbench.cli.streams import behind
+
 
 @click.command(name="reproduce")
 @click.argument("run", type=click.Path(path_type=Path))
@@ -29,7 +31,8 @@ def command(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     from ragbench.report.progress import Progress
 
     with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
-        found = reproduce(run, Progress(quiet=quiet), trust=trust, tell=click.echo)
+        progress = Progress(quiet=quiet, stream=behind(sys.stderr))
+        found = reproduce(run, progress, trust=trust, tell=click.echo)
     for line in found.environment:
         click.echo(f"environment: {line}")
     for line in found.surroundings:
