@@ -21,13 +21,14 @@ from statistics import median
 from tests.source import Function, Module, read_modules
 
 LIMITS: dict[str, float] = {
-    "files": 355,
+    "files": 358,
     # failed answers of several, in runs, files and gates, with brute-force tests; what each query
     # of a run was, by fingerprints in run folders, baseline files and evaluations; what
     # a run records of the environment, which of it is secret, and a repetition that uses it;
     # texts computed alone, and vectors of further caches; histories, and the evidence of many
     # commits: statistic, file format, gate
-    # what a run folder and a printed text must not do
+    # what a run folder and a printed text must not do;
+    # pages of a damaged database, what is salvaged of it, what its files are for
     "lines": 62_500,
     "imports, % of code": 11.8,
     "modules in a folder": 15,
