@@ -11,6 +11,7 @@ import traceback
 import click
 
 from ragbench import __version__
+from ragbench.cli.streams import open_doors
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_INTERRUPTED, RagbenchError
 
 _COMMANDS = {
@@ -65,6 +66,16 @@ def group() -> None:
 def main() -> None:
     """Run the command line; results on stdout, everything else on stderr."""
     lost = _open_closed_streams()
+    streams = open_doors()
+    try:
+        code = _finished(lost)
+    finally:
+        sys.stdout, sys.stderr = streams
+    sys.exit(code)
+
+
+def _finished(lost: bool) -> int:
+    """Run the command, and see that its result was written."""
     code = _exit_code()
     if lost and code == 0:
         click.echo("cannot write the result: standard output is closed", err=True)
@@ -76,7 +87,7 @@ def main() -> None:
         if not isinstance(error, BrokenPipeError):
             click.echo(f"cannot write the result: {error.strerror}", err=True)
             code = code or EXIT_BAD_INPUT
-    sys.exit(code)
+    return code
 
 
 def _open_closed_streams() -> bool:

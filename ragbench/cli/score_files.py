@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.cli.output import Output, write_notes, write_result, write_scores
+from ragbench.cli.streams import behind
 from ragbench.comparison.evaluate import (
     evaluate_ranked_file,
     evaluate_texts,
@@ -77,7 +78,7 @@ def score_runs(
             totals=_totals(judged, chosen),
             **output.parts,
         )
-        write_result(page)
+        write_result(page, exact=True)
     else:
         write_scores(systems, output, notes, {"qrels": qrels})
     if not verify:
@@ -164,7 +165,7 @@ def score_predictions(
     metrics = list(dict.fromkeys(measures))
     pairs = read_pairs(predictions, references)
     # a bar for people who wait; without a terminal, silence
-    bars = Progress(quiet=not sys.stderr.isatty())
+    bars = Progress(quiet=not sys.stderr.isatty(), stream=behind(sys.stderr))
     steps = TextScorer(metrics).steps(len(pairs.ids))
     with bars.stage(f"score {predictions}", steps, "scores") as stage:
         evaluation = evaluate_texts(

@@ -94,7 +94,7 @@ def meet(
     if not intersect:
         sets = [_set_difference(sources, judged)] if left_out else []
         whole = [] if left_out else _other_questions(sources)
-        problems = [*sets, *whole, *problems, *found.lines]
+        problems = [*sets, *whole, *found.lines, *problems]
     if problems:
         raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
     same = [query for query in common if query not in found.left_out]
