@@ -160,7 +160,6 @@ def score_predictions(
     """Score predictions and print them; 1 where `verify` finds more than rounding."""
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
-    from ragbench.score.text.notation import text_notes
 
     metrics = list(dict.fromkeys(measures))
     pairs = read_pairs(predictions, references)
@@ -177,7 +176,7 @@ def score_predictions(
     evaluation = replace(evaluation, query_ids=tuple(pairs.ids))
     scored = Scored(Path(predictions).name, predictions, evaluation)
     notes = list(_pair_notes(evaluation.counts))
-    notes += text_notes(pairs.predictions, pairs.references, metrics)
+    notes += evaluation.notes
     write_scores([scored], output, notes, {"references": list(references)})
     if not verify:
         return 0

@@ -47,6 +47,10 @@ def write_predicted(outcome: Outcome[Prediction]) -> dict[str, Any]:
         "answer": value.answer,
         "usage": [usage.input_tokens, usage.output_tokens, usage.usd],
     }
+    if usage.reasoning_tokens:
+        kept["usage"].append(usage.reasoning_tokens)
+    if value.left_out:
+        kept["left_out"] = list(value.left_out)
     if value.contexts is not None:
         kept["contexts"] = [_plain([d.id, d.text, d.title, d.metadata]) for d in value.contexts]
     if value.queries:
@@ -67,6 +71,7 @@ def read_predicted(stored: Mapping[str, Any]) -> Outcome[Prediction]:
         None if contexts is None else [Document(*document) for document in contexts],
         Usage(*value["usage"]),
         value.get("queries", []),
+        left_out=tuple(value.get("left_out", ())),
     )
     return _read_outcome(stored, prediction)
 
@@ -88,7 +93,8 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     cause = Cause[str(kept.get("cause", "scored")).upper()]
     if kept["score"] is None and cause is Cause.SCORED:
         raise ValueError("neither a score nor a cause")
-    return Verdict(**{**kept, "samples": tuple(kept.get("samples", ()))})
+    tuples = {name: tuple(kept.get(name, ())) for name in ("samples", "left_out")}
+    return Verdict(**{**kept, **tuples})
 
 
 def write_column(column: ScoreColumn) -> dict[str, Any]:
