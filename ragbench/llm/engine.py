@@ -82,8 +82,8 @@ class ChatEngine:
     """Asks one chat model, from any thread and inside any event loop.
 
     A request is looked up in the store, else reserved in the budget, sent within the limits, put on
-    disk, and only then returned. Equal requests that are under way at once are sent once. The
-    caller closes `replies`; engines may share a `budget`.
+    disk, and only then returned. Equal requests that are under way at once are sent once, also from
+    processes that share the store. The caller closes `replies`; engines may share a `budget`.
     """
 
     def __init__(
@@ -194,9 +194,16 @@ class ChatEngine:
         if reply is None:
             if self.replies is not None and self.replies.replay:
                 raise self.replies.missing(request, key)
-            reply = await self._send_in_turn(key, request)
+            reply = await self._claimed(key, request)
         self.totals.add(reply)
         return reply
+
+    async def _claimed(self, key: str, request: ChatRequest) -> ChatReply:
+        """Send a request, unless another run that shares the store does so before."""
+        if self.replies is None:
+            return await self._send_in_turn(key, request)
+        async with self.replies.claims.of(key):
+            return self.replies.get(key) or await self._send_in_turn(key, request)
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
         """Send, once it is known what the model refuses; waiting holds neither place nor budget."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from ragbench.errors import DataError
+from ragbench.store.claims import claims_beside
 from ragbench.store.database import (
     DamagedDatabase,
     DatabaseFile,
@@ -101,7 +102,10 @@ class ReplyStore(Generic[Stored]):
         self._own = (open_shared if replay else open_database)(self.path, REPLIES, thorough=True)
         self._readers = [self._own, *filter(None, map(_of_others, map(Path, also)))]
         self._writer = None if replay else _Writer(self.path)
+        self.claims = claims_beside(self.path)
+        """Held while a call is under way, so that others who share the file wait for its reply."""
         self._again_from: float | None = None
+        self._told: set[str] = set()
 
     @contextmanager
     def asking_again(self) -> Iterator[None]:
@@ -127,7 +131,9 @@ class ReplyStore(Generic[Stored]):
             if REPLIES.fits(key, reply, checksum):
                 return self._unpacked(reply)
             text = f"{reader.path}: the reply {key[:12]} is damaged; it is asked for again"
-            warnings.warn(DamagedReply(text), stacklevel=2)
+            if text not in self._told:
+                self._told.add(text)
+                warnings.warn(DamagedReply(text), stacklevel=2)
         return None
 
     def _row(self, reader: DatabaseFile, key: str) -> tuple[Any, ...] | None:
