@@ -212,8 +212,8 @@ class ScoreRanking(StoredStage):
         results.warnings += dict.fromkeys(said)
 
     def forecast(self) -> Node | None:
-        """Look up the scores; not those of an app, which may tell no ranking."""
-        if self.system.role == "app" or not self.plan.measures:
+        """Look up the scores; not those of an app, which may tell no ranking, or of records."""
+        if self._rank.source is None or not self.plan.measures:
             return None
         # where a model judges passages, the judgements are not known yet
         if self._rank.is_known and self.plan.fill is None:
