@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import AsyncIterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -31,6 +32,9 @@ _ROOM = re.compile(
 )
 _COUNT = re.compile(r"(?<![\w.,-])\d[\d,]*(?![\w-]|\.\d)")
 _LONGEST_DETAIL = 500
+_LARGEST_REPLY = 64 * 2**20  # bytes, unpacked; what is longer is no answer to one question
+ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""How a reply may be packed -> what zlib calls that; others could not be measured."""
 
 
 def failure_of_status(
@@ -170,3 +174,56 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and value >= 0 else None
+
+
+async def bound_reply(response: Any) -> None:
+    """Let a reply be read up to 64 MiB, unpacked: a few MB of gzip may make gigabytes.
+
+    A hook for responses of `httpx`, or what has its interface; beyond comes a `CallFailure`.
+    """
+    packed = str(response.headers.get("content-encoding", "identity")).strip().lower()
+    stream, size = response.stream, _Size(packed)
+
+    async def pieces(self: object) -> AsyncIterator[bytes]:
+        async for piece in stream:
+            size.add(piece)
+            yield piece
+
+    async def aclose(self: object) -> None:
+        await stream.aclose()
+
+    # the client's own kind of stream, which it asks for; clients of several libraries have one
+    kind = next(each for each in type(stream).__mro__ if each.__name__ == "AsyncByteStream")
+    response.stream = type("Bounded", (kind,), {"__aiter__": pieces, "aclose": aclose})()
+
+
+class _Size:
+    """Counts the bytes of a reply, packed and unpacked."""
+
+    def __init__(self, packed: str) -> None:
+        if packed not in ENCODINGS and packed != "identity":
+            allowed = ", ".join(ENCODINGS)
+            detail = f"the reply is packed as {packed[:40]!r}, which was not asked for: {allowed}"
+            raise CallFailure(Cause.MALFORMED, detail)
+        self._inflate = zlib.decompressobj(ENCODINGS[packed]) if packed in ENCODINGS else None
+        self._came, self._unpacked = 0, 0
+
+    def add(self, piece: bytes) -> None:
+        """Count a piece before anybody unpacks it."""
+        self._came += len(piece)
+        self._unpacked += self._size_of(piece)
+        if self._unpacked > _LARGEST_REPLY:
+            detail = (
+                f"the reply is larger than {_LARGEST_REPLY >> 20} MiB: {self._came:,} bytes came, "
+                f"{self._unpacked:,} of them unpacked"
+            )
+            raise CallFailure(Cause.MALFORMED, detail)
+
+    def _size_of(self, piece: bytes) -> int:
+        if self._inflate is None:
+            return len(piece)
+        left = _LARGEST_REPLY + 1 - self._unpacked
+        try:
+            return len(self._inflate.decompress(piece, left))
+        except zlib.error:  # bare deflate, or broken: as large as such a piece can be
+            return min(left, len(piece) * 1032)

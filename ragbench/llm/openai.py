@@ -12,7 +12,13 @@ from urllib.parse import parse_qsl, urlsplit
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
 from ragbench.llm.completions import join_chunks, read_completion
-from ragbench.llm.failures import failure_of_body, failure_of_connection, failure_of_exception
+from ragbench.llm.failures import (
+    ENCODINGS,
+    bound_reply,
+    failure_of_body,
+    failure_of_connection,
+    failure_of_exception,
+)
 from ragbench.llm.threads import in_thread
 from ragbench.llm.wording import REFUSING, Refused, Wording, cut_at, learn, parameters, word
 from ragbench.secrets import mask_url, redact
@@ -172,6 +178,8 @@ class OpenAIChat:
             detail = f"no connection within {_CONNECT_S:g} s"
             return CallFailure(Cause.TIMEOUT, detail, retryable=True)
         cause = error.__cause__ or error
+        if isinstance(cause, CallFailure):
+            return self._without_secrets(cause)
         where = self.identity["base_url"]
         words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
         return self._without_secrets(failure_of_connection(words))
@@ -223,10 +231,17 @@ class Address:
 
 
 def _http_client() -> Any:
-    """A client that follows no redirect: another host would get the question and the passages."""
+    """A client that follows no redirect: another host would get the question and the passages.
+
+    And that reads no more of a reply than an answer could be.
+    """
     import openai
 
-    return openai.DefaultAsyncHttpxClient(follow_redirects=False)
+    return openai.DefaultAsyncHttpxClient(
+        follow_redirects=False,
+        headers={"Accept-Encoding": ", ".join(ENCODINGS)},
+        event_hooks={"response": [bound_reply]},
+    )
 
 
 def _connected(address: Address | None, **options: Any) -> Any:

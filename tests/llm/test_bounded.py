@@ -1,0 +1,86 @@
+"""Replies that are no answer to a question: endless ones, and packed ones that make gigabytes."""
+
+import gzip
+import http.server
+import json
+import threading
+import tracemalloc
+import zlib
+
+import pytest
+
+from ragbench.llm import CallFailure
+from tests.llm.conftest import asking, engine_before
+
+pytestmark = pytest.mark.slow  # a second in all: megabytes over loopback
+
+REPLY = json.dumps({"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]}).encode()
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    packed, body = "", b""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        assert "zstd" not in self.headers["Accept-Encoding"]
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        if self.server.packed:
+            self.send_header("Content-Encoding", self.server.packed)
+        self.send_header("Content-Length", str(len(self.server.body)))
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server():
+    with Server(("127.0.0.1", 0), Handler) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+def answer(server, packed, body, **options):
+    server.packed, server.body = packed, body
+    with engine_before(f"http://127.0.0.1:{server.server_port}/v1", **options) as engine:
+        return engine.ask(asking()).text
+
+
+@pytest.mark.parametrize(
+    ("packed", "body"),
+    [
+        ("", REPLY),
+        ("gzip", gzip.compress(REPLY)),
+        ("deflate", zlib.compress(REPLY)),
+        ("deflate", zlib.compress(REPLY)[2:-4]),
+    ],
+    ids=["plain", "gzip", "deflate", "bare deflate"],
+)
+def test_packed_replies_are_read(server, packed, body):
+    assert answer(server, packed, body) == "yes"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_bomb_ends_within_bounded_memory(server, stream):
+    bomb = gzip.compress(b" " * (1 << 30), 1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CallFailure, match=r"larger than 64 MiB: .* bytes came") as failure:
+            answer(server, "gzip", bomb, stream=stream)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert failure.value.cause.word == "malformed"
+    assert peak < 400 << 20
+
+
+def test_what_is_packed_otherwise_is_refused(server):
+    with pytest.raises(CallFailure, match="packed as 'zstd', which was not asked for"):
+        answer(server, "zstd", b"(\xb5/\xfd")
