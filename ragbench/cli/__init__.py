@@ -7,11 +7,14 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 
 import click
 
 from ragbench import __version__
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_INTERRUPTED, RagbenchError
+from ragbench.redaction import note_secrets, printed
+from ragbench.secrets import of_process
 
 _COMMANDS = {
     "run": "Run an experiment and print its tables.",
@@ -65,6 +68,7 @@ def group() -> None:
 def main() -> None:
     """Run the command line; results on stdout, everything else on stderr."""
     lost = _open_closed_streams()
+    _clean_what_is_printed()
     code = _exit_code()
     if lost and code == 0:
         click.echo("cannot write the result: standard output is closed", err=True)
@@ -86,6 +90,24 @@ def _open_closed_streams() -> bool:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the end
     return lost
+
+
+def _clean_what_is_printed() -> None:
+    """Keep the secrets of configs out of both streams, whoever prints: we, a library, a traceback.
+
+    The streams stay the objects that they are: what was made with them before writes so, too.
+    """
+    note_secrets(of_process(os.environ))
+    for stream in (sys.stdout, sys.stderr):
+        setattr(stream, "write", _cleaned(stream.write))  # noqa: B010 - mypy: a method
+
+
+def _cleaned(write: Callable[[str], int]) -> Callable[[str], int]:
+    def write_cleaned(text: str) -> int:
+        write(printed(text))
+        return len(text)
+
+    return write_cleaned
 
 
 def _exit_code() -> int:
@@ -121,6 +143,6 @@ def _exit_code() -> int:
 def _internal_error() -> int:
     descriptor, log = tempfile.mkstemp(prefix="ragbench-", suffix=".log")
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        traceback.print_exc(file=stream)
+        stream.write(printed(traceback.format_exc()))
     click.echo(f"internal error; please report it at {_ISSUES}, with {log}", err=True)
     return EXIT_INTERNAL

@@ -70,9 +70,9 @@ def command(
     from ragbench.experiment.plan.records import Choices
     from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
+    from ragbench.redaction import redact
     from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
-    from ragbench.secrets import redact
 
     judge = not choices.pop("no_judge")
     if choices["judge_replay"] and not judge:

@@ -10,7 +10,7 @@ from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, Usage
 from ragbench.llm.completions import in_words, read_count, read_logprobs, read_text
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
-from ragbench.secrets import redact
+from ragbench.redaction import Redactor
 from ragbench.types import Cause
 
 
@@ -28,7 +28,7 @@ class LangchainChat:
             found = type(model).__name__
             raise OptionError("langchain", "model", found, "an object with ainvoke or invoke")
         self._model = model
-        self._secrets = _secrets_of(model)
+        self._clean = Redactor(_secrets_of(model))
         kind = type(model)
         self.name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
         self.identity: Mapping[str, str] = {
@@ -48,8 +48,7 @@ class LangchainChat:
         try:
             message = await self._invoke(messages, options)
         except Exception as error:  # noqa: BLE001 - a user's model raises anything
-            failure = failure_of_exception(error)
-            raise failure.but(detail=redact(failure.detail, self._secrets)) from None
+            raise failure_of_exception(error, self._clean) from None
         return self._reply(message)
 
     async def aclose(self) -> None:
@@ -62,7 +61,7 @@ class LangchainChat:
 
     def _reply(self, message: Any) -> ChatReply:
         if isinstance(message, str):
-            return ChatReply(redact(message, self._secrets), model=self.name)
+            return ChatReply(self._clean(message), model=self.name)
         content = getattr(message, "content", None)
         if content is None:
             detail = f"the model returned a {type(message).__name__}, expected a message"
@@ -74,7 +73,7 @@ class LangchainChat:
             read_count(usage.get("input_tokens")), read_count(usage.get("output_tokens"))
         )
         return ChatReply(
-            text=redact(read_text(content), self._secrets),
+            text=self._clean(read_text(content)),
             finish_reason=str(told.get("finish_reason") or told.get("stop_reason") or ""),
             refusal=str(refusal) if refusal else None,
             usage=tokens,

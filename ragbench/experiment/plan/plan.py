@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import abc
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,6 +56,7 @@ def make_plan(
     chosen = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, chosen)
     qrels = _subset(collection.qrels, queries)
+    warnings += [_literal_secret(place) for place in config.literal_secrets]
     warnings += [*scores.warnings, *_stale(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
     slices = slicings(config, queries, qrels, collection.answers)
@@ -103,6 +105,14 @@ def make_plan(
     if choices.judge and not choices.only:
         check_gate_names(config.gates, _scores(plan), plan.all_systems)
     return plan
+
+
+def _literal_secret(place: str) -> str:
+    name = re.sub(r"\W+", "_", place.rpartition(".")[2].strip('"')).strip("_").upper()
+    return (
+        f"{place} holds a secret that stands in the config itself: write ${{{name or 'SECRET'}}} "
+        "there and set that variable; no file keeps the secret, and reproduce needs it"
+    )
 
 
 def method_of(plan: Plan) -> Method:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,29 @@ def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
         total=None if total is None else float(total),
         details={int(row): detail for row, detail in stored["details"].items()},
     )
+
+
+def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
+    """Return what the functions above wrote with all its texts cleaned, but for ids.
+
+    An id names a document, or nothing: rankings and judgements would no longer fit.
+    """
+    found: dict[str, Any] = _cleaned(stored, clean)
+    value = stored.get("value")
+    if isinstance(value, Mapping):
+        for key, ids in (("hits", (0, 5)), ("contexts", (0,))):
+            for old, new in zip(value.get(key, ()), found["value"].get(key, ()), strict=True):
+                for place in ids:
+                    new[place : place + 1] = old[place : place + 1]
+    return found
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(key): _cleaned(each, clean) for key, each in value.items()}
+    return [_cleaned(each, clean) for each in value] if isinstance(value, list) else value
 
 
 def _outcome(outcome: Outcome[Any], value: Any) -> dict[str, Any]:
