@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from interval_trials import SEED, World, hits
+from worlds import SEED, hits
 
 from ragbench.comparison.interim import paired_interval
 from ragbench.comparison.method import Method
@@ -15,8 +15,8 @@ from ragbench.stats import look_sizes
 MARGIN = 0.05
 SIZES = (50, 200)
 RESAMPLES = 200
-WORLDS = (hits(0.10, 0.10), hits(0.02, 0.07))
-"""Equal systems, and a drop of exactly the margin."""
+CASES = (("equal", 0.10, 0.0), ("at margin", 0.02, MARGIN))
+"""Name, churn and drop: equal systems, and a drop of exactly the margin."""
 
 
 def early(replicates: int) -> int:
@@ -28,45 +28,47 @@ def early(replicates: int) -> int:
     print(f"early stopping at max_drop {MARGIN:g}, {trials} replicates a cell; shares in %")
     print(f"{'world':12s} {'n':>5s} {'looks':>8s} {'cover':>6s} {'fail':>6s} {'pass':>6s} judged")
     missed = 0
-    for world in WORLDS:
+    for name, churn, drop in CASES:
         for n in SIZES:
             for bets in (False, True):
-                found = _cell(world, n, trials, bets)
-                wrong = _missed(world, found, trials)
+                found = _cell(churn, drop, n, trials, bets)
+                wrong = _missed(drop, found, trials)
                 cells = " ".join(f"{100 * share:6.1f}" for share in found[:3])
                 kind = "bets" if bets else "planned"
                 said = f"MISSED: {', '.join(wrong)}" if wrong else ""
-                print(f"{world.name:12s} {n:5d} {kind:>8s} {cells} {found[3]:6.1f} {said}")
+                print(f"{name:12s} {n:5d} {kind:>8s} {cells} {found[3]:6.1f} {said}")
                 missed += len(wrong)
     return missed
 
 
-def _missed(world: World, found: tuple[float, ...], trials: int) -> list[str]:
+def _missed(drop: float, found: tuple[float, ...], trials: int) -> list[str]:
     def slack(share: float) -> float:
         return 2 * math.sqrt(share * (1 - share) / trials)
 
     coverage, failed, passed, _ = found
     wrong = {
         "coverage": coverage < 0.93 - slack(0.93),
-        "false fail": world.mean >= -MARGIN and failed > 0.035 + slack(0.035),
-        "false pass": world.mean <= -MARGIN and passed > 0.045 + slack(0.045),
+        "false fail": drop <= MARGIN and failed > 0.035 + slack(0.035),
+        "false pass": drop >= MARGIN and passed > 0.035 + slack(0.035),
     }
     return [name for name, is_wrong in wrong.items() if is_wrong]
 
 
-def _cell(world: World, n: int, trials: int, bets: bool) -> tuple[float, float, float, float]:
+def _cell(
+    churn: float, drop: float, n: int, trials: int, bets: bool
+) -> tuple[float, float, float, float]:
     """Coverage of the interval that is printed, shares of fail and pass, mean number judged."""
-    rng = np.random.default_rng([SEED, n, *world.name.encode()])
+    rng = np.random.default_rng([SEED, n, round(1000 * churn)])
     sizes, found = look_sizes(n), []
     method = Method(resamples=RESAMPLES)
-    for d in world.draw(rng, (trials, n)):
+    for d in hits(churn).draw(rng, (trials, n), drop):
         for number, size in enumerate(sizes, start=1):
             look = Look(number, sizes, size, n, bets, np.arange(size) if bets else None)
             interval = paired_interval(d[:size], method, look=look)
             failed, passed = interval.upper < -MARGIN, interval.lower > -MARGIN
             if failed or passed:
                 break
-        covers = interval.lower - 1e-12 <= world.mean <= interval.upper + 1e-12
+        covers = interval.lower - 1e-12 <= -drop <= interval.upper + 1e-12
         found.append((covers, failed, passed, size))
     cover, fail, passes, judged = np.asarray(found, dtype=float).mean(axis=0).tolist()
     return cover, fail, passes, judged

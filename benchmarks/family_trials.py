@@ -1,4 +1,4 @@
-"""Families without a true difference, plans with a known spread, and the speed of permutations.
+"""Families without a true difference, and the speed of permutations.
 
 Imported by `statistics.py`, which says what the bars are.
 """
@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from ragbench.comparison.method import adjust_family
-from ragbench.stats import difference_interval, queries_needed, randomization_p_values
+from ragbench.stats import randomization_p_values
 from ragbench.types import FloatArray
 
 SEED = 21
@@ -39,25 +39,6 @@ def families(replicates: int) -> int:
             held = share <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / replicates)
             print(f"  {name:13s} {correction:6s} {100 * share:.1f} %{'' if held else '  MISSED'}")
             missed += not held
-    return missed
-
-
-def plans(replicates: int) -> int:
-    """Print the power of plans that know the true sd; return how many bars were missed."""
-    replicates, missed = min(replicates, 2_000), 0
-    print(f"power of plans for .8 at equal systems, {replicates} evaluations each")
-    for sd, margin in ((0.1, 0.02), (0.2, 0.05), (0.3, 0.05)):
-        n = queries_needed(margin, sd)
-        assert n is not None
-        rng = np.random.default_rng([SEED, n])
-        passed = 0
-        for _ in range(replicates):
-            d = np.clip(rng.normal(0, sd, n), -1, 1)
-            passed += difference_interval(d, resamples=1_000).lower > -margin
-        power = passed / replicates
-        held = abs(power - 0.8) <= 0.02 + 2 * math.sqrt(0.16 / replicates)
-        print(f"  sd {sd} margin {margin}: n {n}, power {power:.3f}{'' if held else '  MISSED'}")
-        missed += not held
     return missed
 
 

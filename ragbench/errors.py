@@ -30,10 +30,57 @@ EXIT_INTERRUPTED = 130
 _EXCERPT = 110  # columns of a source line that are quoted; longer lines are cut around the caret
 
 
+_LONGEST_LINE = 800  # characters; of a longer one the middle is left out
+_UNSEEN = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
+# delete and the second set of controls; what turns the direction of a text; line breaks that only
+# some programs know; bytes that are no UTF-8
+_UNSEEN |= {0x7F: 0x2421} | dict.fromkeys(
+    [*range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A),
+     0xFEFF, *range(0xD800, 0xE000)],
+    0xFFFD,
+)  # fmt: skip
+
+
+def visible(text: str) -> str:
+    r"""Replace each character that a terminal would obey by one that it shows.
+
+    Line breaks and tabs stay. Controls get their pictures, all others the replacement character,
+    one for one, so that columns stay where they were.
+
+    Example:
+        >>> visible("a\x1b[31mb\tc")
+        'a␛[31mb\tc'
+    """
+    return text if text.isprintable() else text.translate(_UNSEEN)
+
+
+def shortened(text: str) -> str:
+    r"""Leave out the middle of each line that is too long to be read.
+
+    Example:
+        >>> len(shortened("x" * 70_000 + "\ny"))
+        802
+    """
+    if len(text) <= _LONGEST_LINE:
+        return text
+    return "\n".join(map(_without_middle, text.split("\n")))
+
+
+def _without_middle(line: str) -> str:
+    if len(line) <= _LONGEST_LINE:
+        return line
+    half = _LONGEST_LINE // 2
+    return f"{line[: half - 5]} ... {line[-half:]}"
+
+
 class RagbenchError(Exception):
     """An error that the user can act on; the command line prints it without a traceback."""
 
     exit_code = EXIT_BAD_INPUT
+
+    def __str__(self) -> str:
+        """The message as anything may show it: nothing in it is obeyed, no line is endless."""
+        return shortened(visible(super().__str__()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,10 +83,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if any(f"{suffix}::" in report.nodeid for suffix in _SUFFIXES)
     ]
     if undecided:
+        from ragbench.errors import visible
+
         terminalreporter.section("ragbench: undecided gates, neither passed nor failed")
         for report in undecided:
             terminalreporter.line(report.nodeid)
-            terminalreporter.line(str(report.longrepr[2]))
+            terminalreporter.line(visible(str(report.longrepr[2])))
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -189,7 +191,7 @@ def assert_not_worse(
 
 
 def _drops(now: Any, baseline: Any, measures: Mapping[str, float], system: str | None) -> Findings:
-    """Compare systems with those of the same name by rule G, where `measures` has the margins."""
+    """Compare systems with those of the same name by `max_drop`; `measures` has the margins."""
     from ragbench.comparison.method import Method
     from ragbench.comparison.pairs import pair_scores
     from ragbench.comparison.sources import read_scored
@@ -302,10 +304,10 @@ class _Item(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return the message of an error that a user can act on."""
-        from ragbench.errors import RagbenchError
+        from ragbench.errors import RagbenchError, visible
 
         if isinstance(excinfo.value, (GateFailed, RagbenchError)):
-            return str(excinfo.value)
+            return visible(str(excinfo.value))
         return super().repr_failure(excinfo)
 
 

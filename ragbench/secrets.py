@@ -42,6 +42,7 @@ _HARMLESS = ("accept", "content-", "user-agent")
 _SECRET_ENDS = ("key", "keys", "token", "secret", "password", "passwd", "credential", "credentials")
 _OF_VARIABLES = frozenset(("pat", "sas", "dsn", "jwt", "signature"))
 _FOLDERS = frozenset(("PWD", "OLDPWD"))  # of every shell: where it is, and where it was
+_PLAIN_IN_QUERIES = frozenset(("api-version", "api_version"))  # dates, which are long
 _IN_QUERIES = frozenset(("key", "sig", "signature", "code", "sas", "jwt"))
 
 _KNOWN_FORM = re.compile(
@@ -142,7 +143,7 @@ def looks_secret(value: str) -> bool:
     Example:
         >>> [looks_secret(v) for v in ("sk-12345678", "http://me:pw@h/v1", "http://h/?key=ab12")]
         [True, True, True]
-        >>> [looks_secret(v) for v in ("cranfield", "http://h/v1", "http://h/?k=10")]
+        >>> [looks_secret(v) for v in ("cranfield", "http://h/?api-version=2024-10-21", "http://h")]
         [False, False, False]
     """
     return _KNOWN_FORM.match(value) is not None or bool(secrets_in_url(value))
@@ -180,6 +181,8 @@ def is_secret_in_query(name: str, value: str, *, named: bool = False) -> bool:
 
     With `named` the length says nothing.
     """
+    if name.lower() in _PLAIN_IN_QUERIES:
+        return False
     told = is_secret_option(name) or bool(_IN_QUERIES & {*_words(name)})
     return bool(value) and (told or (not named and len(value) >= _SHORTEST_IN_URL))
 

@@ -116,8 +116,8 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     data = {"dataset": {"type": "beir", "path": str(folder)}, "retrievers": {"a": {"type": "bm25"}}}
     checked = [load_config({**data, **yaml.safe_load(config)}).metrics for config in configs]
     models = [judge.options["model"] for m in checked for judge in m.judges.values()]
-    assert models == [*["gpt-4o-mini"] * 3, "cross-encoder/nli-deberta-v3-base", "gpt-4o-mini"]
-    assert [m.retrieval.fill is not None for m in checked] == [False, False, True, False, False]
+    assert models == [*["gpt-4o-mini"] * 4, "cross-encoder/nli-deberta-v3-base", "gpt-4o-mini"]
+    assert [m.retrieval.fill is not None for m in checked] == [*[False] * 3, True, False, False]
     assert [j.stop_when for j in checked[-1].judges.values()] == ["decided"]
     for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
         assert (repository / "docs" / link).exists()
@@ -134,8 +134,9 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").symlink_to(repository / "datasets")
     page = (repository / "docs" / "adapters.md").read_text(encoding="utf-8")
-    (notebook, shop), (config, prompt) = blocks(page, "python"), blocks(page, "yaml")
+    (notebook, shop, server), (config, prompt) = blocks(page, "python"), blocks(page, "yaml")
     names = {}
+    exec(compile(server, "adapters.md", "exec"), names)
     exec(compile(notebook, "adapters.md", "exec"), names)
     assert names["experiment"].summary["systems"][0]["name"] == "mine"
 
@@ -210,3 +211,15 @@ def test_the_extras_of_the_package_are_those_of_the_design(repository):
 
     assert {"judge", "langchain", "dense", "bertscore", "parquet", "all", "test"} <= extras
     assert yaml.safe_load((repository / ".pre-commit-config.yaml").read_text())["repos"]
+
+
+def test_the_page_on_statistics_shows_what_was_simulated(repository, monkeypatch):
+    """Every world; `python benchmarks/gates.py --write docs/statistics.md` draws them."""
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    from worlds import WORLDS
+
+    page = (repository / "docs" / "statistics.md").read_text(encoding="utf-8")
+    table = page.split("<!-- made by benchmarks/gates.py -->")[1].split("<!-- end -->")[0]
+
+    assert [world.name for world in WORLDS if f"| {world.name} " not in table] == []
+    assert "Plans for power 0.8" in table

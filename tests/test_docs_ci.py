@@ -136,6 +136,52 @@ def test_the_job_on_main_keeps_a_history(page, shell):
     assert len((shell.checkout / "history" / "main.jsonl").read_text().splitlines()) == 2
 
 
+def test_jobs_on_main_that_are_close_lose_no_line(page, tmp_path):
+    """The second job was pushed before the first ended, and a commit follows while it runs."""
+    (job,) = yaml.safe_load(blocks(page, "yaml")[4])["jobs"].values()
+    checkout, push = job["steps"][0], job["steps"][-1]["run"]
+    hub, person = tmp_path / "hub.git", tmp_path / "person"
+    author = {f"GIT_{who}_{what}": "p@localhost" for who in ("AUTHOR", "COMMITTER")
+              for what in ("NAME", "EMAIL")}  # fmt: skip
+
+    def sh(command, cwd):
+        env = {**os.environ, **author, "GIT_CONFIG_GLOBAL": os.devnull}
+        done = subprocess.run(["bash", "-e", "-c", command], cwd=cwd, env=env, text=True,
+                              capture_output=True, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def start(name, pushed):
+        """What actions/checkout does: fetch the one commit, and call it main."""
+        folder = tmp_path / name
+        folder.mkdir()
+        wanted = checkout.get("with", {}).get("ref", pushed)
+        sh(f"git init -q && git remote add origin file://{hub} && "
+           f"git fetch -q --depth=1 origin +{wanted}:refs/remotes/origin/main && "
+           "git checkout -q -B main refs/remotes/origin/main", folder)  # fmt: skip
+        return folder
+
+    def change(text):
+        sh(f"git pull -q origin main; echo {text} > code; git commit -qam {text}; "
+           "git push -q origin main", person)  # fmt: skip
+        return sh("git rev-parse HEAD", person)
+
+    sh(f"git init -q --bare -b main {hub} && git clone -q {hub} {person}", tmp_path)
+    sh("git -C ../hub.git config uploadpack.allowAnySHA1InWant true", person)
+    sh("git checkout -q -B main; mkdir history; echo record > history/main.jsonl; echo 0 > code; "
+       "git add . && git commit -qm record && git push -q origin main", person)  # fmt: skip
+    earlier, later = change("one"), change("two")
+    for number, pushed in enumerate((earlier, later)):
+        folder = start(f"job{number}", pushed)
+        change(f"meanwhile{number}")
+        sh(f"echo line{number} >> history/main.jsonl\n{push}", folder)
+
+    sh("git pull -q origin main", person)
+    lines = (person / "history" / "main.jsonl").read_text().split()
+    assert lines == ["record", "line0", "line1"]
+    assert (person / "code").read_text() == "meanwhile1\n"
+
+
 def test_undecided_is_4_where_that_is_asked_for(shell):
     gates = "gates=[{measure: ndcg@10, system: exact, max_drop: 0.0}]"
 

@@ -7,11 +7,11 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
 
 import click
 
 from ragbench import __version__
+from ragbench.cli.streams import open_doors
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_INTERRUPTED, RagbenchError
 from ragbench.redaction import note_secrets, printed
 from ragbench.secrets import of_process
@@ -68,7 +68,17 @@ def group() -> None:
 def main() -> None:
     """Run the command line; results on stdout, everything else on stderr."""
     lost = _open_closed_streams()
-    _clean_what_is_printed()
+    note_secrets(of_process(os.environ))
+    streams = open_doors()
+    try:
+        code = _finished(lost)
+    finally:
+        sys.stdout, sys.stderr = streams
+    sys.exit(code)
+
+
+def _finished(lost: bool) -> int:
+    """Run the command, and see that its result was written."""
     code = _exit_code()
     if lost and code == 0:
         click.echo("cannot write the result: standard output is closed", err=True)
@@ -80,7 +90,7 @@ def main() -> None:
         if not isinstance(error, BrokenPipeError):
             click.echo(f"cannot write the result: {error.strerror}", err=True)
             code = code or EXIT_BAD_INPUT
-    sys.exit(code)
+    return code
 
 
 def _open_closed_streams() -> bool:
@@ -90,24 +100,6 @@ def _open_closed_streams() -> bool:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the end
     return lost
-
-
-def _clean_what_is_printed() -> None:
-    """Keep the secrets of configs out of both streams, whoever prints: we, a library, a traceback.
-
-    The streams stay the objects that they are: what was made with them before writes so, too.
-    """
-    note_secrets(of_process(os.environ))
-    for stream in (sys.stdout, sys.stderr):
-        setattr(stream, "write", _cleaned(stream.write))  # noqa: B010 - mypy: a method
-
-
-def _cleaned(write: Callable[[str], int]) -> Callable[[str], int]:
-    def write_cleaned(text: str) -> int:
-        write(printed(text))
-        return len(text)
-
-    return write_cleaned
 
 
 def _exit_code() -> int:
@@ -125,7 +117,8 @@ def _exit_code() -> int:
         error.show()
         return EXIT_BAD_INPUT
     except RagbenchError as error:
-        click.echo(str(error), err=True)
+        # as it was raised: `str` cuts long lines, and a part of a secret would be left
+        click.echo(printed(Exception.__str__(error)), err=True)
         return error.exit_code
     except (BrokenPipeError, SystemExit):  # click makes the first into the second
         # the reader went away, as in `ragbench list | head`: no error of ours

@@ -15,7 +15,7 @@ from ragbench.calibration.labels import read_labels
 from ragbench.calibration.probes import Probe, ask_again, sample_answers
 from ragbench.calibration.scale import Scale
 from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, Question, draw, sheet_rows
-from ragbench.cli.output import write_notes, write_result
+from ragbench.cli.output import write_json, write_notes, write_result
 from ragbench.config.load import load_saved
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
@@ -56,7 +56,10 @@ class Request:
         if self.output is not None:
             _write_file(self.output, text)
             notes = [*notes, f"{what}: {self.output}"]
-        write_result(text if self.as_json else render(record))
+        if self.as_json:
+            write_json(text)
+        else:
+            write_result(render(record))
         write_notes(notes)
 
 
@@ -75,7 +78,7 @@ def draw_sheet(
     rows = sheet_rows(run, draws.values(), _read_questions(run))
     text = to_csv(COLUMNS, rows)
     if output is None:
-        write_result(text)
+        write_result(text, exact=True)
     else:
         _write_file(output, text)
     counts = ", ".join(f"{len(drawn.keys)} of {name}" for name, (drawn, _) in draws.items())

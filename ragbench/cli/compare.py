@@ -100,7 +100,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     compared. With BASE alone, its systems are compared with its own baseline. Scores with other
     data, options or judges are refused, with a list of the differences.
     """
-    from ragbench.cli.output import report_to_github, write_result
+    from ragbench.cli.output import report_to_github, write_json, write_result
     from ragbench.experiment.compare import compare
     from ragbench.report.comparison.base import gate_line
 
@@ -109,7 +109,8 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     if form == "junit" and not options["fail_if"]:
         raise click.UsageError("--format junit needs at least one --fail-if")
     found = compare(base, *runs, measures=options.pop("measures") or None, **options)
-    write_result(_render(found, form))
+    text = _render(found, form)
+    write_json(text) if form == "json" else write_result(text, exact=form == "csv")
     if found.is_empty and not found.record.gates:
         click.echo("error: nothing was compared: no query has a score of both systems", err=True)
     for gate in found.record.gates:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragbench.cli.output import write_json
+
 if TYPE_CHECKING:
     from ragbench.registry import Family
 
@@ -69,7 +71,7 @@ def command(kind: str | None, as_json: bool) -> None:
     catalog = {name: _rubrics() if name == "rubrics" else _components(name) for name in kinds}
     if as_json:
         written = {name: [each.to_dict() for each in found] for name, found in catalog.items()}
-        click.echo(json.dumps(written, indent=2, ensure_ascii=False))
+        write_json(json.dumps(written, indent=2, ensure_ascii=False))
         return
     for position, (name, entries) in enumerate(catalog.items()):
         if position:

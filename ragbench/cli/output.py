@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+from ragbench.cli.streams import behind
+from ragbench.errors import visible
+from ragbench.redaction import printed
 
 if TYPE_CHECKING:
     from ragbench.records.gate import GateVerdict
@@ -54,18 +60,41 @@ def write_scores(
     if output.form == "table":
         write_result(render_table(systems, notes=notes, **output.parts))
         return
-    if output.form == "json":
-        text = render_json(systems, per_query=output.per_query, summary=output.summary, **facts)
-    else:
-        text = render_csv(systems, **output.parts)
     write_notes(notes)
-    write_result(text)
+    if output.form == "json":
+        chosen = {"per_query": output.per_query, "summary": output.summary}
+        write_json(render_json(systems, **chosen, **facts))
+    else:
+        write_result(render_csv(systems, **output.parts), exact=True)
 
 
-def write_result(text: str) -> None:
-    """Write a result whose ids may be any bytes, and learn at once if the reader went away."""
+def write_result(text: str, *, exact: bool = False) -> None:
+    """Write a result whose ids may be any bytes, and learn at once if the reader went away.
+
+    What is `exact` is for programs, which look ids up: it is changed for a terminal alone.
+    """
+    if not exact or sys.stdout.isatty():
+        text = visible(printed(text))
+    sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.buffer.flush()
+
+
+def write_json(text: str) -> None:
+    """Write JSON; what a terminal would obey is an escape, which programs read as the same."""
+    escaped = re.sub(r"[^\n\x20-\x7e]+", lambda run: _escaped(run[0]), printed(text))
+    write_result(escaped if escaped.endswith("\n") else f"{escaped}\n", exact=True)
+
+
+def _escaped(text: str) -> str:
+    return "".join(c if visible(c) == c else json.dumps(c)[1:-1] for c in text)
+
+
+def write_drawn(text: str, styles: Iterable[str]) -> None:
+    """Write what is drawn with these styles, which are sent; nothing else in it is."""
+    parts = re.split(f"({'|'.join(map(re.escape, styles))})", printed(text))
+    shown = (part if number % 2 else visible(part) for number, part in enumerate(parts))
+    behind(sys.stdout).write("".join(shown) + "\n")
 
 
 def terminal_width() -> int:

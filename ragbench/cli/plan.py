@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragbench.cli.output import config_argument, limit_option, no_judge_option, overrides_option
+from ragbench.cli.output import (
+    config_argument,
+    limit_option,
+    no_judge_option,
+    overrides_option,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from ragbench.experiment.plan.records import Plan
@@ -46,26 +52,40 @@ def command(
     """Print what `ragbench run CONFIG` would do, and what it may cost; nothing is sent.
 
     The stages form a tree: each one reads the one above it. Stored results are not computed again.
+    Modules that CONFIG names are imported, but none of their classes and functions is called.
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import load_collection, make_plan
     from ragbench.experiment.plan.records import Choices, LiveComponents
-    from ragbench.experiment.stages.graph import forecast
+    from ragbench.experiment.plan.uncalled import loads_by_code, uncalled_components
+    from ragbench.experiment.stages.graph import forecast, nothing_known
 
     checked = load_config(config, overrides=overrides)
+    uncalled = list(uncalled_components(checked))
+    if loads_by_code(checked):
+        unknown = f"data set ({checked.dataset.type})"
+        if as_json:
+            write_json(to_json(nothing_known(checked, [unknown, *uncalled])))
+            return
+        click.echo(f"{checked.name}: queries and stages are not known; nothing is sent")
+        for name in (unknown, *uncalled):
+            click.echo(f"note: {name} is not made before a run")
+        return
     choices = Choices(limit=limit, only=only, judge=not no_judge)
-    plan = make_plan(checked, load_collection(checked), choices, LiveComponents())
+    plan = make_plan(checked, load_collection(checked), choices, LiveComponents(), calls=False)
     found = forecast(plan, retry_failed=retry_failed)
     if as_json:
-        click.echo(to_json(found.to_dict()), nl=False)
+        write_json(to_json(found.to_dict() | {"not_made": uncalled}))
         return
     click.echo(f"{checked.name}: {len(plan.queries)} queries; nothing is sent")
     for line in (*_tree(found.nodes), *_cost(found), *_power(plan)):
         click.echo(line)
     for warning in plan.warnings:
         click.echo(f"warning: {warning}")
+    for name in uncalled:
+        click.echo(f"note: {name} is not made before a run; what it asks for is not counted")
     notes = [readiness(name, judge) for name, judge in plan.asked_judges.items()]
     for note in (*missing_keys(plan.generators), *notes):
         if note is not None:

@@ -8,24 +8,31 @@ from pathlib import Path
 
 import click
 
+from ragbench.cli.streams import behind
+
 
 @click.command(name="reproduce")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--quiet", is_flag=True, help="No progress.")
+@click.option(
+    "--trust", is_flag=True, help="Import code that lies in RUN; only if you know who wrote it."
+)
 @click.pass_context
-def command(ctx: click.Context, run: Path, quiet: bool) -> None:
+def command(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     """Repeat the run of the run folder RUN beside it, and show what differs.
 
     Values of environment variables are those that were recorded; secrets have to be set. Stored
-    stages are not used, but stored replies of models are. `latest` stays. The exit code is 0 if
-    every number is the same, else 1.
+    stages are not used, but stored replies of models are. `latest` stays. Code that the config of
+    RUN names is imported from the working directory or from what is installed, and is named first;
+    from RUN itself only with --trust. The exit code is 0 if every number is the same, else 1.
     """
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce
     from ragbench.report.progress import Progress
 
     with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
-        found = reproduce(run, Progress(quiet=quiet))
+        progress = Progress(quiet=quiet, stream=behind(sys.stderr))
+        found = reproduce(run, progress, trust=trust, tell=click.echo)
     for line in found.environment:
         click.echo(f"environment: {line}")
     for line in found.surroundings:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragbench.cli.output import write_json
+
 if TYPE_CHECKING:
     from ragbench.score.judge.base import Rubric
     from ragbench.score.judge.methods.prompt import Preview
@@ -60,7 +62,7 @@ def _print_json(rubric: Rubric, previews: list[Preview], zero_shot: bool) -> Non
             for purpose, prompt in previews
         ],
     }
-    click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    write_json(json.dumps(shown, indent=2, ensure_ascii=False))
 
 
 def _print_text(rubric: Rubric, previews: list[Preview]) -> None:

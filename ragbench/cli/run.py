@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragbench.cli.output import config_argument, limit_option, no_judge_option, overrides_option
+from ragbench.cli.streams import behind
 
 if TYPE_CHECKING:
     from ragbench.experiment.result import Experiment
@@ -63,7 +64,7 @@ def command(
     computes only what changed, and a stopped run resumes. The run folder is written at the end,
     complete or not at all.
     """
-    from ragbench.cli.output import report_to_github
+    from ragbench.cli.output import report_to_github, write_drawn, write_json
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import AdapterError
@@ -73,6 +74,7 @@ def command(
     from ragbench.redaction import redact
     from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
+    from ragbench.report.terminal import STYLES
 
     judge = not choices.pop("no_judge")
     if choices["judge_replay"] and not judge:
@@ -82,17 +84,18 @@ def command(
     checked = load_config(config, overrides=overrides)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
-            experiment = run_experiment(checked, choices=chosen, progress=Progress(quiet=quiet))
+            progress = Progress(quiet=quiet, stream=behind(sys.stderr))
+            experiment = run_experiment(checked, choices=chosen, progress=progress)
     except KeyboardInterrupt:
         click.echo("finished items are stored; the same command resumes the run", err=True)
         raise
     except AdapterError as error:  # its text is the user's own and may hold a key
-        raise AdapterError(redact(str(error), checked.secrets)) from error
+        raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
     summary, comparisons = experiment.record, experiment.compared
     if as_json:
-        click.echo(to_json(experiment.summary), nl=False)
+        write_json(to_json(experiment.summary))
     else:
-        click.echo(_tables(experiment, notes=not quiet))
+        write_drawn(_tables(experiment, notes=not quiet), STYLES)
     page = partial(render_markdown, summary, comparisons)
     report_to_github(page, summary.gates, config, os.environ)
     code = exit_code_of(summary, strict=strict)

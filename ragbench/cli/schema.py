@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from ragbench.cli.output import write_json
+
 _WIDTH = 100
 
 
@@ -25,7 +27,7 @@ def command(output: Path | None) -> None:
 
     text = _laid_out(config_schema()) + "\n"
     if output is None:
-        click.echo(text, nl=False)
+        write_json(text)
         return
     try:
         write_atomically(output, text)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.cli.output import Output, write_notes, write_result, write_scores
+from ragbench.cli.streams import behind
 from ragbench.comparison.evaluate import (
     evaluate_ranked_file,
     evaluate_texts,
@@ -77,7 +78,7 @@ def score_runs(
             totals=_totals(judged, chosen),
             **output.parts,
         )
-        write_result(page)
+        write_result(page, exact=True)
     else:
         write_scores(systems, output, notes, {"qrels": qrels})
     if not verify:
@@ -159,12 +160,11 @@ def score_predictions(
     """Score predictions and print them; 1 where `verify` finds more than rounding."""
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
-    from ragbench.score.text.notation import text_notes
 
     metrics = list(dict.fromkeys(measures))
     pairs = read_pairs(predictions, references)
     # a bar for people who wait; without a terminal, silence
-    bars = Progress(quiet=not sys.stderr.isatty())
+    bars = Progress(quiet=not sys.stderr.isatty(), stream=behind(sys.stderr))
     steps = TextScorer(metrics).steps(len(pairs.ids))
     with bars.stage(f"score {predictions}", steps, "scores") as stage:
         evaluation = evaluate_texts(
@@ -176,7 +176,7 @@ def score_predictions(
     evaluation = replace(evaluation, query_ids=tuple(pairs.ids))
     scored = Scored(Path(predictions).name, predictions, evaluation)
     notes = list(_pair_notes(evaluation.counts))
-    notes += text_notes(pairs.predictions, pairs.references, metrics)
+    notes += evaluation.notes
     write_scores([scored], output, notes, {"references": list(references)})
     if not verify:
         return 0

@@ -24,13 +24,23 @@ _SCORES = ("measures", "metrics", "judged")
 def command(config: Path, overrides: tuple[str, ...]) -> None:
     """Check CONFIG, read its data, and show what a run would do; nothing is run.
 
-    All mistakes are printed at once, with their places; the exit code is then 2.
+    All mistakes are printed at once, with their places; the exit code is then 2. Modules that
+    CONFIG names are imported, but none of their classes and functions is called.
     """
     from ragbench.config.load import load_config
     from ragbench.data.loaders.records import TableLoader
     from ragbench.experiment.plan.plan import load_collection
+    from ragbench.experiment.plan.uncalled import loads_by_code, uncalled_components
 
     checked = load_config(config, overrides=overrides)
+    uncalled = [f"{name} is not made before a run" for name in uncalled_components(checked)]
+    if loads_by_code(checked):
+        click.echo(f"ok: {config}")
+        _line("data", [f"{checked.dataset.type}: not called; a run loads the data set"])
+        systems = (checked.retrievers, checked.generators, checked.apps)
+        _line("named", [", ".join(name for block in systems for name in block) or "none"])
+        _line("note", uncalled)
+        return
     collection = load_collection(checked)
     plan = _plan(checked, collection)
     click.echo(f"ok: {config}")
@@ -43,6 +53,7 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
             _line(f"row {number}", [f"{part}: {_value(value)}" for part, value in row.items()])
     for label, values in plan:
         _line(label, [", ".join(values) or "none"])
+    _line("note", uncalled)
     known = any(label in _SCORES for label, _ in plan)
     if known and not any(values for label, values in plan if label in _SCORES):
         _line("warning", ["nothing would be scored: the data have no judgements and no answers"])
@@ -56,7 +67,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     from ragbench.experiment.plan.records import Choices, LiveComponents
 
     try:
-        plan = make_plan(config, collection, Choices(), LiveComponents())
+        plan = make_plan(config, collection, Choices(), LiveComponents(), calls=False)
     except MissingExtra as error:
         return [("note", [str(error)])]
     # apps are asked when they are run, and controls are no systems

@@ -271,13 +271,24 @@ def _check_corpus(
 
 
 def _rouge(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
+    """ROUGE by rouge-score, given the tokens that we read wherever they are not its own."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    scorer = RougeScorer([metric.base], use_stemmer=metric.options["stemmer"])
+    from ragbench.score.text.rouge import tokenizer_for
+
+    base, options = metric.base, metric.options
+    own = RougeScorer([base], use_stemmer=options["stemmer"])
 
     def score(prediction: str, references: Sequence[str]) -> float:
+        found = []
+        for reference in references:
+            tokenize = tokenizer_for(reference, **options)
+            is_own = tokenize is tokenizer_for("", "rouge", options["stemmer"])
+            each = SimpleNamespace(tokenize=tokenize)
+            scorer = own if is_own else RougeScorer([base], tokenizer=each)
+            found.append(scorer.score(reference, prediction)[base])
         # rouge-score takes the best reference by F, whatever part is asked for
-        best = scorer.score_multi(references, prediction)[metric.base]
+        best = max(found, key=lambda each: each.fmeasure)
         return float(getattr(best, metric.part))
 
     return score

@@ -85,7 +85,7 @@ def meet(
         raise DataError(_set_difference(sources, judged, "; nothing is common"))
     found = hold_together(sources, members, chosen, common)
     # what moves with the query set was looked at query by query
-    tolerated = MOVING if left_out or intersect else ()
+    tolerated = MOVING if left_out or intersect else found.same
     problems = _other_signatures(members, chosen, tolerated)
     if intersect and (left_out or found.left_out):
         problems += _of_all_queries(members, chosen)
@@ -94,7 +94,7 @@ def meet(
     if not intersect:
         sets = [_set_difference(sources, judged)] if left_out else []
         whole = [] if left_out else _other_questions(sources)
-        problems = [*sets, *whole, *problems, *found.lines]
+        problems = [*sets, *whole, *found.lines, *problems]
     if problems:
         raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
     same = [query for query in common if query not in found.left_out]
@@ -155,7 +155,7 @@ def _other_questions(sources: Sequence[ScoredSystems]) -> list[str]:
 def _other_signatures(
     members: Sequence[tuple[ScoredSystems, SystemScores]],
     measures: Sequence[str],
-    tolerated: Sequence[str],
+    tolerated: Collection[str],
 ) -> list[str]:
     problems = []
     for name in measures:
@@ -187,7 +187,7 @@ def _of_all_queries(
     ]
 
 
-def _moves(part: str, signature: Signature, tolerated: Sequence[str]) -> bool:
+def _moves(part: str, signature: Signature, tolerated: Collection[str]) -> bool:
     """Whether a part moves with the query set, and with it no value of another query."""
     # weights of tokens are counted over all references
     of_all = part == "gold" and ("idf", "yes") in signature.parts

@@ -91,7 +91,10 @@ def _measure(
 def _best(
     name: str, systems: Mapping[str, SystemScores], method: Method, clusters: Labels | None
 ) -> tuple[str | None, list[str]]:
-    """The system with the best mean and those that max-T does not tell from it, in config order."""
+    """The system with the best mean and those that max-T does not tell from it, in config order.
+
+    One that shares no scored query with it was not compared with it, and is not among them.
+    """
     columns = [system.columns[name] for system in systems.values()]
     means = np.array([mean_of(column) for column in columns])
     if columns[0].aggregate == "sum" or not np.isfinite(means).any():
@@ -109,7 +112,12 @@ def _best(
         resamples=method.resamples,
         seed=method.seed,
     )
-    return best, [each for each, tied in zip(names, mask, strict=True) if tied]
+    scored = systems[best].columns[name].values
+    return best, [
+        each
+        for each, tied, column in zip(names, mask, columns, strict=True)
+        if tied and not np.isnan(column.values - scored).all()
+    ]
 
 
 def _tied_early(
@@ -121,11 +129,12 @@ def _tied_early(
 ) -> list[str]:
     """The best, and those that the intervals of the judge's last look do not tell from it."""
     pairs = [pair_columns(name, other, systems[best]) for other in systems.values()]
+    pairs = [pair for pair in pairs if not np.isnan(pair.differences).all()]
     others = [pair for pair in pairs if pair.system != best]
     # the set is held together like that of max-T, whatever becomes of the pairs with the baseline
     differ = which_differ(_early(others), replace(method, correction="holm"), clusters)
     told = {pair.system for pair, differs in zip(others, differ, strict=True) if differs}
-    return [system for system in systems if system not in told]
+    return [pair.system for pair in pairs if pair.system not in told]
 
 
 def _early(family: Sequence[Pair]) -> list[tuple[FloatArray, Look, tuple[float, float]]]:

@@ -52,6 +52,8 @@ class Evaluation:
     """Level of the intervals."""
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
     """What each item was scored against, so that only the same is compared."""
+    notes: tuple[str, ...] = ()
+    """What the metrics do not see in the texts, such as words in other letters."""
 
     @cached_property
     def summary(self) -> dict[str, ScoreSummary]:
@@ -255,6 +257,7 @@ def evaluate_texts(
         )
     # only here: scoring a run needs no text metrics
     from ragbench.score.text.columns import TextScorer
+    from ragbench.score.text.notation import text_notes
 
     gold = [_as_list(reference) for reference in references]
     scorer = TextScorer(metrics)
@@ -267,7 +270,8 @@ def evaluate_texts(
     }
     ids = [str(i) for i in range(len(gold))]
     prints = {"answers": answer_fingerprints(dict(zip(ids, gold, strict=True)))}
-    return Evaluation(ids, columns, counts, confidence, prints)
+    notes = tuple(text_notes(predictions, gold, scorer.metrics))
+    return Evaluation(ids, columns, counts, confidence, prints, notes)
 
 
 class _Counted:

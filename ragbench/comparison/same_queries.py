@@ -31,13 +31,15 @@ class _Part:
     """The part of a signature with the fingerprint of the whole."""
     of_data: str | None
     """The fingerprint of the whole among those of a data set."""
+    in_order: bool = False
+    """Whether the part of a signature depends on the order of the queries."""
 
 
 _PARTS = {
-    "question": _Part("question text", "queries", "queries"),
+    "question": _Part("question text", "queries", "queries", in_order=True),
     "judgements": _Part("judgements", "qrels", "qrels"),
     "subtopics": _Part("subtopics", "subtopics", None),
-    "answers": _Part("gold answers", "gold", "answers"),
+    "answers": _Part("gold answers", "gold", "answers", in_order=True),
 }
 MOVING = tuple(part.signed for part in _PARTS.values())
 """Parts of a signature that move with the set of queries."""
@@ -56,6 +58,9 @@ class SameQueries:
     """What differs as a whole and cannot be held against each other by query, and why not."""
     unknown: tuple[str, ...] = ()
     """The sources whose questions nobody knows."""
+    same: frozenset[str] = frozenset()
+    """Parts of signatures that may differ as a whole, for the order of the queries: by query they
+    are the same in all sources."""
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -96,6 +101,7 @@ def hold_together(
     """
     differing: dict[str, dict[str, None]] = {}
     lines, unchecked, unknown = [], [], dict[str, None]()
+    not_same = {part.signed for part in _PARTS.values() if not part.in_order}
     signed = [_signatures(source, members, measures) for source in sources]
     for (one, mine), (other, theirs) in combinations(zip(sources, signed, strict=True), 2):
         pair = _Pair(one, other, mine, theirs)
@@ -106,15 +112,18 @@ def hold_together(
                 prints = one.fingerprints[name], other.fingerprints[name]
                 queries = [q for q in common if prints[0].get(q) != prints[1].get(q)]
                 if queries:
+                    not_same.add(part.signed)
                     differing.setdefault(name, {}).update(dict.fromkeys(queries))
                     lines.append(
                         f"{part.words} differ{'s' if name == 'question' else ''} in "
                         f"{len(queries)} of {len(common)} common queries of {one.source} and "
                         f"{other.source}: {_named(queries, SHOWN)}"
                     )
-            elif pair.is_same(part):
                 continue
-            elif name == "question" and (silent := pair.without_questions()):
+            not_same.add(part.signed)
+            if pair.is_same(part):
+                continue
+            if name == "question" and (silent := pair.without_questions()):
                 # the same judgements or gold answers, by ids, speak for the same queries
                 if len(silent) == 1 or not pair.is_same_but_for_questions():
                     unknown |= dict.fromkeys(silent)
@@ -126,6 +135,7 @@ def hold_together(
         tuple(lines),
         tuple(dict.fromkeys(unchecked)),
         tuple(unknown),
+        frozenset(MOVING) - not_same,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,14 @@ from ragbench.config.problems import Report, some_of
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.errors import DataError, Place
-from ragbench.registry import DeclaredOption, Mismatch, declared_options, load_object, nearest
+from ragbench.registry import (
+    DeclaredOption,
+    Mismatch,
+    declared_options,
+    is_factory,
+    load_object,
+    nearest,
+)
 
 INVALID: Any = object()
 """What `check_value` returns for a wrong value; None is a value."""
@@ -231,7 +239,8 @@ def resolve_options(
             elif path.suffix in _OF_FILES:
                 resolve_path(value, context.base, context.report)
         elif option.option.refers_to == "object":
-            _check_object(value, context)
+            if (found := _load_named(value, context)) is not None and "args" in declared:
+                _check_arguments(found, value, item.get("args"), context.report)
         elif option.option.refers_to != "path":
             continue
         elif isinstance(value.value, tuple):
@@ -244,12 +253,37 @@ def resolve_options(
                 values[key] = str(found) if isinstance(values[key], str) else found
 
 
-def _check_object(item: Item, context: Context) -> None:
-    """Report code that cannot be imported; what can stays importable for its component."""
+def _load_named(item: Item, context: Context) -> Any:
+    """Return code that is named, not called; None, with a problem, where it cannot be imported."""
     if context.refuses(item):
-        return
+        return None
     try:
-        load_object(str(item.value), context.code or ())
+        return load_object(str(item.value), context.code or ())
     except DataError as error:
         problem = error.problem
         context.report.wrong(item, problem.found, problem.allowed, problem.nearest)
+        return None
+
+
+def _check_arguments(found: Any, item: Item, args: Item | None, report: Report) -> None:
+    """Report arguments that a factory does not take, and those that it lacks."""
+    args = args or Item({}, item.place, item.path)
+    if args.value is not None and not isinstance(args.value, dict):
+        return  # it is reported already
+    if not is_factory(found):
+        if args.entries:
+            report.wrong(args, f"arguments for {item.shown()}, which is made already", "none")
+        return
+    try:
+        parameters = inspect.signature(found).parameters
+    except (TypeError, ValueError):  # written in C: it says itself what it takes
+        return
+    named = {n: p for n, p in parameters.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for key, entry in args.entries.items():
+        if key not in named and not takes_any:
+            report.unknown_key(entry.key_place, args.path, key, list(named))
+    for name, parameter in named.items():
+        if parameter.default is parameter.empty and name not in args.entries:
+            allowed = f"{name}: what {item.written} takes"
+            report.wrong(args, f"missing argument '{name}'", allowed)

@@ -191,7 +191,13 @@ class Item:
         if len(text) > _LONGEST_SHOWN:
             text = f"{text[:_LONGEST_SHOWN]}..."
         is_text = isinstance(self.value, str) or self.quoted or self.from_environment
-        return repr(text) if is_text else text
+        return f"{repr(text) if is_text else text}{self._set_instead()}"
+
+    def _set_instead(self) -> str:
+        """Say which variables are set, so that it is not their default what is wrong."""
+        given = [part for part in self.parts if isinstance(part, Reference) and part.default]
+        names = list(dict.fromkeys(part.name for part in given if part.value))
+        return f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} set)" if names else ""
 
     def plain(self) -> Any:
         """Return the value as lists, dicts and scalars, `${VAR}` replaced."""

@@ -14,7 +14,9 @@ from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
+from ragbench.data.runs.query_fingerprints import fingerprint_queries
 from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons, resolve_run_folder
+from ragbench.data.runs.run_scores import IDENTIFYING
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.experiment.costs import with_costs
 from ragbench.experiment.plan.groups import source_clusters
@@ -28,20 +30,28 @@ from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Kind, Summary
 from ragbench.report.text import counted
+from ragbench.types import Qrels
 
 GateLike = Mapping[str, Any] | str
 """A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""
 
 
-def gated(plan: Plan, systems: Sequence[SystemScores], summary: Summary | None) -> GatedRun:
-    """Return what the gates of a run are held against; without a summary, scores alone."""
-    fingerprints, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
+def gated(
+    plan: Plan, systems: Sequence[SystemScores], qrels: Qrels | None, summary: Summary | None = None
+) -> GatedRun:
+    """Return what the gates of a run are held against; without a summary, scores alone.
+
+    `qrels` are the judgements that scored it, those of a model included.
+    """
+    known, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
     scored = ScoredSystems(
         "this run",
         {system.name: system for system in systems if system.role != "control"},
         ids,
         plan.baseline,
-        {part: fingerprints[part] for part in ("queries",) if part in fingerprints},
+        # as its run folder will have them
+        {part: known[part] for part in IDENTIFYING if part in known},
+        fingerprints=fingerprint_queries(plan.queries, qrels, plan.collection.answers),
     )
     return GatedRun(
         scored=scored,
@@ -57,7 +67,8 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
         return summary
-    run = gated(plan, with_costs(results), summary)
+    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    run = gated(plan, with_costs(results), qrels, summary)
     gates = decide_gates(plan.config.gates, run)
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,12 @@ from ragbench.data.runs.run_folder import (
     resolve_run_folder,
 )
 from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.named_code import (
+    path_without,
+    places_of_code,
+    refuse_code_in,
+    refuse_models_in,
+)
 from ragbench.experiment.plan.records import Choices, Repetition
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.result import Experiment
@@ -47,14 +54,30 @@ class Reproduction:
     """What differs in its results; empty where it was reproduced."""
 
 
-def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
+def reproduce(
+    run: Path,
+    progress: Progress | None = None,
+    *,
+    trust: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Reproduction:
     """Run again what a run folder holds, without anything that stages have stored.
 
     Values of variables are those that were recorded; secrets come from the environment. Replies of
     models are read from the store, so that nothing is paid twice. The new run folder lies beside
     that of the run, and `latest` stays. A run with live objects is refused: no file holds them.
+
+    The config is that of the folder, and `tell` is told what code will be imported for it, before
+    it is. Code and models that lie in the folder itself are refused without `trust`.
     """
     folder = resolve_run_folder(run).resolve()
+    with nullcontext() if trust else path_without(folder):
+        return _repeated(folder, progress, trust, tell)
+
+
+def _repeated(
+    folder: Path, progress: Progress | None, trust: bool, tell: Callable[[str], None]
+) -> Reproduction:
     manifest = read_manifest(folder)
     if live := manifest.live:
         raise DataError(
@@ -64,7 +87,16 @@ def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
         )
     kept = dict(manifest.choices)
     choices = Choices(**{**kept, "only": tuple(kept.get("only", ())), "retry_failed": False})
-    config = _load_config(folder, manifest.environment)
+    here = Path.cwd()
+    search = [here, folder] if trust else [here] if not here.is_relative_to(folder) else []
+    places = places_of_code(folder / "config.yaml", search)
+    if not trust:
+        refuse_code_in(folder, places)
+    for name, place in places.items():
+        tell(f"imports: {name} from {place or 'nowhere that is known'}")
+    config = _load_config(folder, manifest.environment, search)
+    if not trust:
+        refuse_models_in(folder, config)
     summary = read_summary(folder)
     _require_secrets(config, choices, summary, folder)
     environment = [*_environment(config, manifest.environment, folder)]
@@ -86,7 +118,9 @@ def reproduce(run: Path, progress: Progress | None = None) -> Reproduction:
     return Reproduction(folder, again, environment, [*_surroundings(manifest, new)], [*numbers])
 
 
-def _load_config(folder: Path, known: Mapping[str, EnvironmentVariable]) -> ExperimentConfig:
+def _load_config(
+    folder: Path, known: Mapping[str, EnvironmentVariable], code: Sequence[Path]
+) -> ExperimentConfig:
     """The config of a run folder, whose paths start from where the folder was written."""
     file = folder / "config.yaml"
     # a secret that is not set may not be needed: that is seen when the config is known
@@ -94,14 +128,14 @@ def _load_config(folder: Path, known: Mapping[str, EnvironmentVariable]) -> Expe
     plain = {name: each.value for name, each in known.items() if each.value is not None}
     variables = {**absent, **os.environ, **plain}
     try:
-        return load_config(file, environment=variables)
+        return load_config(file, environment=variables, code=code)
     except ConfigError:
         # a folder that was moved by itself, as CI keeps it: where this working directory writes
         output = yaml.safe_load(file.read_text(encoding="utf-8")).get("output", "")
         summary = read_summary(folder)
         home = Path(str(output)) / summary.name / summary.run_id
         with contextlib.suppress(ConfigError):
-            return load_config(file, base_dir=home, environment=variables)
+            return load_config(file, base_dir=home, environment=variables, code=code)
         raise
 
 

@@ -161,7 +161,8 @@ class Change(MeasureGate):
             if run.is_sample:
                 n, total = len(run.scored.query_ids), run.n_queries
                 return Decision("undecided", f"a sample of {n} of {total} queries was asked")
-            return Decision("undecided", f"refused: {error}", refused=True)
+            why = "; ".join(str(error).splitlines())
+            return Decision("undecided", f"refused: {why}", refused=True)
 
     def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
         """Decide it by a run and the record that it is paired with, which may have a history."""

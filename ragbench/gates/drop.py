@@ -24,15 +24,15 @@ from ragbench.gates.change import (
 )
 from ragbench.gates.history import add_evidence
 from ragbench.gates.scores import KnownScore
+from ragbench.records.gate import QueriesNeeded
 from ragbench.registry import Option
-from ragbench.stats import DifferenceInterval
+from ragbench.stats import DifferenceInterval, queries_to_exclude, score_interval
 from ragbench.types import FloatArray
 
-ENOUGH_QUERIES = 12
-"""Fewer decide no small margin, unless the systems are identical on them: ten total losses would,
-and ten queries that a release is stopped for should be looked at by a person."""
-SMALL_MARGIN = 0.05
-"""Up to this share of the score's range a margin is small."""
+_NOISE = 0.1
+"""An estimate within so many standard errors of the margin is noise, and nothing to plan with."""
+_SAYING_SOMETHING = 4
+"""Fewer identical queries exclude changes in no share of the others that is worth printing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +80,9 @@ class Drop(Change):
         undecided, with what such queries can show and how many it would take. No difference on
         any query passes, or with `identical` only where that excludes the margin. Queries
         that failed count at their worst and at their best: a verdict that they could turn is
-        undecided. Clusters, where there are any, are the unit; fewer than 10 are undecided. Fewer
-        than 12 queries decide no margin up to a twentieth of the range. Facts hold difference and
-        interval as they are printed, not turned round.
+        undecided. Clusters, where there are any, are the unit; fewer than 10 are undecided. Facts
+        hold difference and interval as they are printed, not turned round, and the `rule` that
+        gave the interval: `score` for hits, `tilting` for graded scores.
 
         Example:
             One of eight queries lost its hit, which says next to nothing about all others.
@@ -95,7 +95,7 @@ class Drop(Change):
             >>> gate = Drop(measure="hit", max_drop=0.05)
             >>> found = gate.decide_pairs(pairs, Method())
             >>> found.verdict, found.power.queries_needed
-            ('undecided', QueriesNeeded(equal=1380, as_observed=615))
+            ('undecided', QueriesNeeded(equal=411, as_observed=102))
             >>> replace(gate, decide="mean").decide_pairs(pairs, Method()).verdict
             'fail'
         """
@@ -125,7 +125,7 @@ class Drop(Change):
         return self.decide != "mean" and found.verdict != "undecided"
 
     def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
-        """Rule G on differences of which up is better, NaN where there is none."""
+        """Decide by the interval of differences of which up is better, NaN where there is none."""
         margin = self.max_drop
         look = look_of(pairs.system, pairs.baseline)
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
@@ -147,11 +147,9 @@ class Drop(Change):
         size = 0.0 if clusters is not None else _size(d)
         spread = Spread(-found.mean, found.sd, found.n_units, size)
         power = power_of(spread, margin, confidence, widest=_width(pairs.range))
-        if found.n_units < ENOUGH_QUERIES and margin <= SMALL_MARGIN * _width(pairs.range):
-            few = f"fewer than {ENOUGH_QUERIES} {unit} decide no margin as small as {margin:g}"
-            power = replace(power, detectable=None)
-            why = f"{interval}: {few}; {shown_power(power, found.n_units, unit, 'drop')}"
-            return Decision("undecided", why, facts, power=power)
+        if clusters is None and math.isfinite(_width(pairs.range)):
+            needed = _queries_needed(d, margin, confidence, _width(pairs.range))
+            power = replace(power, queries_needed=needed)
         if found.lower > -margin:
             return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
         if found.upper < -margin:
@@ -196,14 +194,28 @@ def _identical(
     """Say that nothing changed and what that excludes, and whether the margin is excluded."""
     n, unit = found.n_units, "queries" if found.n_clusters is None else "clusters"
     why = f"identical on all {found.n} queries" if found.n > 1 else "identical on the only query"
-    # with so many unchanged ones, changes in a larger share of all would have shown
-    share = -math.log((1 - method.confidence) / 2) / n
-    if share >= 1:
+    # the interval of so many unchanged ones, in a unit that a score without a bound has, too
+    _, share = score_interval(0, 0, n, confidence=method.confidence)
+    if n < _SAYING_SOMETHING:
         return f"{why}, too few to exclude changes in others", False
     why += f"; excludes changes in more than {share:.2g} of all {unit}"
-    if share * _width(score_range) <= max_drop:
+    if share * _width(score_range) < max_drop:
         return why, True
     return f"{why}, which leaves a drop by {max_drop:g} open", False
+
+
+def _queries_needed(d: FloatArray, margin: float, confidence: float, width: float) -> QueriesNeeded:
+    """Plan by the interval itself: with equal systems half of the changes are gains."""
+    d = d[~np.isnan(d)]
+    noise = _NOISE * float(d.std()) / math.sqrt(len(d))
+    near = abs(float(d.mean()) + margin) <= noise
+    if not margin < width:
+        return QueriesNeeded(equal=None, as_observed=None)
+
+    def plan(differences: FloatArray) -> int | None:
+        return queries_to_exclude(differences, -margin, largest=width, confidence=confidence)
+
+    return QueriesNeeded(equal=plan(np.concatenate((d, -d))), as_observed=None if near else plan(d))
 
 
 def _size(d: FloatArray) -> float:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions
 from ragbench.generate.prompt import load_prompt
-from ragbench.llm import ChatRequest, Server
+from ragbench.llm import ChatRequest
 from ragbench.llm.options import (
     CallOptions,
     PriceOptions,
@@ -45,7 +45,7 @@ class OpenAIGenerator(ChatGenerator):
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         """Make a generator; nothing is sent, and no key is needed, before the first question."""
         chosen = OpenAIGeneratorOptions(**options)
-        self._server = Server(chosen.base_url, chosen.api_key_env, chosen.stream, client)
+        self._server = chosen.server(stream=chosen.stream, client=client)
         super().__init__(
             self._server.connect,
             load_prompt(chosen.prompt, chosen.system, "openai"),

@@ -105,7 +105,8 @@ class ChatReply:
     @property
     def refused(self) -> bool:
         """Whether the model, or a filter before it, refused."""
-        return self.refusal is not None or self.finish_reason == "content_filter"
+        # Gemini's servers add why: `content_filter: PROHIBITED_CONTENT`
+        return self.refusal is not None or self.finish_reason.startswith("content_filter")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping of all that is kept on disk."""

@@ -12,10 +12,8 @@ from typing import Any
 from ragbench.llm.base import ChatModel
 from ragbench.llm.engine import ChatEngine, Replies
 from ragbench.llm.limits import Limits
-from ragbench.llm.openai import OpenAIChat
+from ragbench.llm.openai import OpenAIChat, is_azure
 from ragbench.llm.usage import Budget, Prices, Totals
-
-_OWN_SERVER = "https://api.openai.com/v1"
 
 
 class Connected:
@@ -89,16 +87,18 @@ class Server:
     @property
     def missing_key(self) -> str | None:
         """The variable that must hold a key and does not; None where none is needed."""
-        address = self.base_url or os.environ.get("OPENAI_BASE_URL")
-        if address or self.client is not None or os.environ.get(self.api_key_env):
+        if self.client is not None or os.environ.get(self.api_key_env):
             return None
-        return self.api_key_env
+        address = self.base_url or os.environ.get("OPENAI_BASE_URL")
+        return None if address and not is_azure(address) else self.api_key_env
 
     def connect(self, replies: Replies | None) -> ChatModel:
         """Return the chat model behind it."""
         if self.client is not None:
             return OpenAIChat(client=self.client)
-        address = self.base_url
-        if replies is not None and replies.replay and self.missing_key:
-            address = _OWN_SERVER  # nothing is sent, so that no key is asked for
-        return OpenAIChat(base_url=address, api_key_env=self.api_key_env, stream=self.stream)
+        return OpenAIChat(
+            base_url=self.base_url,
+            api_key_env=self.api_key_env,
+            stream=self.stream,
+            keyless=replies is not None and replies.replay,
+        )

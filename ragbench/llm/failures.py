@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
@@ -15,6 +16,20 @@ THROTTLED = frozenset({429, 503, 529})
 """Statuses that ask for fewer calls: rate limit, overload, and Anthropic's overload."""
 _RETRYABLE = frozenset({408, 409, 425})  # too slow, locked, too early; 5xx come beside them
 _QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
+_FILTERED = ("content_filter", "content_policy_violation", "ContentPolicyViolation")
+_TOO_LONG = re.compile(
+    r"(?:maximum|max|available|model's) context (?:length|size|window)|maximum context length"
+    r"|context (?:length|window|size) (?:exceeded|of only|is only)|exceeds? the (?:context|maximum"
+    r" number of tokens)|prompt is too long|longer than the model|context_length_exceeded"
+    r"|exceed_context_size|`?max_new_tokens`? must be <=",
+    re.IGNORECASE,
+)
+_ROOM = re.compile(
+    r"(?:context (?:length|size|window)\D{0,24}|allowed \(|> |must be <= |model with )"
+    r"(\d[\d,]*)(?: maximum context length)?",
+    re.IGNORECASE,
+)
+_COUNT = re.compile(r"(?<![\w.,-])\d[\d,]*(?![\w-]|\.\d)")
 _LONGEST_DETAIL = 500
 
 
@@ -25,12 +40,17 @@ def failure_of_status(
     headers: Mapping[str, str],
     code: str | None = None,
     param: str | None = None,
+    body: object = None,
 ) -> CallFailure:
-    """Return the failure that an HTTP error stands for."""
+    """Return the failure that an HTTP error stands for; `body` is its error as a mapping."""
     out_of_money = code in _QUOTA or any(word in message for word in _QUOTA)
     if status == 429 and out_of_money:
         detail = f"the account has no quota left: {shortened(message)}"
         return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
+    if status != 429 and (code in _FILTERED or any(word in message for word in _FILTERED)):
+        return CallFailure(Cause.REFUSED, _filtered(message, body), status=status)
+    if status != 429 and _TOO_LONG.search(f"{code or ''} {message}"):
+        return CallFailure(Cause.TOO_LONG, _too_long(message, body), status=status)
     throttled = status in THROTTLED
     return CallFailure(
         Cause.SERVER_ERROR,
@@ -48,7 +68,7 @@ def failure_of_body(error: object, message: str) -> CallFailure:
     """Return the failure of an error that came with status 200, or in the middle of a stream."""
     code = error.get("code") if isinstance(error, Mapping) else None
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    return failure_of_status(status, message, headers={})
+    return failure_of_status(status, message, headers={}, code=str(code or ""), body=error)
 
 
 def failure_of_connection(message: str) -> CallFailure:
@@ -70,7 +90,10 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     if isinstance(status, int):
         headers = getattr(response, "headers", None) or {}
         code, param = (str(getattr(error, name, None) or "") for name in ("code", "param"))
-        return failure_of_status(status, message, headers=headers, code=code, param=param)
+        body = getattr(error, "body", None)
+        return failure_of_status(
+            status, message, headers=headers, code=code, param=param, body=body
+        )
     name = type(error).__name__
     if isinstance(error, TimeoutError) or "Timeout" in name:
         return CallFailure(Cause.TIMEOUT, f"{name}: {shortened(message)}", retryable=True)
@@ -94,6 +117,34 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
         return max(0.0, date.timestamp() - (time.time() if now is None else now))
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
+
+
+def _filtered(message: str, body: object) -> str:
+    """That a filter held a prompt back, and what for, where the server says so as Azure does."""
+    inner = body.get("innererror") if isinstance(body, Mapping) else None
+    found = inner.get("content_filter_result") if isinstance(inner, Mapping) else None
+    kinds = [
+        f"{name}: {kind.get('severity') or 'detected'}"
+        for name, kind in (found if isinstance(found, Mapping) else {}).items()
+        if isinstance(kind, Mapping) and kind.get("filtered")
+    ]
+    told = body.get("message") if isinstance(body, Mapping) else None
+    why = f" ({', '.join(kinds)})" if kinds else ""
+    return f"a content filter held back the prompt{why}: {shortened(str(told or message))}"
+
+
+def _too_long(message: str, body: object) -> str:
+    """How long the prompt is and how much fits, as far as the server says, and its own words."""
+    error = body if isinstance(body, Mapping) else {}
+    most, asked = error.get("n_ctx"), error.get("n_prompt_tokens")  # llama.cpp's
+    if not isinstance(most, int) and (room := _ROOM.search(message)):
+        most = int(room.group(1).replace(",", ""))
+        counts = [int(count.replace(",", "")) for count in _COUNT.findall(message)]
+        asked = max((count for count in counts if count > most), default=None)
+    if not isinstance(most, int):
+        return f"the prompt is too long for the model: {shortened(message)}"
+    said = f"{asked:,} tokens where {most:,} fit" if isinstance(asked, int) else f"{most:,} fit"
+    return f"the prompt is too long for the model ({said}): {shortened(message)}"
 
 
 def shortened(text: str) -> str:

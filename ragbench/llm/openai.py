@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
@@ -14,6 +15,7 @@ from ragbench.llm.completions import Fallbacks, Wording, join_chunks, read_compl
 from ragbench.llm.failures import failure_of_body, failure_of_connection, failure_of_exception
 from ragbench.llm.threads import in_thread
 from ragbench.redaction import redact
+from ragbench.secrets import mask_url
 from ragbench.types import Cause
 
 _CONNECT_S = 10.0  # a server that does not even accept a connection is asked again
@@ -27,13 +29,16 @@ class OpenAIChat:
     later calls. Log messages, errors and replies never hold the key.
 
     Args:
-        base_url: The server, up to and with `/v1`; None or empty: OpenAI's own.
+        base_url: The server, up to and with `/v1`; None or empty: OpenAI's own. A query is sent
+            with every request. Azure's addresses, `https://NAME.openai.azure.com/openai` with or
+            without `/deployments/NAME`, and `?api-version=...`, get the key as Azure wants it.
         api_key_env: The environment variable that holds the key. A server of one's own needs none.
         stream: Whether to take replies in pieces, for servers that cut connections which are
             silent for long.
         client: A ready `openai.OpenAI` or `AsyncOpenAI` in place of the address and the variable:
             its server, key and headers count, its retries do not, and it is not closed. The HTTP
             client inside is used as well, unless it is asynchronous: that belongs to another loop.
+        keyless: Whether nothing will be sent, so that no key is asked for.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class OpenAIChat:
         api_key_env: str = "OPENAI_API_KEY",
         stream: bool = False,
         client: Any = None,
+        keyless: bool = False,
     ) -> None:
         try:
             import openai
@@ -51,15 +57,17 @@ class OpenAIChat:
         patience = openai.Timeout(None, connect=_CONNECT_S)
         self._client: Any
         self._owns_client = client is None
+        where = ""
         if client is None:
-            address = _checked_address(base_url or os.environ.get("OPENAI_BASE_URL") or None)
-            self._secrets, key = _key(api_key_env, address)
-            self._client = openai.AsyncOpenAI(
-                base_url=address, api_key=key, max_retries=0, timeout=patience
-            )
+            address = Address.parse(base_url or os.environ.get("OPENAI_BASE_URL") or None)
+            self._secrets, key = _key(api_key_env, address, keyless)
+            if address is not None and address.query:
+                where = mask_url(address.written)
+                self._secrets |= {"base_url": address.written} if where != address.written else {}
+            self._client = _connected(address, api_key=key, max_retries=0, timeout=patience)
         else:
             self._secrets = _secrets_of(client, (openai.OpenAI, openai.AsyncOpenAI))
-            _checked_address(str(client.base_url))
+            Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
             http = {"http_client": openai.DefaultAsyncHttpxClient()} if self._owns_client else {}
             self._client = client.with_options(max_retries=0, timeout=patience, **http)
@@ -71,7 +79,7 @@ class OpenAIChat:
         self._fallbacks = Fallbacks()
         self.identity: Mapping[str, str] = {
             "type": "openai",
-            "base_url": str(self._client.base_url).rstrip("/"),
+            "base_url": where or str(self._client.base_url).rstrip("/"),
         }
 
     async def complete(self, request: ChatRequest) -> ChatReply:
@@ -150,13 +158,66 @@ class OpenAIChat:
         return redact(text, self._secrets)
 
 
-def _key(name: str, address: str | None) -> tuple[dict[str, str], str]:
+def is_azure(address: str) -> bool:
+    """Tell whether an address is of Azure's classic interface: by deployment and version."""
+    path, _, query = address.partition("?")
+    by_deployment = "/deployments/" in path or path.rstrip("/").endswith("/openai")
+    return by_deployment and "api-version=" in query
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is."""
+
+    url: str
+    """The address without its query."""
+    query: Mapping[str, str]
+    """What goes with every request."""
+    written: str
+    """Address and query as they were written."""
+
+    @classmethod
+    def parse(cls, address: str | None) -> Address | None:
+        """Read an address, refused where it holds credentials: it goes into keys and files."""
+        if address is None:
+            return None
+        parts = urlsplit(address)
+        if parts.username or parts.password or parts.fragment:
+            bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+            found = f"{bare} with credentials or a fragment"
+            allowed = "an address alone; the key goes into the variable that api_key_env names"
+            raise OptionError("openai", "base_url", found, allowed)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise OptionError("openai", "base_url", address, "http://... or https://...")
+        # Azure's portal shows the address of the call itself
+        path = parts.path.rstrip("/").removesuffix("/chat/completions")
+        return cls(f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query)), address)
+
+
+def _connected(address: Address | None, **options: Any) -> Any:
+    """The client for an address; None is OpenAI's own."""
+    import openai
+
+    if address is None:
+        return openai.AsyncOpenAI(**options)
+    query = dict(address.query)
+    if is_azure(address.written):
+        version = query["api-version"]
+        return openai.AsyncAzureOpenAI(
+            base_url=address.url, api_version=version, default_query=query, **options
+        )
+    return openai.AsyncOpenAI(base_url=address.url, default_query=query or None, **options)
+
+
+def _key(name: str, address: Address | None, keyless: bool) -> tuple[dict[str, str], str]:
     """The secrets to keep out of texts, and the key to send."""
     key = os.environ.get(name, "")
-    if not key and address is None:
+    own = address is not None and not is_azure(address.written)
+    if not key and not own and not keyless:
         allowed = "the name of an environment variable that holds the key"
         either = f"{allowed}; or base_url, for a server that needs none"
-        raise OptionError("openai", "api_key_env", f"{name} (not set)", either)
+        found = f"{name} (not set)"
+        raise OptionError("openai", "api_key_env", found, allowed if address else either)
     return {name: key} if len(key) >= _SHORTEST_SECRET else {}, key or "none"
 
 
@@ -166,18 +227,3 @@ def _secrets_of(client: Any, kinds: tuple[type, ...]) -> dict[str, str]:
         raise OptionError("openai", "client", type(client).__name__, allowed)
     key = str(getattr(client, "api_key", None) or "")
     return {"client.api_key": key} if len(key) >= _SHORTEST_SECRET else {}
-
-
-def _checked_address(address: str | None) -> str | None:
-    """The address, refused where it holds credentials: it goes into keys and files."""
-    if address is None:
-        return None
-    parts = urlsplit(address)
-    if parts.username or parts.password or parts.query or parts.fragment:
-        bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-        found = f"{bare} with credentials or a query"
-        allowed = "an address alone; the key goes into the variable that api_key_env names"
-        raise OptionError("openai", "base_url", found, allowed)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise OptionError("openai", "base_url", address, "http://... or https://...")
-    return address

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import quote
 
+from ragbench.errors import OptionError
+from ragbench.llm.connected import Server
 from ragbench.llm.limits import Limits
 from ragbench.llm.usage import Prices
 from ragbench.registry import Option
@@ -24,6 +27,40 @@ class ServerOptions:
     api_key_env: Annotated[
         str, Option("Environment variable with the key; your own server needs none.")
     ] = "OPENAI_API_KEY"
+    azure_endpoint: Annotated[
+        str | None, Option("Azure resource, `https://NAME.openai.azure.com`; not with `base_url`.")
+    ] = None
+    azure_deployment: Annotated[
+        str | None, Option("Deployment in `azure_endpoint`; default: the name of the model.")
+    ] = None
+    api_version: Annotated[
+        str | None, Option("Version of the interface of `azure_endpoint`, such as `2024-10-21`.")
+    ] = None
+
+    def server(self, *, stream: bool = False, client: Any = None) -> Server:
+        """Return the server that these name.
+
+        Raises:
+            OptionError: Options of Azure that do not fit together.
+        """
+        address = self.base_url
+        if self.azure_endpoint:
+            if address:
+                allowed = "either azure_endpoint or base_url"
+                raise OptionError("openai", "azure_endpoint", self.azure_endpoint, allowed)
+            if not self.api_version:
+                allowed = "with azure_endpoint: a version, such as 2024-10-21"
+                raise OptionError("openai", "api_version", self.api_version, allowed)
+            name = self.azure_deployment
+            place = f"/deployments/{quote(name, safe='')}" if name else ""
+            address = f"{self.azure_endpoint.rstrip('/')}/openai{place}"
+            address += f"?api-version={quote(self.api_version, safe='')}"
+        else:
+            for option in ("azure_deployment", "api_version"):
+                if (found := getattr(self, option)) is not None:
+                    allowed = "only with azure_endpoint; in base_url they are written themselves"
+                    raise OptionError("openai", option, found, allowed)
+        return Server(address, self.api_key_env, stream, client)
 
 
 @dataclass(frozen=True, kw_only=True)

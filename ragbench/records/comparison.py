@@ -112,7 +112,7 @@ class MeasureComparison(Record):
     best: str | None = None
     """The system with the best mean; None for a count."""
     tied_with_best: tuple[str, ...] = ()
-    """The best, and those that cannot be told from it."""
+    """The best, and those that were compared with it and cannot be told from it."""
     comparisons: tuple[Difference, ...] = ()
     better_than: Mapping[str, tuple[str, ...]] | None = optional()
     """System -> those that it is significantly better than, where runs are compared."""

@@ -9,7 +9,7 @@ Validation, the JSON Schema, `ragbench list` and the docs all read that declarat
 `declared_options`.
 """
 
-from ragbench.registry.adapt import OwnComponent, adapt, make_object, shown
+from ragbench.registry.adapt import OwnComponent, adapt, is_factory, make_object, shown
 from ragbench.registry.family import PYTHON, Family, load_object, nearest, summary_line
 from ragbench.registry.options import (
     REQUIRED,
@@ -35,6 +35,7 @@ __all__ = [
     "checked",
     "declared_options",
     "describe_allowed",
+    "is_factory",
     "load_object",
     "make_object",
     "nearest",

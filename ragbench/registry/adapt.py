@@ -74,7 +74,7 @@ class OwnComponent:
 def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
     """Return what `module:name` names: what a function or class makes, or an object as it is."""
     found = load_object(path)
-    if inspect.isclass(found) or inspect.isroutine(found) or isinstance(found, functools.partial):
+    if is_factory(found):
         made = _make(found, args, f"{owner}: {path}", "args")
     elif args:
         raise OptionError(owner, "args", ", ".join(args), f"none: {path} is made already")
@@ -83,6 +83,12 @@ def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
     if made is None or inspect.isawaitable(made):
         raise AdapterError(f"{owner}: {path} returned {shown(made)}, allowed: an object")
     return made
+
+
+def is_factory(found: Any) -> bool:
+    """Whether something makes an object when it is called; else it is the object."""
+    is_function = inspect.isroutine(found) or isinstance(found, functools.partial)
+    return inspect.isclass(found) or is_function
 
 
 def _make(

@@ -101,7 +101,7 @@ def _best_is_baseline(
     role = ", the baseline," if baseline else ""
     value = with_interval(measured[best].mean, measured[best].interval)
     equal = [system for system in others if outcomes.get(system) == "identical"]
-    apart = [system for system in others if outcomes.get(system) == "not compared"]
+    apart = [system for system in measured if outcomes.get(system) == "not compared"]
     untold = [system for system in others if system not in (*equal, *apart)]
     if equal and len(equal) == len(measured) - 1:
         every = listed([printable(system) for system in (best, *equal)])
@@ -116,7 +116,9 @@ def _best_is_baseline(
     if apart:
         names = listed([printable(system) for system in apart])
         parts.append(f"{names}: not compared, as no query has a score of both")
-    return "; ".join(parts) if others else f"{parts[0]}; it differs from every other system"
+    if len(parts) == 1:
+        parts.append("it differs from every other system")
+    return "; ".join(parts)
 
 
 def _untold(systems: Sequence[str]) -> str:

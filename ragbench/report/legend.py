@@ -89,24 +89,27 @@ def interval_and_p(
 ) -> list[tuple[str, str]]:
     """Explain a difference whose interval and p seem to disagree, where there is one.
 
-    The interval is not that of the test: where few queries changed it allows for changes that none
-    of them shows, and it is of one comparison where a corrected p is of a whole family. With 6 of
-    30 hits lost p is 0.031, and the interval reaches from -0.359 to +0.0045.
+    The interval is not that of the test: that asks for the signs of the queries that changed alone,
+    and a corrected p is of a whole family. With 5 of 30 hits lost p is 0.0625, and the interval
+    reaches from -0.340 to -0.043.
     """
     made = [c for family in families for c in family.comparisons if c.p is not None]
     known = [(c, ends) for c in made if (ends := ends_of(c.interval)) is not None]
     explained = []
     if any(c.differs and low <= 0 <= high for c, (low, high) in known):
         text = (
-            "p asks whether chance would move the queries that changed so far to one side; where "
-            "few changed, the interval also allows for changes that no query here shows, and may "
-            "hold 0 beside a better or worse. A gate reads the interval"
+            "p asks whether chance would move the queries that changed so far to one side; the "
+            "interval also allows for changes that no query here shows, and may hold 0 beside a "
+            "better or worse. A gate reads the interval"
         )
         explained.append(("interval with 0, and better or worse", text))
     if any(c.n_changed and not c.differs and not low <= 0 <= high for c, (low, high) in known):
-        text = "p is corrected for all comparisons of its family, the interval is of one alone"
+        text = (
+            "p is corrected for all comparisons of its family and counts the queries that changed; "
+            "the interval is of one comparison and counts those that did not change as well"
+        )
         if not corrected:
-            text = "the interval is computed otherwise than p, and the two may differ at the border"
+            text = "p counts the queries that changed, the interval those that did not as well"
         explained.append(("interval without 0, and undecided", text))
     return explained
 

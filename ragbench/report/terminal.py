@@ -22,6 +22,8 @@ _STYLES = {
     "warning": "\x1b[33m",
 }
 _RESET = "\x1b[0m"
+STYLES = (_RESET, *dict.fromkeys(_STYLES.values()))
+"""All that is sent to a terminal besides text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """Statistics of scores per query: arrays in, arrays or small records out.
 
 Nothing here knows a system, a measure or a file, opens anything or keeps state. One mean:
-`mean_interval`. Two systems: `paired_differences`, `difference_interval`, `effect_size`,
-`randomization_p_values`, `t_test_p_values`, `wilcoxon_p_values`, `mcnemar_p_values`; queries that
-belong together: `cluster_sums`; what queries cost: `increase_interval`. A family of comparisons:
-`holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Pairs that were
-compared: `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
-`split_variance`, `cheapest_design`. Looking early: `look_sizes`, `spending_bounds`,
-`interim_interval`, `betting_interval`; commit after commit: `drop_evidence`. Raters: `cohen_kappa`,
+`mean_interval`. Two systems: `paired_differences`, `difference_interval`, of which `score_interval`
+and `tilting_interval` are the parts, `effect_size`, `randomization_p_values`, `t_test_p_values`,
+`wilcoxon_p_values`, `mcnemar_p_values`; queries that belong together: `cluster_sums`; what queries
+cost: `increase_interval`. A family of comparisons: `holm_p_values`, `benjamini_hochberg_p_values`,
+`max_t_p_values`, `tied_with_best`. Pairs that were compared: `bradley_terry_strengths`. Planning:
+`minimum_detectable_difference`, `queries_needed`, `queries_to_exclude`, `split_variance`,
+`cheapest_design`. Looking early: `look_sizes`, `spending_bounds`, `interim_interval`,
+`betting_interval`; commit after commit: `drop_evidence`. Raters: `cohen_kappa`,
 `krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct a judge's mean by
 `ppi_mean`.
 
@@ -51,10 +52,12 @@ if TYPE_CHECKING:
     from ragbench.stats.max_t import tied_with_best as tied_with_best
     from ragbench.stats.mean import MeanInterval as MeanInterval
     from ragbench.stats.mean import mean_interval as mean_interval
+    from ragbench.stats.paired_proportions import score_interval as score_interval
     from ragbench.stats.paired_tests import mcnemar_p_values as mcnemar_p_values
     from ragbench.stats.paired_tests import randomization_p_values as randomization_p_values
     from ragbench.stats.paired_tests import t_test_p_values as t_test_p_values
     from ragbench.stats.paired_tests import wilcoxon_p_values as wilcoxon_p_values
+    from ragbench.stats.planning import queries_to_exclude as queries_to_exclude
     from ragbench.stats.power import minimum_detectable_difference as minimum_detectable_difference
     from ragbench.stats.power import noncentral_t_sf as noncentral_t_sf
     from ragbench.stats.power import queries_needed as queries_needed
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
     from ragbench.stats.student import t_cdf as t_cdf
     from ragbench.stats.student import t_quantile as t_quantile
     from ragbench.stats.student import t_sf as t_sf
+    from ragbench.stats.tilting import tilting_interval as tilting_interval
     from ragbench.stats.variance import Design as Design
     from ragbench.stats.variance import VarianceComponent as VarianceComponent
     from ragbench.stats.variance import VarianceSplit as VarianceSplit
@@ -91,12 +95,15 @@ _HOMES = {
     "krippendorff": "krippendorff_alpha",
     "max_t": "max_t_p_values tied_with_best",
     "mean": "MeanInterval mean_interval",
+    "paired_proportions": "score_interval",
     "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
+    "planning": "queries_to_exclude",
     "power": "minimum_detectable_difference noncentral_t_sf queries_needed",
     "ppi": "CorrectedMean ppi_difference ppi_mean",
     "rank_correlation": "kendall_tau_b roc_auc spearman",
     "sequential": "betting_interval interim_interval look_sizes spending_bounds",
     "student": "t_cdf t_quantile t_sf",
+    "tilting": "tilting_interval",
     "variance": "Design VarianceComponent VarianceSplit cheapest_design split_variance",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -114,7 +114,7 @@ def queries_needed(
         effect = distance / sd * math.sqrt(n) if sd > 0 else math.inf
         return noncentral_t_sf(t_quantile(1 - alpha, n - 1), n - 1, effect) >= power
 
-    return _smallest(enough, guess=max(2, math.ceil(rough)))
+    return smallest(enough, guess=max(2, math.ceil(rough)))
 
 
 def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
@@ -168,7 +168,7 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     return total / mass
 
 
-def _smallest(enough: Callable[[int], bool], guess: int) -> int:
+def smallest(enough: Callable[[int], bool], guess: int) -> int:
     """Give the smallest n >= 2 with enough(n), which stays true from there on."""
     low, high = 1, guess  # enough(1) counts as false
     while not enough(high):

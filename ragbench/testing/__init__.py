@@ -8,6 +8,24 @@ with ChatServer([Answer('{"score": 4}')]) as server:
 """
 
 from ragbench.testing.chat_answers import FAULTS, Answer, Fault, Faults
+from ragbench.testing.chat_models import (
+    ReasoningModel,
+    exceed_context,
+    filter_prompt,
+    refuse,
+)
 from ragbench.testing.chat_server import ChatServer, Counters, Received
 
-__all__ = ["FAULTS", "Answer", "ChatServer", "Counters", "Fault", "Faults", "Received"]
+__all__ = [
+    "FAULTS",
+    "Answer",
+    "ChatServer",
+    "Counters",
+    "Fault",
+    "Faults",
+    "ReasoningModel",
+    "Received",
+    "exceed_context",
+    "filter_prompt",
+    "refuse",
+]

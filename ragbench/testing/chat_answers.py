@@ -32,6 +32,10 @@ class Answer:
     """Where the connection is cut; None answers in full."""
     finish_reason: str = "stop"
     refusal: str | None = None
+    reasoning: str = ""
+    """What a model thinks before it answers: `reasoning_content`, beside the text."""
+    cached_tokens: int = 0
+    """Tokens of the prompt that the server says it had cached."""
     empty: bool = False
     error_code: str | None = None
     """`error.code` of an error body: `insufficient_quota`."""
@@ -159,9 +163,10 @@ def head(status: int, headers: Mapping[str, str]) -> bytes:
 def completion(request: Mapping[str, Any], answer: Answer, number: int, model: str) -> bytes:
     """Return the body of a chat completion."""
     text = answer.text if answer.refusal is None else None
+    thought = {"reasoning_content": answer.reasoning} if answer.reasoning else {}
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": text, "refusal": answer.refusal},
+        "message": {"role": "assistant", "content": text, "refusal": answer.refusal, **thought},
         "finish_reason": answer.finish_reason,
         "logprobs": _logprobs(request, answer),
     }
@@ -183,6 +188,8 @@ def chunks(request: Mapping[str, Any], answer: Answer, number: int, model: str) 
 
     if not answer.empty:
         yield event([_delta({"role": "assistant", "content": ""})])
+        for token in _TOKEN.findall(answer.reasoning):
+            yield event([_delta({"reasoning_content": token})])
         for token in _TOKEN.findall(answer.text):
             logprobs = _logprobs(request, Answer(token, alternatives=answer.alternatives))
             yield event([_delta({"content": token}, logprobs=logprobs)])
@@ -201,11 +208,18 @@ def error(answer: Answer) -> bytes:
     return json.dumps({"error": body}).encode()
 
 
-def usage(request: Mapping[str, Any], answer: Answer) -> dict[str, int]:
-    """Count tokens: words and signs of the messages and of the answer."""
+def usage(request: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    """Count tokens: words and signs of the messages, of the reasoning and of the answer."""
     sent = sum(len(_TOKEN.findall(str(m.get("content")))) for m in request.get("messages", ()))
-    said = 0 if answer.empty else len(_TOKEN.findall(answer.text))
-    return {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}
+    thought = len(_TOKEN.findall(answer.reasoning))
+    said = thought + (0 if answer.empty else len(_TOKEN.findall(answer.text)))
+    counts = {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}
+    details: dict[str, Any] = {}
+    if thought:
+        details["completion_tokens_details"] = {"reasoning_tokens": thought}
+    if answer.cached_tokens:
+        details["prompt_tokens_details"] = {"cached_tokens": answer.cached_tokens}
+    return {**counts, **details}
 
 
 def _envelope(kind: str, request: Mapping[str, Any], number: int, model: str) -> dict[str, Any]:

@@ -66,6 +66,8 @@ class ChatServer:
         latency_s: How long every answer takes.
         formats: The response formats that it knows; a request for another one gets a 400.
         model: What it calls itself; by default what the request calls it.
+        key: The key that a request must carry, else it gets a 401: in the header `api-key` at an
+            address of Azure's, as bearer elsewhere. None takes any.
         port: Port on 127.0.0.1; 0 takes a free one.
 
     Example:
@@ -77,7 +79,7 @@ class ChatServer:
         ('hello', 1)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a server may be like, each for itself
         self,
         script: str | Answer | Sequence[Answer | str] | Script = "ok",
         *,
@@ -87,12 +89,14 @@ class ChatServer:
         latency_s: float = 0.0,
         formats: Sequence[str] = ("json_schema", "json_object", "text"),
         model: str = "",
+        key: str | None = None,
         port: int = 0,
     ) -> None:
         self._script = script
         self.rate, self.concurrent = requests_per_second, concurrent
         self.burst = max(1.0, burst if burst is not None else (requests_per_second or 0.0))
         self.latency_s, self.formats, self.model = latency_s, tuple(formats), model
+        self.key = key
         self.counters = Counters()
         self.received: deque[Received] = deque(maxlen=_KEPT)
         self._port = port
@@ -105,6 +109,14 @@ class ChatServer:
     def url(self) -> str:
         """The base URL for a client: `http://127.0.0.1:<port>/v1`."""
         return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def azure_endpoint(self) -> str:
+        """The address of the resource for a client of Azure's: `http://127.0.0.1:<port>`.
+
+        Below it are all deployments, at `/openai/deployments/NAME`; `api-version` is required.
+        """
+        return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> ChatServer:
         """Start it; it answers when this returns."""
@@ -249,10 +261,9 @@ class ChatProtocol(asyncio.Protocol):
             body = json.loads(content)
         except ValueError:
             body = None
-        if not path.endswith("/chat/completions") or not isinstance(body, dict):
-            status = 400 if path.endswith("/chat/completions") else 404
-            refused = Answer("no such path, or the body is no JSON object", status=status)
-            self._send(chat_answers.response(status, {}, chat_answers.error(refused)))
+        refused = self._refused(path, headers, body)
+        if refused is not None:
+            self._send(chat_answers.response(refused.status, {}, chat_answers.error(refused)))
             return
         server = self._server
         server.received.append(Received(path, headers, body))
@@ -267,6 +278,20 @@ class ChatProtocol(asyncio.Protocol):
             asyncio.get_running_loop().call_later(delay_s, self._answer, body, answer)
         else:
             self._answer(body, answer)
+
+    def _refused(self, path: str, headers: Mapping[str, str], body: object) -> Answer | None:
+        """What a request gets that reaches no model; None where it reaches one."""
+        place, _, query = path.partition("?")
+        azure = place.startswith("/openai/deployments/")
+        if not place.endswith("/chat/completions") or (azure and "api-version=" not in query):
+            return Answer("no such path", status=404, error_code="404")
+        if not isinstance(body, dict):
+            return Answer("the body is no JSON object", status=400)
+        name, wanted = ("api-key", "{}") if azure else ("authorization", "Bearer {}")
+        key = self._server.key
+        if key is not None and headers.get(name) != wanted.format(key):
+            return Answer(f"no valid key in {name}", status=401, error_code="invalid_api_key")
+        return None
 
     def _get(self, path: str) -> bytes:
         counters = self._server.counters

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from ragbench.errors import AdapterError, MissingExtra, OptionError
 from ragbench.registry import Option, load_object, shown
-from ragbench.text.tokenize import UNSPACED, sentences
+from ragbench.text.scripts import UNSPACED
+from ragbench.text.tokenize import sentences
 from ragbench.types import Document
 
 SEPARATOR = "#"

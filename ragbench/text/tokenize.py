@@ -6,20 +6,13 @@ import functools
 import re
 import string
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from ragbench.text.scripts import UNSPACED, fold_answer
 from ragbench.text.stopwords import load
 
-# Scripts that are written without spaces, as the inside of a class: Thai, Lao, Myanmar, Khmer,
-# kana, Han. Their digits and punctuation are left out.
-UNSPACED = (
-    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf\u1000-\u103f\u1050-\u109d"
-    "\u1780-\u17d3\u17d7\u17dc\u17dd\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u309f"
-    "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\uff66-\uff9f\U00020000-\U0003ffff"
-)
 _ASCII_WORD = re.compile(
     r"(?<![a-z0-9])[a-z](?:\.[a-z])+(?![a-z0-9])"  # u.s, e.g
     r"|[0-9]+(?:[.,][0-9]+)+"  # 3.14, 1,000
@@ -120,7 +113,7 @@ def _unicode_word() -> re.Pattern[str]:
     )
 
 
-# ruff: noqa: RUF001 - the punctuation of many scripts is the subject here
+# ruff: noqa: RUF001, RUF002 - the characters of many scripts are the subject here
 
 
 def sentences(text: str) -> list[str]:
@@ -178,42 +171,51 @@ def _abbreviations() -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+ARTICLES: Mapping[str, frozenset[str]] = {
+    "en": frozenset(["a", "an", "the"]),
+    "de": frozenset(
+        ["der", "die", "das", "den", "dem", "des"]
+        + [f"ein{end}" for end in ("", "e", "en", "em", "er", "es")]
+    ),
+    "es": frozenset(["el", "la", "los", "las", "un", "una", "unos", "unas"]),
+    "nl": frozenset(["de", "het", "een"]),
+    "pt": frozenset(["o", "a", "os", "as", "um", "uma", "uns", "umas"]),
+    "none": frozenset(),
+}
+"""Language -> the words that do not count in a short answer."""
+
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-class _Punctuation(dict[int, "int | None"]):
-    """Code point -> None for punctuation, itself otherwise; filled as characters are met."""
+def normalize_answer(text: str, articles: str = "en") -> str:
+    """Lower-case, without punctuation, articles and extra white space.
 
-    def __missing__(self, code: int) -> int | None:
-        character = chr(code)
-        drop = character in string.punctuation or unicodedata.category(character)[0] == "P"
-        self[code] = None if drop else code
-        return self[code]
+    For ASCII and English articles this is the normalisation of the SQuAD script. Beyond ASCII, case
+    is folded, composed and decomposed accents are the same, and so are full-width forms (NFKC);
+    punctuation of every script is dropped, or parts words where no space stands beside it.
 
-
-_PUNCTUATION = _Punctuation()
-
-
-def normalize_answer(text: str) -> str:
-    """Lower-case, without punctuation, English articles and extra white space.
-
-    For ASCII this is the normalisation of the SQuAD script. Beyond ASCII, composed and decomposed
-    accents are the same (NFC), and punctuation of every script is dropped.
+    Args:
+        text: Any text.
+        articles: The language whose articles are dropped, a key of `ARTICLES`.
 
     Example:
-        >>> normalize_answer("The  Eiffel-Tower, “Paris”!")
-        'eiffeltower paris'
+        >>> normalize_answer("The  Eiffel-Tower, “Paris”!"), normalize_answer("Ｔｏｋｙｏ、東京。")
+        ('eiffeltower paris', 'tokyo 東京')
+        >>> normalize_answer("Der Rhein", "de"), normalize_answer("Der Rhein")
+        ('rhein', 'der rhein')
 
     References:
         Rajpurkar et al. (2016), SQuAD, section 6.1.
     """
-    text = text.lower()
-    if text.isascii():
-        text = text.translate(_ASCII_PUNCTUATION)
-    else:
-        text = unicodedata.normalize("NFC", text).translate(_PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", text).split())
+    text = text.lower().translate(_ASCII_PUNCTUATION) if text.isascii() else fold_answer(text)
+    pattern = _article(articles)
+    return " ".join((pattern.sub(" ", text) if pattern else text).split())
+
+
+@functools.cache
+def _article(language: str) -> re.Pattern[str] | None:
+    words = sorted(ARTICLES[language])
+    return re.compile(rf"\b(?:{'|'.join(words)})\b") if words else None
 
 
 Value = TypeVar("Value")

@@ -70,6 +70,8 @@ class Cause(IntEnum):
     """The budget was reached first."""
     MISSING_ANSWER = 71
     """The system's file or record lacks an answer that others have: its mean would flatter it."""
+    TOO_LONG = 72
+    """The prompt does not fit into the model."""
 
     @property
     def failed(self) -> bool:

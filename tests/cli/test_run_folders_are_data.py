@@ -8,6 +8,7 @@ them wherever a name can stand.
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,7 @@ def marker(tmp_path_factory):
 def changed(finished_quickstart, tmp_path, tmp_path_factory, marker):
     """Change a copy of a run; returns the changed folder and one that is as it was."""
     marker.unlink(missing_ok=True)
+    sys.modules.pop("pwn", None)  # of another test
 
     def change(what):
         finished_quickstart.copy_to(tmp_path)
@@ -171,3 +173,82 @@ def test_modules_of_the_working_directory_are_not_pythons(changed, marker):
 
     assert done.returncode == 0, done.stderr
     assert not marker.exists()
+
+
+@pytest.fixture
+def own_module(changed):
+    """A run whose retriever is `python:pwn:R`; returns the folder, without the module."""
+    folder, _ = changed("retriever")
+    for place in (folder, folder.parent):
+        (place / "pwn.py").unlink()
+    text = (folder / "config.yaml").read_text()
+    dropped = ("k1", "b", "variant", "stemmer", "stopwords", "language")
+    kept = re.sub(rf"(python:pwn:R\n)(?:    (?:{'|'.join(dropped)}):.*\n)+", r"\1", text)
+    (folder / "config.yaml").write_text(kept)
+    return folder
+
+
+def _module(marker):
+    function = "def R(question, top_k):\n    return []\n"
+    return f"open({str(marker)!r}, 'w').close()\n{function}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["a module", "a package", "working directory"])
+def test_reproduce_takes_no_code_from_the_folder_unless_told_so(
+    own_module, marker, tmp_path, where
+):
+    module = own_module / ("pwn/__init__.py" if where == "a package" else "pwn.py")
+    module.parent.mkdir(exist_ok=True)
+    module.write_text(_module(marker))
+    (tmp_path / "pwn.py").unlink()
+    here = own_module if where.startswith("working") else tmp_path
+
+    refused = run_command("reproduce", own_module, "--quiet", cwd=here)
+
+    assert refused.returncode == 2
+    assert not marker.exists()
+    assert "pwn" in refused.stderr
+    trusted = run_command("reproduce", own_module, "--quiet", "--trust", cwd=here)
+    assert marker.exists(), trusted.stderr
+    assert trusted.returncode == 1, "another retriever finds something else"
+
+
+@pytest.mark.slow
+def test_reproduce_says_first_what_it_imports_and_from_where(own_module, marker, tmp_path):
+    (tmp_path / "pwn.py").write_text(f"raise SystemExit\n{_module(marker)}")
+
+    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
+
+    first, *rest = done.stderr.splitlines()
+    assert first == f"imports: pwn from {tmp_path / 'pwn.py'}"
+    assert "cannot import 'pwn'" in "\n".join(rest)
+
+
+@pytest.mark.slow
+def test_reproduce_writes_beside_the_run_and_not_where_its_config_says(own_module, tmp_path):
+    (tmp_path / "pwn.py").write_text("def R(question, top_k):\n    return []\n")
+    file, elsewhere = own_module / "config.yaml", tmp_path / "elsewhere"
+    file.write_text(re.sub(r"output: .*", f"output: {elsewhere}", file.read_text()))
+    before = {*own_module.parent.iterdir()}
+
+    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
+
+    assert done.returncode == 1, done.stderr
+    assert not elsewhere.exists()
+    [new] = {*own_module.parent.iterdir()} - before
+    assert f"again: {new}" in done.stdout
+
+
+@pytest.mark.slow
+def test_reproduce_loads_no_model_from_the_folder(own_module, tmp_path, tiny_embedder):
+    shutil.copytree(tiny_embedder, own_module / "model")
+    file = own_module / "config.yaml"
+    file.write_text(
+        re.sub(r"type: python:pwn:R", "type: dense\n    model: model", file.read_text())
+    )
+
+    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "what 'bm25' loads lies in the run folder" in done.stderr

@@ -167,7 +167,8 @@ def test_texts_that_rouge_cannot_see_are_noted(here, score):
     (here / "p.txt").write_text("東京\n")
     (here / "r.txt").write_text("東京\n")
 
-    _, text, _ = score("--predictions", "p.txt", "--references", "r.txt", "-m", "rouge1")
+    given = ("--predictions", "p.txt", "--references", "r.txt")
+    _, text, _ = score(*given, "-m", "rouge1(tokenize=rouge)")
 
     assert "note: rouge: 2 of 2 texts have no letter a-z" in text
 
@@ -189,6 +190,26 @@ def test_verify_uses_the_reference_packages(here, score, monkeypatch):
         "verify: nltk: 2 values of 1 score computed again, largest difference 0",
         "verify: not checked: token_f1",
     ]
+
+
+def test_verify_gives_rouge_score_the_same_tokens(here, score):
+    (here / "p.txt").write_text("北京是中国的首都\n이 집은 크다\ncafé noir\nrunning cats")
+    (here / "r.txt").write_text("首都是北京\n큰 집은 이\nle café\nrun cat")
+    names = [
+        "rouge1",
+        "rouge2.recall",
+        "rougeLsum",
+        "rouge1(tokenize=rouge)",
+        "rougeL(stemmer=true)",
+    ]
+    chosen = [part for name in names for part in ("-m", name)]
+
+    code, text, told = score("--predictions", "p.txt", "--references", "r.txt", "--verify", *chosen)
+
+    assert code == 0
+    line = "verify: rouge-score: 20 values of 5 scores computed again, largest difference 0"
+    assert line in told.splitlines()
+    assert "note: rouge: 4 of 8 texts have no letter a-z" in text
 
 
 def test_verify_exits_1_where_the_values_differ(score, monkeypatch):

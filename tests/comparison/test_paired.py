@@ -142,6 +142,15 @@ def test_one_system_is_its_own_best():
     assert found["comparisons"] == []
 
 
+def test_what_shares_no_query_with_the_best_is_not_tied_with_it():
+    even, odd = (np.where(np.arange(60) % 2 == part, 1.0, np.nan) for part in (0, 1))
+
+    (found,) = measures([system("base", BASE * 0.1), system("even", even), system("odd", odd)])
+
+    assert found["best"] == "even"
+    assert found["tied_with_best"] == ["even"]
+
+
 def test_the_tests_of_a_measure_are_named_and_chosen():
     hits = np.sign(np.round(RANDOM.normal(0, 0.6, 60)))
     systems = [system("base", (BASE > 0.5) * 1.0, "hit"), system("x", (hits > 0) * 1.0, "hit")]

@@ -259,3 +259,14 @@ def test_another_measure_is_refused_with_intersect_as_without():
     lacking = source("b", system("s", column([1], signature={"qrels": None})))
     with pytest.raises(DataError, match="qrels is 1a in a and absent in b"):
         meet(base, [lacking], intersect=True)
+
+
+def test_the_order_of_the_questions_in_the_data_is_no_difference():
+    data = {"q1": SAME, "q2": Asked("Why?", (("d1", 1),), ("Europa",))}
+    turned = dict(reversed(data.items()))
+
+    met = meet(scored("old", data), [scored("new", turned)], measures=["exact_match"])
+
+    assert met.sources[1].query_ids == ["q1", "q2"]
+    with pytest.raises(DataError, match="exact_match cannot be compared: gold is "):
+        meet(scored("old", data), [scored("new", turned, by_query=False)], measures=["exact_match"])

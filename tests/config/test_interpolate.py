@@ -108,6 +108,16 @@ def test_a_number_is_neither_saved_nor_shown(load, problems, monkeypatch):
     assert problem.found == "'${PIN}' is out of range"
 
 
+def test_a_wrong_value_is_not_taken_for_the_default(problems, monkeypatch):
+    monkeypatch.setenv("SHARE", "many")
+    [given] = problems(f"max_failed: ${{SHARE:-0.1}}\n{TAIL}")
+    monkeypatch.delenv("SHARE")
+    [default] = problems(f"max_failed: ${{SHARE:-7}}\n{TAIL}")
+
+    assert given.found == "'${SHARE:-0.1}' (SHARE is set) is not a number"
+    assert default.found == "'${SHARE:-7}' is out of range"
+
+
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12))
 def test_quoted_text_is_taken_letter_by_letter(value):
     assert read('"${V}"', V=value) == (value, [])

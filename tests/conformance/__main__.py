@@ -11,10 +11,11 @@ from tests.conformance.page import PAGE, SECTIONS, above_their_bar, render, rewr
 def main() -> int:
     """Write the page; with `--times` print it instead. 1 where a difference is above its bar."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument(
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
         "--times", type=int, default=1, metavar="N", help="N times the cases; print, write nothing"
     )
-    parser.add_argument("--section", choices=SECTIONS, help="write this section of the page alone")
+    what.add_argument("--section", choices=SECTIONS, help="write this section of the page alone")
     asked = parser.parse_args()
     if asked.section:
         page = rewritten(PAGE.read_text(encoding="utf-8"), asked.section)

@@ -197,9 +197,30 @@ def test_changed_judgements_are_refused_with_what_differs(config, data, baseline
 
     [refused] = found.summary["gates"]
     assert refused["verdict"] == "undecided"
-    assert "cannot be compared: qrels is" in refused["why"]
+    differ = "refused: judgements differ in 1 of 5 common queries of main.json and this run: q5; "
+    assert refused["why"].startswith(f"{differ}ndcg@10 cannot be compared: qrels is")
     assert found.exit_code == 2
     assert "<error" in (found.path / "junit.xml").read_text()
+
+
+def test_gold_answers_of_other_queries_are_refused(config, data, baseline):
+    # two queries change places and answers: the answers in the order of the file are the same
+    first, second = ({"query_id": q, "answers": [a]} for q, a in (("q2", "Io"), ("q1", "Europa")))
+    for name in ("queries.jsonl", "answers.jsonl"):
+        one, two, *rest = (data / name).read_text().splitlines()
+        (data / name).write_text("\n".join([two, one, *rest, ""]))
+    rest = (data / "answers.jsonl").read_text().splitlines()[2:]
+    lines = [json.dumps(first), json.dumps(second), *rest, ""]
+    (data / "answers.jsonl").write_text("\n".join(lines))
+    gate = {"measure": "rouge1", "system": "bm25/extractive", "against": "main.json",
+            "max_drop": 0.1}  # fmt: skip
+
+    found = run(config, gate)
+
+    [refused] = found.summary["gates"]
+    assert refused["refused"]
+    assert "gold answers differ in 2 of 5 common queries" in refused["why"]
+    assert found.exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,17 @@
 """Stages: what changed is made again and nothing else; failures stay until they are asked for."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import pytest
 import yaml
 
 from ragbench.errors import DataError
 from ragbench.experiment.plan.records import Choices
+from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.store.items import DamagedItems
 from ragbench.types import Retrieved
@@ -335,3 +340,31 @@ def test_two_runs_at_once_are_refused(config, tmp_path):
 
     with run_in(tmp_path / "runs" / "moons"), pytest.raises(DataError, match="another run"):
         run_experiment(config)
+
+
+@pytest.mark.parametrize(
+    ("module", "made"),
+    [
+        ("stats/difference.py", {"compare"}),
+        ("comparison/differences.py", {"compare"}),
+        # equal scores are compared as before
+        ("score/retrieval/set_measures.py", {"score bm25", "score exact"}),
+        ("report/layout.py", set()),
+    ],
+)
+def test_another_version_of_the_code_computes_again(config, repository, tmp_path, module, made):
+    """What stands in the cache was computed by rules that may not be those of now."""
+    first = run_experiment(config)
+    package = tmp_path / "newer" / "ragbench"
+    shutil.copytree(repository / "ragbench", package, ignore=shutil.ignore_patterns("__pycache__"))
+    with (package / module).open("a") as file:
+        file.write("\n# another rule\n")
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump({**config, "name": first.path.parent.name}))
+
+    subprocess.run(
+        [sys.executable, "-m", "ragbench", "run", "again.yaml", "--quiet"],
+        cwd=tmp_path, check=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(package.parent)},
+    )  # fmt: skip
+
+    assert set(work(load_experiment(first.path.parent))) == made

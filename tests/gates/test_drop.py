@@ -56,41 +56,56 @@ def test_the_interval_is_not_narrower_than_that_of_scipy():
 
 
 @pytest.mark.parametrize(
-    ("n", "max_drop", "verdict"),
+    ("n_lost", "n_won", "verdict", "rule"),
     [
-        pytest.param(10, 0.05, "undecided", id="ten total losses: a person should look"),
-        pytest.param(11, 0.05, "undecided", id="one below the least"),
-        pytest.param(12, 0.05, "fail", id="the least that decides"),
-        pytest.param(11, 0.06, "fail", id="a margin that is not small"),
+        pytest.param(6, 0, "fail", "score", id="6 of 100 hits lost: binomial(100, .02) 1.5 %"),
+        pytest.param(5, 0, "undecided", "score", id="5 of 100: 5.1 %"),
+        pytest.param(0, 1, "undecided", "score", id="1 gain of 100 excludes no 2 losses in 100"),
+        pytest.param(0, 2, "pass", "score", id="2 gains do"),
     ],
 )
-def test_fewer_than_twelve_queries_decide_no_small_margin(n, max_drop, verdict):
-    found = decide([0.0] * n, [1.0] * n, max_drop)
+def test_few_lost_hits_fail(n_lost, n_won, verdict, rule):
+    """A true drop of 5 in 100 fails at a margin of 2 in 100 where 6 are lost: 38 % of draws."""
+    base = np.repeat([1.0, 0.0], 50)
+    system = base.copy()
+    system[:n_lost], system[50 : 50 + n_won] = 0.0, 1.0
 
-    assert found.verdict == verdict
-    assert found.facts["interval"][1] < -max_drop, "the interval alone would decide"
+    found = decide(system, base, 0.02)
+
+    assert (found.verdict, found.facts["rule"]) == (verdict, rule)
+
+
+@pytest.mark.parametrize(
+    ("n", "verdict"), [pytest.param(10, "fail", id="ten"), pytest.param(2, "undecided", id="two")]
+)
+def test_total_losses_are_a_drop(n, verdict):
+    assert decide([0.0] * n, [1.0] * n, 0.05).verdict == verdict
 
 
 def test_ten_identical_queries_still_pass():
     assert decide([1.0] * 10, [1.0] * 10, 0.01).verdict == "pass"
 
 
-def test_the_queries_needed_have_the_power_that_scipy_gives():
-    """One query fewer has less than 0.8 by the noncentral t distribution."""
+@pytest.mark.slow
+@pytest.mark.parametrize("truth", ["equal", "as_observed"])
+def test_the_queries_needed_have_the_power_they_say(truth):
+    """300 evaluations of so many queries, each of which changes like one of 60; se 2.3 points."""
     random = np.random.default_rng(3)
     base = random.random(60)
-    system = np.clip(base + random.normal(0, 0.2, 60), 0, 1)
-
-    found = decide(system, base, 0.02)
-
+    system = np.clip(np.where(random.random(60) < 0.3, random.random(60), base) - 0.02, 0, 1)
+    found = decide(system, base, 0.1)
     assert found.verdict == "undecided"
-    needed, sd = found.power.queries_needed.equal, (system - base).std(ddof=1)
-    power = [
-        scipy_stats.nct.sf(scipy_stats.t.ppf(0.975, n - 1), n - 1, 0.02 / sd * math.sqrt(n))
-        for n in (needed - 1, needed)
-    ]
-    assert power[0] < 0.8 <= power[1]
-    assert f"{needed} queries if the systems are equal" in found.why
+    needed = getattr(found.power.queries_needed, truth)
+    assert f" {needed} " in found.why
+    decided = 0
+    for _ in range(300):
+        drawn = random.choice(system - base, needed)
+        if truth == "equal":
+            drawn *= random.choice([-1, 1], needed)
+        before = np.where(drawn < 0, 1.0, 0.0)
+        decided += decide(before + drawn, before, 0.1).verdict != "undecided"
+
+    assert decided / 300 == pytest.approx(0.8, abs=0.07)
 
 
 # 200 queries that alternate around a mean: s = 0.1, t interval +-0.014, 200 changed
@@ -130,14 +145,14 @@ def test_lower_is_better_turns_the_verdict_and_not_the_printed_numbers():
 @pytest.mark.parametrize(
     ("n", "max_drop", "says"),
     [
-        pytest.param(200, 0.02, "excludes changes in more than 0.018 of all queries", id="3.7/200"),
+        pytest.param(200, 0.02, "excludes changes in more than 0.017 of all queries", id="3.4/200"),
         pytest.param(
             100,
             0.02,
-            "more than 0.037 of all queries, which leaves a drop by 0.02 open",
-            id="3.7 / 100",
+            "more than 0.033 of all queries, which leaves a drop by 0.02 open",
+            id="3.4 / 100",
         ),
-        pytest.param(3, 0.02, "too few to exclude changes in others", id="3.7 / 3 > 1"),
+        pytest.param(3, 0.02, "too few to exclude changes in others", id="3.4 / 3 > 1"),
         pytest.param(1, 0.0, "identical on the only query", id="one query"),
     ],
 )
@@ -153,20 +168,20 @@ def test_identical_passes_and_says_what_it_excludes(n, max_drop, says):
 @pytest.mark.parametrize(
     ("n", "max_drop", "verdict"),
     [
-        pytest.param(10, 0.05, "undecided", id="3.7 / 10"),
-        pytest.param(73, 0.05, "undecided", id="3.69 / 73 = .0505"),
-        pytest.param(74, 0.05, "pass", id="3.69 / 74 = .0499"),
+        pytest.param(10, 0.05, "undecided", id="3.4 / 10"),
+        pytest.param(66, 0.05, "undecided", id="3.4 / 66 = .0502"),
+        pytest.param(67, 0.05, "pass", id="3.4 / 67 = .0495"),
         pytest.param(1000, 0.0, "undecided", id="no number excludes every drop"),
     ],
 )
 def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict):
-    """The chance that none of n queries is among a share p of them is (1 - p) ** n."""
+    """The chance that none of n queries is among a share p is (1 - p) ** n; 3/4 of it counts."""
     gate = Drop(measure="hit", max_drop=max_drop, identical="undecided")
     pairs = paired([0.4] * n, [0.4] * n)
 
     assert gate.decide_pairs(pairs, FAST).verdict == verdict
-    assert (1 - max_drop) ** n < 0.025 or verdict == "undecided"
-    assert (1 - max_drop) ** (n - 3) > 0.025 or verdict == "pass"
+    assert 0.75 * (1 - max_drop) ** n < 0.025 or verdict == "undecided"
+    assert 0.75 * (1 - max_drop) ** (n - 3) > 0.025 or verdict == "pass"
     assert replace(gate, identical="pass").decide_pairs(pairs, FAST).verdict == "pass"
 
 
@@ -229,13 +244,13 @@ def test_fewer_than_ten_clusters_are_undecided():
     assert (found.verdict, found.why[:10]) == ("undecided", "9 clusters")
 
 
-def test_ten_queries_decide_nothing():
-    """G at n = 10 and margins up to 0.05: undecided whatever was seen, identity aside."""
+def test_ten_queries_pass_nothing():
+    """At margins up to 0.05, identity aside: 3 in 10 may lose everything yet."""
     random = np.random.default_rng(1)
     for _ in range(50):
         base = random.random(10)
         system = np.clip(base + random.normal(0, 0.1, 10), 0, 1)
-        assert decide(system, base, 0.05).verdict == "undecided"
+        assert decide(system, base, 0.05).verdict != "pass"
 
 
 FAILED = [Cause.TIMEOUT, *[Cause.SCORED] * 199]
@@ -244,7 +259,7 @@ FAILED = [Cause.TIMEOUT, *[Cause.SCORED] * 199]
 @pytest.mark.parametrize(
     ("shift", "max_drop", "n_failed", "verdict"),
     [
-        pytest.param(0.0, 0.02, 1, "pass", id="one of 200 at -.5 moves the mean by .0025"),
+        pytest.param(0.0, 0.025, 1, "pass", id="one of 200 at -.5 moves the mean by .0025"),
         pytest.param(0.0, 0.02, 8, "undecided", id="eight move it by .02"),
         pytest.param(-0.05, 0.02, 1, "fail", id="one at +.5 does not save it"),
         pytest.param(-0.05, 0.02, 16, "undecided", id="sixteen at +.5 may"),

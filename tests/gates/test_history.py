@@ -1,5 +1,7 @@
 """`max_drop` against a history: evidence adds up, can only fail, and is no evidence of itself."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from ragbench.data.runs.history import append_to_history, start_history
 from ragbench.errors import ConfigError
 from ragbench.experiment.gates import check_gates
 from ragbench.pytest_plugin import assert_not_worse
+from ragbench.records.summary import Early
 from ragbench.stats import drop_evidence
 from ragbench.types import Cause
 from tests.data.test_history import run
@@ -211,3 +214,28 @@ def test_comparing_with_a_history_is_comparing_with_its_record(held):
     found = compare("main.jsonl", "now.json", measures=["mrr"])
 
     assert found.to_dict()["sources"][0] == "main.jsonl"
+
+
+def test_a_judge_that_may_stop_early_is_no_evidence(held):
+    """Whom it leaves out depends on the scores."""
+    early = Early(stopped=False, judged=N, queries=N, look=1, sizes=(N,), always_valid=False)
+    held(RECORD, DECAY[:3])
+    append_to_history("main.jsonl", run("early", DECAY[3], early=early))
+    write_baseline("now.json", run("now", DECAY[4], early=early))
+
+    (found,) = check_gates("now.json", {**GATE, "against": "main.jsonl"})
+
+    alone = drop_evidence([row - RECORD for row in DECAY[:3]], 0.02)
+    assert found["evidence"]["e"] == pytest.approx(alone.e)
+    assert (found["evidence"]["commits"], found["evidence"]["changed"]) == (5, 3)
+
+
+def test_a_score_without_a_bound_adds_up_to_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    start_history("main.jsonl", run("record", RECORD, high=math.inf))
+    write_baseline("now.json", run("now", DECAY[0], high=math.inf))
+
+    (found,) = check_gates("now.json", {**GATE, "against": "main.jsonl"})
+
+    assert found["why"].endswith("no evidence adds up, as the score has no bound")
+    assert "evidence" not in found

@@ -322,8 +322,8 @@ def _keys(folder):
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("http://me:hunter22@host/v1", r"http://host/v1 with credentials or a query"),
-        ("http://host/v1?key=hunter22", r"http://host/v1 with credentials or a query"),
+        ("http://me:hunter22@host/v1", r"http://host/v1 with credentials or a fragment"),
+        ("http://host/v1#hunter22", r"http://host/v1 with credentials or a fragment"),
         ("host/v1", r"found 'host/v1', allowed: http://"),
     ],
 )

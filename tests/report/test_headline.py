@@ -78,6 +78,7 @@ def test_what_shares_no_query_is_not_called_undecided_or_the_same():
     text = told(apart, tied=["hybrid", "dense", "bm25"])
     assert "dense cannot be told from it, which is undecided" in text
     assert text.endswith(said)
+    assert "differs from every" not in told(apart, tied=["hybrid"])
     for best in ("hybrid", "bm25"):
         assert "every query" not in told(apart, best=best, tied=["hybrid", "bm25"])
 

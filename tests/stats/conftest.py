@@ -8,3 +8,10 @@ def scipy_stats():
     from scipy import stats
 
     return stats
+
+
+@pytest.fixture(scope="session")
+def scipy_optimize():
+    from scipy import optimize
+
+    return optimize

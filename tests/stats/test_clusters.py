@@ -1,5 +1,7 @@
 """Clusters: sums by hand, SciPy's test on them, and intervals that cover though queries agree."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,9 +60,9 @@ def test_the_t_interval_is_that_of_the_ratio(scipy_stats):
     means = d.reshape(60, 5).mean(axis=1)
     low, high = scipy_stats.t.interval(0.95, 59, means.mean(), scipy_stats.sem(means))
 
-    found = difference_interval(d, clusters=labels)
+    found = difference_interval(d, clusters=labels, range=(0.0, math.inf))
 
-    assert (found.n, found.n_clusters) == (300, 60)
+    assert (found.n, found.n_clusters, found.rule) == (300, 60, "studentized")
     assert found.lower <= low < high <= found.upper
     assert found.upper - found.lower == pytest.approx(high - low, rel=0.1)
     assert found.sd == pytest.approx(means.std(ddof=1))
@@ -106,7 +108,7 @@ def test_equal_differences_have_no_spread_but_a_width(method):
         [0.1] * 30, clusters=["a"] * 7 + ["b"] * 20 + ["c"] * 3, method=method
     )
 
-    assert found.rule == "plus_four"
+    assert found.rule == "tilting"
     assert found.upper - found.lower > 0.5
 
 

@@ -81,7 +81,7 @@ class StoredScores:
     """What each query was; empty where an older version wrote the file."""
 
 
-_IDENTIFYING = ("queries", "qrels", "answers")
+IDENTIFYING = ("queries", "qrels", "answers")
 """Parts of a data set that scores depend on; systems may search different corpora."""
 
 Table = Mapping[str, Mapping[str, Mapping[str, float | None]]]
@@ -107,7 +107,7 @@ def read_run_scores(path: str | Path) -> StoredScores:
     unscored = _read_unscored(folder / "unscored.jsonl")
     costs_file = folder / "costs.csv"  # older versions did not write it
     costs = read_per_query(costs_file) if costs_file.is_file() else {}
-    data = {part: fingerprints[part] for part in _IDENTIFYING if part in fingerprints}
+    data = {part: fingerprints[part] for part in IDENTIFYING if part in fingerprints}
     query_ids = list(next(iter(cells.values()), {}))
     systems = [
         replace(

@@ -20,6 +20,13 @@ from ragbench.errors import (
 )
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import PlannedJudge
+from ragbench.experiment.plan.uncalled import (
+    UncalledRetriever,
+    calls_code,
+    judge_calls_code,
+    uncalled_app,
+    uncalled_generator,
+)
 from ragbench.generate.base import Generator
 from ragbench.generate.python import as_app, as_generator
 from ragbench.generate.python import declared as declared_generator
@@ -73,9 +80,13 @@ class Reranked(Retriever):
         return self.reranker.rerank(queries, rankings[0], top_k)
 
 
-def build_retriever(name: str, component: Component | None, live: Any) -> Retriever:
-    """Make a retriever from its entry, or adapt a live object."""
+def build_retriever(
+    name: str, component: Component | None, live: Any, *, calls: bool = True
+) -> Retriever:
+    """Make a retriever from its entry, or adapt a live object; see `uncalled` for `calls`."""
     owner = f"retriever '{name}'"
+    if component is not None and not calls and calls_code(component):
+        return UncalledRetriever(component)
     if component is None:
         return declared(as_retriever(live, {}, owner))
     is_own = component.type.startswith(PYTHON)
@@ -99,9 +110,13 @@ def build_retriever(name: str, component: Component | None, live: Any) -> Retrie
         raise _at(error, component.place, f"retrievers.{name}") from error
 
 
-def build_generator(name: str, component: Component | None, live: Any) -> Generator:
-    """Make a generator from its entry, or adapt a live object."""
+def build_generator(
+    name: str, component: Component | None, live: Any, *, calls: bool = True
+) -> Generator:
+    """Make a generator from its entry, or adapt a live object; see `uncalled` for `calls`."""
     owner = f"generator '{name}'"
+    if component is not None and not calls and calls_code(component):
+        return uncalled_generator(component)
     if component is None:
         return declared_generator(as_generator(live, {}, owner))
     if component.type.startswith(PYTHON):
@@ -114,9 +129,11 @@ def build_generator(name: str, component: Component | None, live: Any) -> Genera
     return made
 
 
-def build_app(name: str, component: Component | None, live: Any) -> Any:
-    """Make a whole app from its entry, or adapt a live object."""
+def build_app(name: str, component: Component | None, live: Any, *, calls: bool = True) -> Any:
+    """Make a whole app from its entry, or adapt a live object; see `uncalled` for `calls`."""
     owner = f"app '{name}'"
+    if component is not None and not calls and calls_code(component):
+        return uncalled_app(component)
     if component is None:
         return as_app(live, {}, owner)
     if component.type.startswith(PYTHON):
@@ -259,10 +276,10 @@ def connected(
 
 
 def readiness(name: str, planned: PlannedJudge) -> str | None:
-    """Say why a run would not start with a judge; None where it would."""
+    """Say why a run would not start with a judge; None where it would, as far as is known."""
     if planned.missing_key is not None:
         return f"judge '{name}' needs a key: {planned.missing_key} is not set"
-    if isinstance(planned.judge, CheckedJudge):
+    if isinstance(planned.judge, CheckedJudge) and not judge_calls_code(planned):
         try:
             connect(planned, None)
         except (MissingExtra, AdapterError, DataError) as error:

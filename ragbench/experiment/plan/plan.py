@@ -16,6 +16,7 @@ from ragbench.experiment.plan.groups import cluster_labels, document_id, slicing
 from ragbench.experiment.plan.records import Choices, LiveComponents, Plan
 from ragbench.experiment.plan.scores import choose_scores
 from ragbench.experiment.plan.systems import (
+    ChosenSystems,
     build_retrievers,
     check_live_names,
     choose_baseline,
@@ -47,28 +48,34 @@ def load_collection(config: ExperimentConfig) -> Collection:
 
 
 def make_plan(
-    config: ExperimentConfig, collection: Collection, choices: Choices, live: LiveComponents
+    config: ExperimentConfig,
+    collection: Collection,
+    choices: Choices,
+    live: LiveComponents,
+    *,
+    calls: bool = True,
 ) -> Plan:
-    """Resolve defaults against the data, make the components, and refuse what cannot be done."""
+    """Resolve defaults against the data, make the components, and refuse what cannot be done.
+
+    Without `calls`, nothing that is not ours is called: components that are made by code of the
+    user's get something that stands for them, which cannot be run.
+    """
     check_live_names(config, live)
     gate_files = read_gate_files(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     chosen = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, chosen)
+    if calls:
+        _check_options(scores.measures)
     qrels = _subset(collection.qrels, queries)
-    warnings += [_literal_secret(place) for place in config.literal_secrets]
     warnings += [*scores.warnings, *_stale(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
     slices = slicings(config, queries, qrels, collection.answers)
-    warnings += lacking
-    warnings += [
-        f"judge {name} was skipped: {why} (when: available)" for name, why in scores.skipped.items()
-    ]
-    built = build_retrievers(config, collection, chosen.retrievers, live)
-    generators = {
-        name: build_generator(name, config.generators.get(name), live.generators.get(name))
-        for name in dict.fromkeys(generator for _, generator in chosen.pairs)
-    }
+    warnings += [*lacking, *map(_literal_secret, config.literal_secrets)]
+    skipped = scores.skipped.items()
+    warnings += [f"judge {name} was skipped: {why} (when: available)" for name, why in skipped]
+    built = build_retrievers(config, collection, chosen.retrievers, live, calls=calls)
+    generators = _make_generators(config, chosen, live, calls)
     controls, uncontrolled = without_stored(chosen.controls, generators)
     warnings += uncontrolled
     stored = {f"retriever '{name}'": made.query_ids for name, made in built.items()}
@@ -87,7 +94,7 @@ def make_plan(
         systems=chosen.retrievers,
         generators=generators,
         apps={
-            name: build_app(name, config.apps.get(name), live.apps.get(name))
+            name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
             for name in chosen.apps
         },
         answering=chosen.answering(controls),
@@ -113,6 +120,21 @@ def _literal_secret(place: str) -> str:
         f"{place} holds a secret that stands in the config itself: write ${{{name or 'SECRET'}}} "
         "there and set that variable; no file keeps the secret, and reproduce needs it"
     )
+
+
+def _make_generators(
+    config: ExperimentConfig, chosen: ChosenSystems, live: LiveComponents, calls: bool
+) -> dict[str, Generator]:
+    entries, passed = config.generators, live.generators
+    return {
+        name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
+        for name in dict.fromkeys(generator for _, generator in chosen.pairs)
+    }
+
+
+def _check_options(measures: Sequence[str]) -> None:
+    for measure in parse_measures(measures):
+        measure.check()
 
 
 def method_of(plan: Plan) -> Method:

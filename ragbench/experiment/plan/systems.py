@@ -88,7 +88,12 @@ def check_system_names(names: Sequence[str], path: Path | None) -> None:
 
 
 def build_retrievers(
-    config: ExperimentConfig, collection: Collection, names: Sequence[str], live: LiveComponents
+    config: ExperimentConfig,
+    collection: Collection,
+    names: Sequence[str],
+    live: LiveComponents,
+    *,
+    calls: bool = True,
 ) -> dict[str, Retriever]:
     """Make the retrievers, and those that they read; one that indexes needs documents."""
     built: dict[str, Retriever] = {}
@@ -96,7 +101,8 @@ def build_retrievers(
     for name in waiting:  # grows while it is read
         if name in built:
             continue
-        built[name] = build_retriever(name, config.retrievers.get(name), live.retrievers.get(name))
+        component, passed = config.retrievers.get(name), live.retrievers.get(name)
+        built[name] = build_retriever(name, component, passed, calls=calls)
         waiting += built[name].sources
         if collection.documents is None and built[name].indexes:
             raise DataError(

@@ -22,6 +22,7 @@ from ragbench.experiment.records import Results
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.columns import sample_notes
 from ragbench.experiment.stages.item_json import write_column
+from ragbench.experiment.stages.keys import code_in
 from ragbench.experiment.variance import (
     add_variance,
     delta_notes,
@@ -46,7 +47,8 @@ class Compare(StoredStage):
     def slots(self) -> list[Slot | None]:
         """One for all, which depends on the scores alone."""
         plan = self.plan
-        parts = [repr(method_of(plan)), *map(repr, (plan.baseline, plan.clusters, plan.slicings))]
+        parts = [code_in("ragbench.comparison", "ragbench.stats"), repr(method_of(plan))]
+        parts += map(repr, (plan.baseline, plan.clusters, plan.slicings))
         for system in self._systems:
             columns = system.columns.items()
             kept = [f"{name} {fingerprint_json(write_column(c))} {c.look}" for name, c in columns]

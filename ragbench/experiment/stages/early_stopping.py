@@ -185,7 +185,7 @@ def is_decided(plan: Plan, systems: Sequence[SystemScores]) -> bool:
         return False
     names = list(dict.fromkeys(column.name for column in columns))
     answers, held = list[bool](), set[tuple[str, str]]()
-    run = gated(plan, systems, None)
+    run = gated(plan, systems, plan.qrels)
     for gate in plan.config.gates:
         score = None if gate.score is None else find_score(gate.score, names)
         if score is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.schema import BudgetLimits
+from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.experiment.costs import spending_of
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.progress import Silent
@@ -154,6 +154,19 @@ class Forecast:
             "cost": self.cost.to_dict(),
             "warnings": list(self.plan.warnings),
         }
+
+
+def nothing_known(config: ExperimentConfig, not_made: list[str]) -> dict[str, Any]:
+    """Return what `Forecast.to_dict` does, where the data set is made by code of the user's."""
+    return {
+        "schema": "ragbench.plan/1",
+        "name": config.name,
+        "queries": None,
+        "stages": [],
+        "cost": None,
+        "warnings": [],
+        "not_made": not_made,
+    }
 
 
 def _every(nodes: list[Node]) -> Iterator[Node]:

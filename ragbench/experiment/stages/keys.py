@@ -12,7 +12,7 @@ import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,14 @@ def code_of(cls: Any) -> str:
         source = inspect.getsourcefile(base)
         pieces.append(Path(source).read_bytes() if source else base.__module__)
     return fingerprint([*pieces, *versions_of(tuple(getattr(cls, "packages", ())))])
+
+
+@functools.lru_cache(maxsize=256)
+def code_in(*packages: str) -> str:
+    """Return a hash of all modules of some packages, for results that no one class stands for."""
+    folders = [Path(place) for name in packages for place in import_module(name).__path__]
+    modules = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return fingerprint([path.read_bytes() for path in modules])
 
 
 @functools.lru_cache(maxsize=256)

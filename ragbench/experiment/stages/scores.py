@@ -22,7 +22,7 @@ from ragbench.experiment.stages.columns import (
     with_failures_of,
 )
 from ragbench.experiment.stages.item_json import read_column, write_column
-from ragbench.experiment.stages.keys import KEY_DIGITS, versions_of
+from ragbench.experiment.stages.keys import KEY_DIGITS, code_in, versions_of
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.model_judgements import Gold, Judgements
 from ragbench.experiment.stages.retrieval import Rank
@@ -332,6 +332,7 @@ def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
             pieces += [fingerprint_json(dict(hit.metadata))] if hit.metadata else []
     qrels = "none" if gold.qrels is None else gold.qrels.fingerprint()
     return [
+        code_in("ragbench.score.retrieval"),
         repr(replace(rules, measures=None)),
         ranking.name,
         fingerprint(pieces, KEY_DIGITS),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.errors import OptionError
-from ragbench.llm import Server
 from ragbench.llm.options import PriceOptions, ReplyOptions, SamplingOptions, ServerOptions
 from ragbench.registry import Option
 from ragbench.score.judge.methods.session import Asking
@@ -44,7 +43,7 @@ class OpenAIJudge(ModelJudge):
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         """Make a judge; nothing is sent, and no key is needed, before the first question."""
         chosen = OpenAIJudgeOptions(**options)
-        self._server = Server(chosen.base_url, chosen.api_key_env, chosen.stream, client)
+        self._server = chosen.server(stream=chosen.stream, client=client)
         super().__init__(
             self._server.connect,
             Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),

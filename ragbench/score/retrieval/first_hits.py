@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, RetrievedPassages, measure
-from ragbench.text.tokenize import normalize_answer
+from ragbench.score.text.squad import (
+    AUTO,
+    AnswerTokenizer,
+    Articles,
+    Tokens,
+    answer_tokens,
+    holds_run,
+)
 from ragbench.types import Cause, FloatArray, IntArray
 
 
@@ -75,13 +82,20 @@ def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade
     cutoff="required",
     nan_means=Cause.NO_REFERENCE,
 )
-def answer_hit(retrieved: RetrievedPassages, *, k: Cutoff | None = None) -> FloatArray:
+def answer_hit(
+    retrieved: RetrievedPassages,
+    *,
+    k: Cutoff | None = None,
+    tokenize: AnswerTokenizer = AUTO,
+    articles: Articles = "en",
+) -> FloatArray:
     """Score each query 1 if one of its first k passages contains a gold answer, else 0.
 
     Both are normalised as SQuAD does: lower case, no punctuation, no articles. The words of the
-    answer must stand in the passage, in a row: `no` is not in `know`. An answer without a word is
-    in nothing. A hit is not a proof: the answer may stand there for another reason. NaN for a
-    query without a gold answer.
+    answer must stand in the passage, in a row, as for the metric `contains`: `no` is not in `know`.
+    In scripts without spaces between words, characters count. An answer without a word is in
+    nothing. A hit is not a proof: the answer may stand there for another reason. NaN for a query
+    without a gold answer.
 
     Example:
         >>> passages = [["I know the river.", "It rises in the Alps."]]
@@ -94,18 +108,18 @@ def answer_hit(retrieved: RetrievedPassages, *, k: Cutoff | None = None) -> Floa
     References:
         Rajpurkar et al. (2016), SQuAD, section 6.1, for the normalisation.
     """
+    tokens = answer_tokens("answer_hit", tokenize, articles)
     scores = np.full(len(retrieved.answers), np.nan)
     for query, answers in enumerate(retrieved.answers):
         if answers:
-            scores[query] = _holds(retrieved.passages[query][:k], answers)
+            scores[query] = _holds(retrieved.passages[query][:k], answers, tokens)
     return scores
 
 
-def _holds(passages: Sequence[str], answers: Sequence[str]) -> bool:
-    """Whether a passage holds an answer, spaces around both keeping words whole."""
-    needles = [f" {needle} " for answer in answers if (needle := normalize_answer(answer))]
-    texts = (f" {normalize_answer(passage)} " for passage in passages)
-    return any(needle in text for text in texts for needle in needles)
+def _holds(passages: Sequence[str], answers: Sequence[str], tokens: Tokens) -> bool:
+    """Whether a passage holds an answer."""
+    wanted = [tokens(answer) for answer in answers]
+    return any(holds_run(words, needle) for words in map(tokens, passages) for needle in wanted)
 
 
 def expect_at_first_hit(

@@ -125,6 +125,10 @@ class Measure:
         """What a query without a relevant document gets where those count."""
         return self.low if self.spec.of_nothing is None else self.spec.of_nothing
 
+    def check(self) -> None:
+        """See that the options go together: a measure over no queries costs nothing."""
+        self.score(_NO_QUERIES[self.spec.reads])
+
     def score(self, record: Any) -> FloatArray:
         """Return one value per query; NaN where the measure does not apply."""
         cutoff = {} if self.k is None else {"k": self.k}
@@ -260,14 +264,16 @@ def _measure(
     given = _options(spec, kernel, [*split_options(spelt), *split_options(options)], implied)
     cutoff = _cutoff(spec, kernel, k)
     at = {} if cutoff is None else {spec.at: cutoff}
-    # a measure over no queries costs nothing and checks what the options demand of each other
-    kernel(_NO_QUERIES[spec.reads], **given, **at)
     inside = ",".join(f"{option}={value}" for option, value in given.items())
     shown = f"{spec.name}({inside})" if inside else spec.name
     canonical = shown if cutoff is None else f"{shown}@{cutoff}"
     if isinstance(cutoff, int) and spec.at == "k":
-        return Measure(canonical, written, spec, kernel, given, cutoff)
-    return Measure(canonical, written, spec, kernel, given | at)
+        made = Measure(canonical, written, spec, kernel, given, cutoff)
+    else:
+        made = Measure(canonical, written, spec, kernel, given | at)
+    if name in MEASURES.table:  # code of the user's is not called before a run
+        made.check()
+    return made
 
 
 def _load(name: str, written: str) -> Callable[..., FloatArray]:

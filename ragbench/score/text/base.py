@@ -24,6 +24,10 @@ from ragbench.score.options import write_options
 from ragbench.types.scores import Direction
 
 
+class UnseenText(UserWarning):
+    """A text has words, but none that the metric sees with these options; it scores 0."""
+
+
 class RougeScore(NamedTuple):
     """One ROUGE type of one prediction, each value 0..1."""
 

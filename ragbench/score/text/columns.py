@@ -113,7 +113,7 @@ def signature_of(metric: str | Metric) -> str:
 
     Example:
         >>> signature_of("exact_match")
-        'exact_match|normalize:squad|references:best|gold:...|v:1'
+        'exact_match|normalize:squad|references:best|tokenize:auto|articles:en|gold:...|v:1'
     """
     parsed = parse_metric(metric)
     if not callable(parsed.declaration.facts):

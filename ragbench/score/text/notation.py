@@ -87,7 +87,7 @@ def text_notes(
     """Say what the metrics cannot see in these texts: each metric's own notes, each once.
 
     Example:
-        >>> len(text_notes(["東京です"], [["東京"]], ["rouge1"])), text_notes(["a"], [], ["bleu"])
+        >>> len(text_notes(["東京です"], [["東京"]], ["bleu"])), text_notes(["a"], [], ["bleu"])
         (1, [])
     """
     texts = [text for text in predictions if text]

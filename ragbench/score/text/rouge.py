@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import string
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
@@ -16,11 +18,14 @@ from ragbench.score.text.base import (
     Options,
     RougeScore,
     Row,
+    UnseenText,
     metric,
     reference_list,
 )
 from ragbench.score.text.ngrams import TokenizedText, TokenizedTexts, overlap
+from ragbench.score.text.tokenizers import WORTH_A_SENTENCE, has_accented_words, tokenizer
 from ragbench.text.analyze import load_stemmer
+from ragbench.text.scripts import is_latin, unicode_words
 
 NGRAM_TYPES = {f"rouge{n}": n for n in range(1, 10)}
 TYPES = (*NGRAM_TYPES, "rougeL", "rougeLsum")
@@ -29,6 +34,18 @@ _ALPHABET = frozenset(string.ascii_lowercase + string.digits)
 # Bytes that are a token's stay, all others part tokens. Letters outside ASCII become `?` first.
 _TOKEN_BYTES = bytes(code if chr(code) in _ALPHABET else 32 for code in range(256))
 _NOTHING = RougeScore(0.0, 0.0, 0.0)
+
+AUTO, ROUGE, UNICODE = "auto", "rouge", "unicode"
+
+RougeTokenizer = Annotated[
+    str,
+    Option(
+        "auto (rouge where the reference is mostly in Latin letters, else unicode), rouge (a-z and "
+        "0-9 alone, as rouge-score), unicode (letters of every script; Chinese, Japanese, Thai, "
+        "Lao, Khmer and Burmese by character), or a tokenizer of bleu."
+    ),
+]
+_Tokenize = Callable[[str], list[str]]
 
 
 def tokenize_rouge(text: str, stemmer: bool = False) -> list[str]:
@@ -46,22 +63,78 @@ def tokenize_rouge(text: str, stemmer: bool = False) -> list[str]:
     return [stem(token) if len(token) > 3 else token for token in tokens]
 
 
+class _Texts(NamedTuple):
+    """A tokenizer, and the texts that it has split."""
+
+    tokenize: _Tokenize
+    counted: TokenizedTexts
+
+
+class _Tokenizers:
+    """Chooses how a pair of texts is split: by its reference, which is known to be right.
+
+    Two texts must be split alike. Of an ASCII text, both tokenizers of `auto` give the same.
+    """
+
+    def __init__(self, name: str, stemmer: bool) -> None:
+        names = {AUTO: (ROUGE, UNICODE)}.get(name, (name,))
+        made = [_tokenizer(each, stemmer) for each in names]
+        self._first, *others = [_Texts(tokenize, TokenizedTexts(tokenize)) for tokenize in made]
+        self._second = others[0] if others else None
+        self._rows: Sequence[Row] = ()
+
+    def expect(self, rows: Sequence[Row]) -> None:
+        """Look at the rows to come."""
+        self._first.counted.expect(rows)
+        self._rows = rows
+
+    def of(self, reference: str) -> _Texts:
+        """Return the one for a reference."""
+        if self._second is None or reference.isascii():
+            return self._first
+        if _is_seen(reference, self._first.counted(reference).tokens):
+            return self._first
+        if self._rows:  # only now: most collections do without
+            self._second.counted.expect(self._rows)
+            self._rows = ()
+        return self._second
+
+
+def _is_seen(text: str, tokens: Sequence[str]) -> bool:
+    """Whether most words of a text are Latin, and rouge-score sees some, these tokens of it."""
+    n_beyond = len(text) - len(text.encode("ascii", "ignore"))
+    # each character beyond ASCII splits one word at most, or is one in other letters
+    first = tokens[: 4 * n_beyond]
+    if len(first) - sum(map(str.isdigit, first)) >= 2 * n_beyond:
+        return bool(tokens)
+    return bool(tokens) and is_latin(text)
+
+
+def tokenizer_for(reference: str, tokenize: str, stemmer: bool) -> Callable[[str], list[str]]:
+    """Return what splits a reference and the predictions that are held against it.
+
+    Example:
+        >>> tokenizer_for("Москва", "auto", stemmer=False)("в Москве"), tokenize_rouge("в Москве")
+        (['в', 'москве'], [])
+    """
+    return _Tokenizers(tokenize, stemmer).of(reference).tokenize
+
+
 class _Rows:
     """Scores many predictions; each distinct text is tokenised and counted once."""
 
     def __init__(self, options: Options) -> None:
-        self._tokenize = _tokenizer(options["stemmer"])
-        self._texts = TokenizedTexts(self._tokenize)
+        self._tokenizers = _Tokenizers(options["tokenize"], options["stemmer"])
 
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
-        self._texts.expect(rows)
+        self._tokenizers.expect(rows)
         types = tuple(dict.fromkeys(metric.base for metric in metrics))
         fields = [(metric.base, RougeScore._fields.index(metric.part)) for metric in metrics]
         columns: list[list[float]] = [[] for _ in metrics]
         for prediction, references in rows:
-            scores = _score(prediction, references, types, self._texts, self._tokenize)
+            scores = _score(prediction, references, types, self._tokenizers)
             for column, (base, index) in zip(columns, fields, strict=True):
                 column.append(scores[base][index])
             advance(1)
@@ -69,28 +142,50 @@ class _Rows:
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
-    """Say how many texts ROUGE is blind to: letters, but none from a to z and no digit."""
-    blind = sum(1 for text in texts if not text.isascii() and _unseen(text))
-    if not blind:
+    """Say what rouge-score's tokens leave out of these texts."""
+    name = options["tokenize"]
+    if name not in (AUTO, ROUGE):
         return []
-    return [
-        f"rouge: {blind} of {len(texts)} texts have no letter a-z and no digit, so that "
-        "rouge-score counts no word in them; bleu(tokenize=char) sees them"
-    ]
+    foreign = [text for text in texts if not text.isascii()]
+    blind = 0 if name == AUTO else sum(1 for text in foreign if _unseen(text))
+    notes = []
+    if blind:
+        notes.append(f"rouge: {_blind(blind, len(texts))}")
+    split = sum(1 for text in foreign if has_accented_words(text) and is_latin(text))
+    # English with an accent here and there is not worth a sentence
+    if split * WORTH_A_SENTENCE > len(texts):
+        notes.append(
+            f"rouge: {split} of {len(texts)} texts have Latin letters beyond a-z, at which "
+            "rouge-score splits words; rouge1(tokenize=unicode) keeps them whole"
+        )
+    return notes
+
+
+def _blind(n_blind: int, n_texts: int) -> str:
+    return (
+        f"{n_blind} of {n_texts} texts have no letter a-z and no digit, so that rouge-score counts "
+        "no word in them; rouge1(tokenize=unicode) sees them"
+    )
 
 
 def _unseen(text: str) -> bool:
-    return any(character.isalpha() for character in text) and not tokenize_rouge(text)
+    return not text.isascii() and bool(unicode_words(text)) and not tokenize_rouge(text)
+
+
+def _check(options: Options) -> None:
+    _Tokenizers(options["tokenize"], options["stemmer"])
 
 
 @metric(
     *TYPES,
     parts=("fmeasure", "precision", "recall"),
     open=_Rows,
-    facts={"tokenize": "a-z0-9", "references": "best"},
+    check=_check,
+    facts={"references": "best"},
     notes=_notes,
-    equals="rouge-score, bit for bit",
-    not_for="texts without letters a-z (it sees no word); answers that may be worded otherwise",
+    equals="rouge-score, bit for bit, on texts in Latin letters, and on all with `tokenize=rouge`; "
+    "with other tokens, rouge-score given those",
+    not_for="answers that may be worded otherwise",
 )
 def rouge(
     prediction: str,
@@ -98,20 +193,27 @@ def rouge(
     types: Sequence[str] = ("rouge1", "rouge2", "rougeL"),
     *,
     stemmer: Annotated[bool, Option("Compare Porter stems instead of words.")] = False,
+    tokenize: RougeTokenizer = AUTO,
 ) -> dict[str, RougeScore]:
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
     The numbers are those of rouge-score, bit for bit; note that it takes the reference first.
-    An empty text on either side gives 0. rougeLsum takes each line as a sentence.
+    An empty text on either side gives 0. rougeLsum takes each line as a sentence. rouge-score
+    knows the letters a-z alone: where most words of a reference have none of them, `auto` takes
+    words of all letters instead, and characters in scripts without spaces.
 
     Args:
         prediction: The generated text.
         reference: The gold text; of several, each type takes the one with the best F.
         types: Any of rouge1 to rouge9, rougeL, rougeLsum.
         stemmer: Compare Porter stems instead of words.
+        tokenize: How texts are split: auto, rouge, unicode, or a tokenizer of `bleu`.
 
     Raises:
-        OptionError: No such type, or no reference.
+        OptionError: No such type or tokenizer, or no reference.
+
+    Warns:
+        UnseenText: With `tokenize="rouge"`, a text has words but none with a letter a-z.
 
     Example:
         Six of seven words, and the reference has six.
@@ -121,6 +223,8 @@ def rouge(
         ... )
         >>> score["rouge1"].recall, round(score["rouge1"].precision, 4), score["rouge2"].recall
         (1.0, 0.8571, 0.8)
+        >>> rouge("北京是首都", "首都是北京")["rouge2"].fmeasure
+        0.5
 
     References:
         Lin (2004), ROUGE: A Package for Automatic Evaluation of Summaries.
@@ -128,28 +232,39 @@ def rouge(
     for name in types:
         if name not in TYPES:
             raise OptionError("rouge", "types", name, ", ".join(TYPES), nearest(name, TYPES))
-    tokenize = _tokenizer(stemmer)
     references = reference_list("rouge", reference)
-    return _score(prediction, references, types, TokenizedTexts(tokenize), tokenize)
+    if tokenize == ROUGE and (unseen := sum(map(_unseen, (prediction, *references)))):
+        text = f"rouge: {_blind(unseen, 1 + len(references))}"
+        warnings.warn(UnseenText(text), stacklevel=3)
+    return _score(prediction, references, types, _Tokenizers(tokenize, stemmer))
 
 
-def _tokenizer(stemmer: bool) -> Callable[[str], list[str]]:
+@functools.cache
+def _tokenizer(name: str, stemmer: bool) -> _Tokenize:
+    """Return the tokenizer of that name; only ASCII words have stems."""
+    if name == ROUGE:
+        return tokenize_rouge if not stemmer else lambda text: tokenize_rouge(text, stemmer=True)
+    others = (AUTO, ROUGE, UNICODE)
+    split: _Tokenize = (
+        unicode_words
+        if name == UNICODE
+        else tokenizer("rouge", name, lowercase=True, others=others)
+    )
     if not stemmer:
-        return tokenize_rouge
-    return lambda text: tokenize_rouge(text, stemmer=True)
+        return split
+    stem = load_stemmer("porter")
+    return lambda text: [
+        stem(token) if len(token) > 3 and token.isascii() else token for token in split(text)
+    ]
 
 
 def _score(
-    prediction: str,
-    references: Sequence[str],
-    types: Sequence[str],
-    texts: TokenizedTexts,
-    tokenize: Callable[[str], list[str]],
+    prediction: str, references: Sequence[str], types: Sequence[str], tokenizers: _Tokenizers
 ) -> dict[str, RougeScore]:
-    mine = texts(prediction)
     best: dict[str, RougeScore] = {}
     for reference in references:
-        theirs = texts(reference)
+        tokenize, texts = tokenizers.of(reference)
+        mine, theirs = texts(prediction), texts(reference)
         for name in types:
             if name == "rougeL":
                 score = _score_subsequence(mine, theirs)
@@ -178,7 +293,7 @@ def _score_subsequence(mine: TokenizedText, theirs: TokenizedText) -> RougeScore
     return _ratios(common, len(mine.tokens), len(theirs.tokens))
 
 
-def _lines(text: str, tokenize: Callable[[str], list[str]]) -> list[list[str]]:
+def _lines(text: str, tokenize: _Tokenize) -> list[list[str]]:
     return [tokenize(line) for line in text.split("\n") if line]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Literal
 
+from ragbench.registry import Option
 from ragbench.score.text.base import (
     Advance,
     Column,
@@ -18,47 +19,118 @@ from ragbench.score.text.base import (
     reference_list,
 )
 from ragbench.score.text.ngrams import overlap
-from ragbench.score.text.tokenizers import note_articles, note_unspaced
+from ragbench.score.text.tokenizers import note_articles, note_unspaced, tokenizer
+from ragbench.text.scripts import split_unspaced
 from ragbench.text.tokenize import normalize_answer
 
+AUTO = "auto"
 
-class Normalized(NamedTuple):
-    """An answer in normal form."""
+AnswerTokenizer = Annotated[
+    str,
+    Option(
+        "auto (words at white space; Chinese, Japanese, Thai, Lao, Khmer and Burmese by "
+        "character), none (at white space alone), or another tokenizer of bleu."
+    ),
+]
+Articles = Annotated[
+    Literal["en", "de", "es", "nl", "pt", "none"],
+    Option("The language whose articles do not count."),
+]
+Tokens = Callable[[str], "tuple[str, ...]"]
+"""An answer -> the words that it is compared by."""
 
-    text: str
-    """Lower-case, without punctuation, articles and extra white space."""
-    tokens: tuple[str, ...]
+
+def answer_tokens(owner: str, tokenize: str = AUTO, articles: str = "en") -> Tokens:
+    """Return what splits an answer into its words, without case, punctuation and articles.
+
+    Example:
+        >>> answer_tokens("contains")("The year 1889!"), answer_tokens("contains")("北京。")
+        (('year', '1889'), ('北', '京'))
+    """
+    return functools.partial(_tokens, owner, tokenize, articles)
 
 
 @functools.lru_cache(maxsize=512)  # metrics run row by row: only the texts of a row come again
-def normalized(text: str) -> Normalized:
-    """Return the normal form of an answer and its words."""
-    normal = normalize_answer(text)
-    return Normalized(normal, tuple(normal.split()))
+def _tokens(owner: str, tokenize: str, articles: str, text: str) -> tuple[str, ...]:
+    return tuple(_splitter(owner, tokenize)(normalize_answer(text, articles)))
 
 
-def _note_exact_match(texts: Sequence[str], options: Options) -> list[str]:
-    return note_articles("exact_match", texts)
+@functools.cache
+def _splitter(owner: str, name: str) -> Callable[[str], list[str]]:
+    return split_unspaced if name == AUTO else tokenizer(owner, name, others=(AUTO,))
+
+
+def holds_run(tokens: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether the wanted tokens stand in a row among the others; none is nowhere.
+
+    Example:
+        >>> holds_run(("i", "say", "no"), ("no",)), holds_run(("i", "know"), ("no",))
+        (True, False)
+    """
+    # no token has a space in it
+    return bool(wanted) and f" {' '.join(wanted)} " in f" {' '.join(tokens)} "
+
+
+def _check(owner: str) -> Callable[[Options], None]:
+    def check(options: Options) -> None:
+        _splitter(owner, options["tokenize"])
+
+    return check
+
+
+def _facts(references: str) -> Mapping[str, str]:
+    return {"normalize": "squad", "references": references}
+
+
+def _notes(owner: str) -> Callable[[Sequence[str], Options], list[str]]:
+    def notes(texts: Sequence[str], options: Options) -> list[str]:
+        found = []
+        if options["tokenize"] in ("none", "13a", "intl") and owner != "exact_match":
+            found = note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
+        if options["articles"] == "en" and owner != "contains":
+            found += note_articles(owner, texts)
+        return found
+
+    return notes
+
+
+_EQUALS = "the SQuAD script on ASCII; beyond it, letters of every script are normalised"
 
 
 @metric(
     "exact_match",
-    facts={"normalize": "squad", "references": "best"},
-    notes=_note_exact_match,
-    equals="the SQuAD script on ASCII; beyond it, Unicode punctuation and accents are normalised",
+    check=_check("exact_match"),
+    facts=_facts("best"),
+    notes=_notes("exact_match"),
+    equals=_EQUALS,
     not_for="answers in whole sentences",
 )
-def exact_match(prediction: str, references: str | Sequence[str]) -> float:
+def exact_match(
+    prediction: str,
+    references: str | Sequence[str],
+    *,
+    tokenize: AnswerTokenizer = AUTO,
+    articles: Articles = "en",
+) -> float:
     """Return 1 where a prediction equals a reference after normalisation, else 0.
 
-    Case, punctuation, English articles and white space do not count. An empty prediction gives 0.
+    Case, punctuation, articles, full-width forms and white space do not count. An empty prediction
+    gives 0.
+
+    Args:
+        prediction: The generated answer.
+        references: One gold answer or several; one of them must be equal.
+        tokenize: How texts are split; equal are texts of equal tokens.
+        articles: The language whose articles are dropped.
 
     Raises:
-        OptionError: There is no reference.
+        OptionError: No reference, or an option outside what is allowed.
 
     Example:
         >>> exact_match("The Eiffel Tower!", ["eiffel tower", "la tour Eiffel"])
         1.0
+        >>> exact_match("北京 大学。", "北京大学"), exact_match("der Rhein", "Rhein", articles="de")
+        (1.0, 1.0)
 
     References:
         Rajpurkar et al. (2016), SQuAD, section 6.1.
@@ -66,80 +138,100 @@ def exact_match(prediction: str, references: str | Sequence[str]) -> float:
     references = reference_list("exact_match", references)
     if not prediction.strip():
         return 0.0
-    answer = normalized(prediction).text
-    return float(any(normalized(reference).text == answer for reference in references))
-
-
-def _note_contains(texts: Sequence[str], options: Options) -> list[str]:
-    return note_unspaced("contains", texts, "chrf sees parts of them")
+    tokens = answer_tokens("exact_match", tokenize, articles)
+    answer = tokens(prediction)
+    return float(any(tokens(reference) == answer for reference in references))
 
 
 @metric(
     "contains",
-    facts={"normalize": "squad", "references": "any"},
-    notes=_note_contains,
+    check=_check("contains"),
+    facts=_facts("any"),
+    notes=_notes("contains"),
     equals="its definition, by brute force",
     not_for="long answers that name everything; references of one common word",
 )
-def contains(prediction: str, references: str | Sequence[str]) -> float:
+def contains(
+    prediction: str,
+    references: str | Sequence[str],
+    *,
+    tokenize: AnswerTokenizer = AUTO,
+    articles: Articles = "en",
+) -> float:
     """Return 1 where the words of a reference stand in the prediction, in a row, else 0.
 
-    Both are normalised as for `exact_match`. Whole words count: `no` is not in `know`. A
-    reference without a word is in nothing. An empty prediction gives 0.
+    Both are normalised as for `exact_match`. Whole words count: `no` is not in `know`. In scripts
+    without spaces between words, characters count. A reference without a word is in nothing. An
+    empty prediction gives 0.
+
+    Args:
+        prediction: The generated answer.
+        references: One gold answer or several; one of them must be there.
+        tokenize: How texts are split into words.
+        articles: The language whose articles are dropped.
 
     Raises:
-        OptionError: There is no reference.
+        OptionError: No reference, or an option outside what is allowed.
 
     Example:
         >>> contains("It was built in 1889, for the fair.", "1889"), contains("I know.", "no")
         (1.0, 0.0)
+        >>> contains("答案是北京。", ["北京"])
+        1.0
     """
-    references = reference_list("contains", references)
-    haystack = f" {normalized(prediction).text} "
-    needles = (normalized(reference).text for reference in references)
-    return float(any(needle and f" {needle} " in haystack for needle in needles))
+    tokens = answer_tokens("contains", tokenize, articles)
+    answer = tokens(prediction)
+    gold = reference_list("contains", references)
+    return float(any(holds_run(answer, tokens(reference)) for reference in gold))
 
 
 class _TokenF1Rows:
     """Scores many predictions by several parts at once."""
 
     def __init__(self, options: Options) -> None:
-        """There are no options."""
+        self._tokens = answer_tokens("token_f1", options["tokenize"], options["articles"])
 
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
         best = []
         for prediction, references in rows:
-            best.append(_best(prediction, references))
+            best.append(_best(prediction, references, self._tokens))
             advance(1)
         return [Column([getattr(score, metric.part) for score in best]) for metric in metrics]
-
-
-def _note_token_f1(texts: Sequence[str], options: Options) -> list[str]:
-    return [
-        *note_unspaced("token_f1", texts, "chrf sees parts of them"),
-        *note_articles("token_f1", texts),
-    ]
 
 
 @metric(
     "token_f1",
     parts=("fmeasure", "precision", "recall"),
     open=_TokenF1Rows,
-    facts={"normalize": "squad", "references": "best"},
-    notes=_note_token_f1,
-    equals="the SQuAD script on ASCII; beyond it, Unicode punctuation and accents are normalised",
-    not_for="long answers, whose words overlap by chance; text without spaces",
+    check=_check("token_f1"),
+    facts=_facts("best"),
+    notes=_notes("token_f1"),
+    equals=_EQUALS,
+    not_for="long answers, whose words overlap by chance",
 )
-def token_f1(prediction: str, references: str | Sequence[str]) -> float:
+def token_f1(
+    prediction: str,
+    references: str | Sequence[str],
+    *,
+    tokenize: AnswerTokenizer = AUTO,
+    articles: Articles = "en",
+) -> float:
     """Return the F1 of the words that a prediction shares with its best reference.
 
     Words are those of the normalised texts (see `exact_match`); repeated words count as often as
-    both sides have them. An empty prediction gives 0.
+    both sides have them. In scripts without spaces between words, characters count. An empty
+    prediction gives 0.
+
+    Args:
+        prediction: The generated answer.
+        references: One gold answer or several; the best one counts.
+        tokenize: How texts are split into words.
+        articles: The language whose articles are dropped.
 
     Raises:
-        OptionError: There is no reference.
+        OptionError: No reference, or an option outside what is allowed.
 
     Example:
         Two of three words are right, and two of two are there: 2 * 2/3 * 1 / (2/3 + 1).
@@ -150,15 +242,18 @@ def token_f1(prediction: str, references: str | Sequence[str]) -> float:
     References:
         Rajpurkar et al. (2016), SQuAD, section 6.1.
     """
-    return _best(prediction, reference_list("token_f1", references)).fmeasure
+    tokens = answer_tokens("token_f1", tokenize, articles)
+    return _best(prediction, reference_list("token_f1", references), tokens).fmeasure
 
 
-def _best(prediction: str, references: Sequence[str]) -> RougeScore:
-    return max((_score(prediction, text) for text in references), key=lambda score: score.fmeasure)
+def _best(prediction: str, references: Sequence[str], tokens: Tokens) -> RougeScore:
+    mine = tokens(prediction)
+    return max(
+        (_score(mine, tokens(text)) for text in references), key=lambda score: score.fmeasure
+    )
 
 
-def _score(prediction: str, reference: str) -> RougeScore:
-    mine, theirs = normalized(prediction).tokens, normalized(reference).tokens
+def _score(mine: Sequence[str], theirs: Sequence[str]) -> RougeScore:
     shared = overlap(mine, Counter(theirs), 1)
     if not shared:
         return RougeScore(0.0, 0.0, 0.0)

@@ -13,7 +13,7 @@ from ragbench.registry import Option, nearest
 from ragbench.text.tokenize import Memory, has_unspaced_words
 
 _ARTICLE = re.compile(r"\ban?\b", re.IGNORECASE)
-_WORTH_A_SENTENCE = 10  # one text in so many; English texts with accents and articles are fewer
+WORTH_A_SENTENCE = 10  # one text in so many; English texts with accents and articles are fewer
 
 
 def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
@@ -64,18 +64,19 @@ def note_articles(metric: str, texts: Sequence[str]) -> list[str]:
     Example:
         >>> note_articles("exact_match", ["Ça va à Marc, il a faim", "the café", "the cat"])
         ["exact_match: 1 of 3 texts have letters beyond a-z and an 'a' or 'an', which is dropped \
-as an English article"]
+as an English article; exact_match(articles=none) keeps it"]
     """
-    count = sum(1 for text in texts if _has_accents(text) and _ARTICLE.search(text))
-    if count * _WORTH_A_SENTENCE <= len(texts):
+    count = sum(1 for text in texts if has_accented_words(text) and _ARTICLE.search(text))
+    if count * WORTH_A_SENTENCE <= len(texts):
         return []
     return [
         f"{metric}: {count} of {len(texts)} texts have letters beyond a-z and an 'a' or 'an', "
-        "which is dropped as an English article"
+        f"which is dropped as an English article; {metric}(articles=none) keeps it"
     ]
 
 
-def _has_accents(text: str) -> bool:
+def has_accented_words(text: str) -> bool:
+    """Whether a text has a letter beyond a-z."""
     return not text.isascii() and any(c.isalpha() and not c.isascii() for c in text)
 
 
@@ -109,14 +110,16 @@ _DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 
 
-def tokenizer(owner: str, name: str, lowercase: bool = False) -> Tokenize:
-    """Return the tokenizer of that name."""
-    split = _tokenizer(owner, name)
+def tokenizer(
+    owner: str, name: str, lowercase: bool = False, others: tuple[str, ...] = ()
+) -> Tokenize:
+    """Return the tokenizer of that name; `others` are names that the owner has besides."""
+    split = _tokenizer(owner, name, others)
     return (lambda text: split(text.lower())) if lowercase else split
 
 
 @functools.cache
-def _tokenizer(owner: str, name: str) -> Tokenize:
+def _tokenizer(owner: str, name: str, others: tuple[str, ...]) -> Tokenize:
     if name == "13a":
         return tokenize_13a
     if name == "none":
@@ -126,8 +129,8 @@ def _tokenizer(owner: str, name: str) -> Tokenize:
     from sacrebleu.metrics.bleu import BLEU
 
     if name not in BLEU.TOKENIZERS:
-        allowed = ", ".join(BLEU.TOKENIZERS)
-        raise OptionError(owner, "tokenize", name, allowed, nearest(name, BLEU.TOKENIZERS))
+        names = (*others, *BLEU.TOKENIZERS)
+        raise OptionError(owner, "tokenize", name, ", ".join(names), nearest(name, names))
     if name == "zh":
         return _chinese()
     theirs = _load(f"{owner}(tokenize={name})", name, BLEU)

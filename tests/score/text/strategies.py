@@ -48,7 +48,18 @@ WORDS = [
 ]
 SPACES = [" ", " ", " ", "  ", "\n", "-\n", "\t", "\u00a0", "\r\n", ""]
 
-words_and_spaces = st.lists(
-    st.tuples(st.sampled_from(WORDS), st.sampled_from(SPACES)), max_size=14
-).map(lambda pairs: "".join(word + space for word, space in pairs))
+LATIN = [word for word in WORDS if word.isascii() or word in ("naïve", "café", "🙂")]
+
+
+def _joined(words):
+    return st.lists(st.tuples(st.sampled_from(words), st.sampled_from(SPACES)), max_size=14).map(
+        lambda pairs: "".join(word + space for word, space in pairs)
+    )
+
+
+words_and_spaces = _joined(WORDS)
 texts = words_and_spaces | st.text(max_size=30)
+# a letter first: rouge-score sees something in each of them
+latin_texts = (_joined(LATIN) | st.text(st.characters(max_codepoint=0x24F), max_size=30)).map(
+    lambda text: f"x {text}"
+)

@@ -19,7 +19,7 @@ def test_nothing_is_said_about_english(name):
 @pytest.mark.parametrize(
     ("name", "n_blind"),
     [
-        ("rouge1", 3),
+        ("rouge1(tokenize=rouge)", 3),
         ("bleu", 2),
         ("bleu(tokenize=intl)", 2),
         ("bleu.corpus", 2),
@@ -27,8 +27,8 @@ def test_nothing_is_said_about_english(name):
         ("chrf(word_order=1)", 2),
         ("ter", 2),
         ("meteor", 3),
-        ("token_f1", 2),
-        ("contains", 2),
+        ("token_f1(tokenize=none)", 2),
+        ("contains(tokenize=13a)", 2),
     ],
 )
 def test_texts_that_a_metric_does_not_see_are_counted(name, n_blind):
@@ -47,6 +47,11 @@ def test_texts_that_a_metric_does_not_see_are_counted(name, n_blind):
         "chrf++(word_order=0)",
         "ter(normalized=true,asian_support=true)",
         "exact_match",
+        "exact_match(tokenize=none)",
+        "token_f1",
+        "contains",
+        "rouge1",
+        "rouge2(tokenize=unicode)",
     ],
 )
 def test_nothing_is_said_where_the_metric_sees_the_text(name):
@@ -58,7 +63,16 @@ def test_articles_that_may_not_be_english_are_counted(name):
     (note,) = text_notes([FRENCH, "the cat", "Zürich"], [], [name])
     assert note.startswith(f"{name}: 1 of 3 texts have letters beyond a-z and an 'a' or 'an'")
 
+    assert note.endswith(f"{name}(articles=none) keeps it")
+    assert text_notes([FRENCH, "the cat", "Zürich"], [], [f"{name}(articles=none)"]) == []
+
+
+def test_words_that_rouge_score_splits_are_counted():
+    (note,) = text_notes([FRENCH, "the cat", "Zürich", JAPANESE], [], ["rouge1"])
+    assert note.startswith("rouge: 2 of 4 texts have Latin letters beyond a-z")
+    assert text_notes([FRENCH], [], ["rouge1(tokenize=unicode)"]) == []
+
 
 def test_a_note_is_given_once():
-    names = ["bleu", "bleu2", "bleu.corpus", "bleu(smooth=floor)", "rougeL"]
+    names = ["bleu", "bleu2", "bleu.corpus", "bleu(smooth=floor)", "rougeL(tokenize=rouge)"]
     assert len(text_notes([JAPANESE], [], names)) == 2

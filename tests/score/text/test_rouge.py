@@ -1,6 +1,7 @@
 """ROUGE: equal to rouge-score to the last bit, by hand, and by its definition."""
 
 import random
+import warnings
 
 import pytest
 from hypothesis import given, settings
@@ -8,9 +9,10 @@ from hypothesis import strategies as st
 from rouge_score import rouge_scorer
 
 from ragbench.errors import OptionError
+from ragbench.score.text.base import UnseenText
 from ragbench.score.text.columns import score_texts
 from ragbench.score.text.rouge import TYPES, lcs_length, lcs_positions, rouge
-from tests.score.text.strategies import WORDS, texts
+from tests.score.text.strategies import WORDS, latin_texts, texts
 
 SCORERS = {
     stemmer: rouge_scorer.RougeScorer(list(TYPES), use_stemmer=stemmer) for stemmer in (False, True)
@@ -25,13 +27,26 @@ def as_tuples(scores):
 @settings(max_examples=300)
 def test_equals_rouge_score(prediction, reference, stemmer):
     theirs = SCORERS[stemmer].score(reference, prediction)
-    assert as_tuples(rouge(prediction, reference, TYPES, stemmer=stemmer)) == as_tuples(theirs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenText)
+        ours = rouge(prediction, reference, TYPES, stemmer=stemmer, tokenize="rouge")
+    assert as_tuples(ours) == as_tuples(theirs)
+
+
+@given(latin_texts, st.lists(latin_texts, min_size=1, max_size=3), st.booleans())
+@settings(max_examples=300)
+def test_equals_rouge_score_on_latin_texts(prediction, references, stemmer):
+    theirs = SCORERS[stemmer].score_multi(references, prediction)
+    assert as_tuples(rouge(prediction, references, TYPES, stemmer=stemmer)) == as_tuples(theirs)
 
 
 @given(texts, st.lists(texts, min_size=1, max_size=4))
 def test_of_several_references_the_best_counts(prediction, references):
     theirs = SCORERS[False].score_multi(references, prediction)
-    assert as_tuples(rouge(prediction, references, TYPES)) == as_tuples(theirs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenText)
+        ours = rouge(prediction, references, TYPES, tokenize="rouge")
+    assert as_tuples(ours) == as_tuples(theirs)
 
 
 @pytest.mark.parametrize("stemmer", [False, True])
@@ -76,7 +91,10 @@ def test_long_texts_equal_rouge_score(stemmer):
         pytest.param("a b\nc d", "c d\na b", "rougeLsum", (1.0, 1.0), id="lines in any order"),
         pytest.param("", "a", "rouge1", (0.0, 0.0), id="empty prediction"),
         pytest.param("a", "", "rougeL", (0.0, 0.0), id="empty reference"),
-        pytest.param("東京", "東京", "rouge1", (0.0, 0.0), id="no letter a-z"),
+        pytest.param("東京", "京都", "rouge1", (0.5, 0.5), id="one of two characters"),
+        pytest.param("café", "cafe", "rouge1", (0.0, 0.0), id="Latin: caf, as rouge-score"),
+        pytest.param("Łódź", "łódź", "rouge1", (1.0, 1.0), id="d alone, as rouge-score"),
+        pytest.param("é", "É", "rouge1", (1.0, 1.0), id="rouge-score sees nothing"),
         pytest.param("a b", "a b", "rouge9", (0.0, 0.0), id="shorter than n"),
     ],
 )

@@ -1,0 +1,135 @@
+"""Verdicts of rules over many evaluations at once: ours, and those of other tools.
+
+Each takes rows of differences and a margin, and returns which rows pass and which fail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragbench.stats import score_interval, t_quantile
+from ragbench.stats.paired_proportions import TIE_BEYOND
+from ragbench.types import FloatArray
+
+BoolArray = NDArray[np.bool_]
+RESAMPLES = 1_000
+ALPHA = 0.025
+
+
+class Verdicts(NamedTuple):
+    """Which rows pass, which fail; the others are undecided."""
+
+    passed: BoolArray
+    failed: BoolArray
+
+
+def ours(d: FloatArray, margin: float) -> Verdicts:
+    """The default interval of a difference against the margin; identical rows pass."""
+    changed = d.any(axis=1)
+    if np.isin(d, (-1.0, 0.0, 1.0)).all():
+        limits = np.array([_hit_limits(row) for row in _counts(d)])
+        return Verdicts((limits[:, 0] > -margin) | ~changed, limits[:, 1] < -margin)
+    seen = np.maximum(np.abs(d).max(axis=1), 1e-12)
+    most = np.maximum(seen, 1.0)
+    mean = d.mean(axis=1)
+    better = (mean > 0) & _rejects(d, 0.0, seen)
+    passed = better | _rejects(d, -margin, most) | ~changed
+    return Verdicts(passed, changed & _rejects(-d, margin, seen))
+
+
+def _counts(d: FloatArray) -> list[tuple[int, int, int]]:
+    n = d.shape[1]
+    return [(int(b), int(c), n) for b, c in zip((d < 0).sum(1), (d > 0).sum(1), strict=True)]
+
+
+@lru_cache(maxsize=100_000)
+def _hit_limits(counts: tuple[int, int, int]) -> tuple[float, float]:
+    return score_interval(*counts)
+
+
+def _rejects(d: FloatArray, point: float, end: FloatArray) -> BoolArray:
+    """Which rows have a mean too far above the point, if no value is below -end."""
+    n, mean = d.shape[1], d.mean(axis=1)
+    error = np.maximum(d.std(axis=1, ddof=1), 1e-12) / math.sqrt(n)
+    # the tail is never that far out where Student's t is not
+    rows = np.flatnonzero((mean - point > 1.0 * error) & (-end < point))
+    found = (mean > point) & (-end >= point)
+    if len(rows):
+        found[rows] = _tail(d[rows], point, end[rows]) < ALPHA
+    return found
+
+
+def _tail(d: FloatArray, point: float, end: FloatArray) -> FloatArray:
+    """Give the chance of so high a mean, by bisection for all rows; see `tilting_interval`."""
+    n, mean = d.shape[1], d.mean(axis=1)
+    x = d - point
+    weight = _bisect(
+        lambda t: (x / (1 + t[:, np.newaxis] * x)).sum(axis=1), np.zeros(len(d)), 1 / (end + point)
+    )
+    p = 1 / (n * (1 + weight[:, np.newaxis] * x))
+    rest = np.maximum(1 - p.sum(axis=1), 0.0)
+    x, low = d - mean[:, np.newaxis], -end - mean
+
+    def moments(slope: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        tilt, tilt_end = p * np.exp(slope[:, np.newaxis] * x), rest * np.exp(slope * low)
+        return (
+            tilt.sum(axis=1) + tilt_end,
+            (tilt * x).sum(axis=1) + tilt_end * low,
+            (tilt * x**2).sum(axis=1) + tilt_end * low**2,
+        )
+
+    slope = _bisect(lambda s: -moments(s)[1], np.zeros(len(d)), 80 / end)
+    mass, _, square = moments(slope)
+    root = np.sqrt(np.maximum(-2 * n * np.log(mass), 1e-12))
+    with np.errstate(all="ignore"):
+        distance = root + np.log(slope * np.sqrt(n * square / mass) / root) / root
+    tail = np.array([0.5 * math.erfc(z / math.sqrt(2)) for z in np.nan_to_num(distance, nan=-9.0)])
+    return np.minimum(tail, TIE_BEYOND * np.exp(-(root**2) / 2))
+
+
+def _bisect(
+    falls: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray
+) -> FloatArray:
+    for _ in range(40):
+        middle = (low + high) / 2
+        above = falls(middle) > 0
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return low
+
+
+def paired_t(d: FloatArray, margin: float) -> Verdicts:
+    """Student's t interval against the margin."""
+    n, mean = d.shape[1], d.mean(axis=1)
+    half = t_quantile(1 - ALPHA, n - 1) * d.std(axis=1, ddof=1) / math.sqrt(n)
+    return Verdicts(mean - half > -margin, mean + half < -margin)
+
+
+def percentile(d: FloatArray, margin: float) -> Verdicts:
+    """Pass where the lower end of a percentile bootstrap is above the margin, else fail below."""
+    n = d.shape[1]
+    rng = np.random.default_rng(1)
+    counts = rng.multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(np.float64)
+    low, high = np.quantile(counts @ d.T / n, [ALPHA, 1 - ALPHA], axis=0)
+    return Verdicts(low > -margin, high < -margin)
+
+
+def significant_drop(d: FloatArray, margin: float) -> Verdicts:
+    """Fail where one-sided p < .05 and the mean is below the margin, else pass."""
+    n, mean = d.shape[1], d.mean(axis=1)
+    error = np.maximum(d.std(axis=1, ddof=1), 1e-12) / math.sqrt(n)
+    failed = (mean / error < -t_quantile(0.95, n - 1)) & (mean < -margin)
+    return Verdicts(~failed, failed)
+
+
+RULES = {
+    "ragbench": ours,
+    "paired t": paired_t,
+    "percentile": percentile,
+    "p and effect": significant_drop,
+}

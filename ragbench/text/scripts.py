@@ -1,0 +1,169 @@
+"""Texts in any script: letters folded, words of every script, and what is written without spaces.
+
+Latin, Greek, Cyrillic, Arabic, Hebrew, Indic scripts and Hangul have spaces between their words.
+Han, kana, Thai, Lao, Khmer and Burmese have none: there each character, with the marks that it
+carries, is a token.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+
+# ruff: noqa: RUF002 - the characters of many scripts are the subject here
+
+# Scripts that are written without spaces, as the inside of a class: Thai, Lao, Myanmar, Khmer,
+# kana, Han. Their digits and punctuation are left out.
+UNSPACED = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf\u1000-\u103f\u1050-\u109d"
+    "\u1780-\u17d3\u17d7\u17dc\u17dd\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u309f"
+    "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0003ffff"
+)
+
+# What parts words although no space stands beside it: dashes and dots of Latin texts, commas and
+# stops of Arabic, Ethiopic, Tibetan, Burmese, Khmer and Indic texts. Other punctuation vanishes,
+# as the SQuAD script lets it, so that `e-mail` and `email` are the same; wide marks of East Asian
+# texts part words too, since their glyphs have the space in them.
+_PARTING = frozenset(
+    "—―…\u0589\u05c3\u060c\u061b\u061f\u06d4\u0964\u0965\u0f0b\u0f0c\u0f0d\u0f0e\u0f14\u104a\u104b"
+    "\u1361\u1362\u1363\u1364\u1365\u1366\u1367\u1368\u17d4\u17d5\u17d6"
+)
+# 10² is not 102, and ½ not 12: these compatibility forms mean something else
+_KEPT = ("<super>", "<sub>", "<fraction>")
+_TATWEEL = "\u0640"  # lengthens the line between two Arabic letters; no letter
+_PICTURES = 0x2300  # symbols from here on are pictures (emoji, dingbats), below signs such as ©
+
+
+def fold(code: int) -> str:
+    """Return a character in the form in which it is compared; nothing for one that is not seen.
+
+    Full-width and other compatibility forms become the usual ones (NFKC), except superscripts,
+    subscripts and fractions; case is folded (`ß` is `ss`). Joiners, soft hyphens and marks of
+    direction, variation selectors and Arabic tatweel vanish.
+
+    Example:
+        >>> [fold(ord(character)) for character in "Ｔ２ẞ²"]
+        ['t', '2', 'ss', '²']
+    """
+    character = chr(code)
+    if unicodedata.category(character) == "Cf" or character == _TATWEEL or 0xFE00 <= code <= 0xFE0F:
+        return ""
+    if unicodedata.decomposition(character).startswith(_KEPT):
+        return character
+    # twice: folding may leave a form that is not composed
+    folded = unicodedata.normalize("NFKC", character).casefold()
+    return unicodedata.normalize("NFKC", folded)
+
+
+class _Table(dict[int, str]):
+    """Code point -> what stands for it, for `str.translate`; filled as characters are met."""
+
+    def __init__(self, write: Callable[[str], str]) -> None:
+        super().__init__()
+        self._write = write
+
+    def __missing__(self, code: int) -> str:
+        self[code] = "".join(map(self._write, fold(code)))
+        # what is wide was wide before it was folded
+        if self[code] == "" and fold(code) and _parts(chr(code)):
+            self[code] = " "
+        return self[code]
+
+
+def _parts(character: str) -> bool:
+    """Whether punctuation parts words although no space stands beside it."""
+    return character in _PARTING or unicodedata.east_asian_width(character) in "WF"
+
+
+@cache
+def _drop_punctuation(character: str) -> str:
+    is_mark = character in "$+<=>^`|~" or unicodedata.category(character)[0] == "P"
+    return "" if is_mark else character
+
+
+@cache
+def _keep_words(character: str) -> str:
+    category = unicodedata.category(character)
+    is_picture = category in ("So", "Sk") and ord(character) >= _PICTURES
+    return character if category[0] in "LNM" or is_picture else " "
+
+
+_WITHOUT_PUNCTUATION = _Table(_drop_punctuation)
+_WORDS_ALONE = _Table(_keep_words)
+
+
+def fold_answer(text: str) -> str:
+    """Fold a text and drop its punctuation.
+
+    Example:
+        >>> fold_answer("「Ｔｏｋｙｏ」、Straße!").split()
+        ['tokyo', 'strasse']
+    """
+    return _composed(text.translate(_WITHOUT_PUNCTUATION))
+
+
+def _composed(text: str) -> str:
+    # the capital İ is a small i with a dot of its own, which no small i of a text has
+    return unicodedata.normalize("NFC", text).replace("i\u0307", "i")
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    """One character of a script without spaces, with its marks, or else all up to a space."""
+    marks = "".join(
+        chr(code)
+        for code in range(0x300, 0x10000)
+        if unicodedata.category(chr(code)) in ("Mn", "Mc")
+    )
+    return re.compile(rf"[{UNSPACED}][{marks}]*|[^\s{UNSPACED}]+")
+
+
+def split_unspaced(text: str) -> list[str]:
+    """Split at white space, and scripts that are written without spaces into characters.
+
+    A character keeps the marks that it carries, as Thai vowels.
+
+    Example:
+        >>> split_unspaced("iphone15的价格 ok"), split_unspaced("กินข้าว")
+        (['iphone15', '的', '价', '格', 'ok'], ['กิ', 'น', 'ข้', 'า', 'ว'])
+    """
+    return text.split() if text.isascii() else _token().findall(text)
+
+
+def unicode_words(text: str) -> list[str]:
+    """Split a text into words of letters, digits and marks of any script, folded.
+
+    Scripts that are written without spaces are split into characters; emoji are words. Of an ASCII
+    text the words are those of rouge-score.
+
+    Example:
+        >>> unicode_words("Ναι, 3.5 % у Кафé!"), unicode_words("東京タワー 👍")
+        (['ναι', '3', '5', 'у', 'кафé'], ['東', '京', 'タ', 'ワ', 'ー', '👍'])
+    """
+    return split_unspaced(_composed(text.translate(_WORDS_ALONE)))
+
+
+def is_latin(text: str) -> bool:
+    """Whether at least half of the words of a text have a Latin letter; so if it has no words.
+
+    Numbers and emoji do not count.
+
+    Example:
+        >>> is_latin("le café à Αθήνα"), is_latin("iPhone 15 的价格"), is_latin("1889")
+        (True, False, True)
+    """
+    if text.isascii():
+        return True
+    balance = 0
+    for word in unicode_words(text):
+        if any(map(str.isalpha, word)):
+            balance += 1 if any(map(_is_latin_letter, word)) else -1
+    return balance >= 0
+
+
+@cache
+def _is_latin_letter(character: str) -> bool:
+    return unicodedata.name(character, "").startswith("LATIN ")

@@ -1,0 +1,193 @@
+"""`validate` and `plan` import what a config names, and call nothing of it."""
+
+import json
+
+import pytest
+
+from tests.commands import run_command
+
+MODULE = """
+from pathlib import Path
+from typing import Annotated
+from ragbench.registry import Option
+from ragbench.score.retrieval.base import measure
+
+def called(*arguments, **options):
+    Path("called").write_text("called")
+    raise RuntimeError("called")
+
+class Search:
+    def __init__(self, boost: Annotated[float, Option("Boost.", ge=0)] = 1.0):
+        called()
+    def index(self, corpus):
+        called()
+    def retrieve(self, queries, top_k):
+        called()
+
+class Reranker:
+    __init__ = __getattr__ = called
+    def rerank(self, queries, hits, top_k):
+        called()
+
+class Answers:
+    def __init__(self, **options):
+        called()
+    def generate(self, question, contexts):
+        called()
+
+class App:
+    def __init__(self, key="k"):
+        called()
+    def answer(self, question):
+        called()
+
+class Nothing:
+    def __init__(self):
+        called()
+
+class Data:
+    def __init__(self):
+        called()
+    load = called
+
+@measure("own", range=(0.0, 1.0))
+def own(ranked):
+    called()
+
+def build(size, *, k=3):
+    called()
+
+def splitter(chunk_size, chunk_overlap):
+    called()
+
+load = called
+"""
+SYSTEMS = """
+retrievers:
+  bm25: {type: bm25}
+  own: {type: "python:watched_code:Search", boost: 2}
+  ordered: {type: "python:watched_code:Reranker", retriever: bm25}
+  chain: {type: langchain, factory: "watched_code:build", args: {size: 3}}
+  nodes: {type: llama_index, factory: "watched_code:build", args: {size: 3}}
+  hay: {type: haystack, factory: "watched_code:build", args: {size: 3, k: 1}}
+  cut: {type: bm25, chunk: {by: langchain, size: 9, overlap: 0, factory: "watched_code:splitter"}}
+  joined: {type: fusion, retrievers: [bm25, own]}
+generators:
+  told: {type: "python:watched_code:Answers", retrievers: [own]}
+  model: {type: langchain, factory: "watched_code:build", args: {size: 3}, retrievers: [bm25]}
+apps:
+  shop: {type: "python:watched_code:App"}
+  linked: {type: langchain, factory: "watched_code:build", args: {size: 3}}
+metrics:
+  retrieval: {measures: [ndcg@10, "python:watched_code:own"]}
+  judge: {type: langchain, factory: "watched_code:build", args: {size: 1}, rubrics: [fluency]}
+"""
+NOT_MADE = """
+retriever 'own' (watched_code:Search)
+retriever 'ordered' (watched_code:Reranker)
+retriever 'chain' (watched_code:build)
+retriever 'nodes' (watched_code:build)
+retriever 'hay' (watched_code:build)
+retriever 'cut' (watched_code:splitter)
+generator 'told' (watched_code:Answers)
+generator 'model' (watched_code:build)
+app 'shop' (watched_code:App)
+app 'linked' (watched_code:build)
+judge 'langchain' (watched_code:build)
+""".strip().splitlines()
+
+
+@pytest.fixture
+def here(tmp_path, example_data):
+    (tmp_path / "watched_code.py").write_text(MODULE, encoding="utf-8")
+    return tmp_path
+
+
+def _config(here, dataset, systems=SYSTEMS):
+    (here / "c.yaml").write_text(f"dataset: {dataset}\n{systems}", encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_no_class_and_no_factory_is_called(here, example_data, command):
+    _config(here, f"{{type: beir, path: '{example_data}'}}")
+
+    done = run_command(command, "c.yaml", cwd=here)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (here / "called").exists()
+    for name in NOT_MADE:
+        assert f"{name} is not made before a run" in done.stdout
+    assert "'bm25'" not in done.stdout, "what is ours is made"
+
+
+def test_plan_counts_the_stages_of_what_is_not_made(here, example_data):
+    _config(here, f"{{type: beir, path: '{example_data}'}}")
+
+    done = run_command("plan", "c.yaml", "--json", cwd=here)
+
+    found = json.loads(done.stdout)
+    stages = {stage["stage"]: stage for stage in found["stages"]}
+    assert {"retrieve own", "retrieve chain", "answer shop"} <= stages.keys()
+    assert stages["retrieve own"]["items"] == found["queries"]
+    assert found["not_made"] == NOT_MADE
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+@pytest.mark.parametrize("name", ["Data", "load"])
+def test_a_data_set_in_python_is_not_loaded(here, command, name):
+    _config(here, f"{{type: 'python:watched_code:{name}'}}")
+
+    done = run_command(command, "c.yaml", cwd=here)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (here / "called").exists()
+    assert f"python:watched_code:{name}" in done.stdout
+    if command == "plan":
+        planned = json.loads(run_command("plan", "c.yaml", "--json", cwd=here).stdout)
+        assert planned["queries"] is None
+        assert planned["not_made"][0] == f"data set (python:watched_code:{name})"
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ("{type: langchain, factory: 'watched_code:build', args: {sise: 3}}", "'size'?"),
+        ("{type: langchain, factory: 'watched_code:build', args: {}}", "missing argument 'size'"),
+        ("{type: langchain, factory: 'watched_code:build'}", "missing argument 'size'"),
+        ("{type: haystack, factory: 'watched_code:bild'}", "did you mean 'build'?"),
+        ("{type: langchain, factory: 'watched_code:__name__', args: {a: 1}}", "is made already"),
+        ("{type: 'python:watched_code:Search', boost: -1}", "boost: -1 is out of range"),
+        ("{type: 'python:watched_code:Nothing'}", "found watched_code:Nothing, allowed: a class"),
+    ],
+)
+def test_what_can_be_told_without_a_call_is_told(here, example_data, entry, found):
+    _config(here, f"{{type: beir, path: '{example_data}'}}", f"retrievers: {{x: {entry}}}\n")
+
+    done = run_command("validate", "c.yaml", cwd=here)
+
+    assert done.returncode == 2
+    assert found in done.stderr
+    assert not (here / "called").exists()
+
+
+def test_a_run_calls_each_factory_once(here, example_data):
+    (here / "counted_code.py").write_text(
+        "def build(n):\n"
+        "    with open('calls', 'a') as stream:\n"
+        "        stream.write(f'{n}\\n')\n"
+        "    class Store:\n"
+        "        def similarity_search(self, question, k):\n"
+        "            return []\n"
+        "    return Store()\n",
+        encoding="utf-8",
+    )
+    entry = "{type: langchain, factory: 'counted_code:build', args: {n: 1}}"
+    _config(here, f"{{type: beir, path: '{example_data}'}}", f"retrievers: {{x: {entry}}}\n")
+
+    for command in ("validate", "plan"):
+        assert run_command(command, "c.yaml", cwd=here).returncode == 0
+    assert not (here / "calls").exists()
+    done = run_command("run", "c.yaml", "--quiet", cwd=here)
+
+    assert done.returncode == 0, done.stderr
+    assert (here / "calls").read_text() == "1\n"
