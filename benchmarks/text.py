@@ -69,13 +69,15 @@ def sacrebleu(make: Callable[[], Any]) -> Peer:
     return lambda pairs: [[scorer.sentence_score(text, gold).score / 100 for text, gold in pairs]]
 
 
-def corpus_bleu(pairs: Pairs) -> list[list[float]]:
-    """BLEU of all predictions by sacrebleu."""
-    from sacrebleu import BLEU
+def sacrebleu_corpus(make: Callable[[], Any]) -> Peer:
+    """A metric of sacrebleu, of all predictions."""
 
-    most = max(len(gold) for _, gold in pairs)
-    streams = [[gold[i] if i < len(gold) else None for _, gold in pairs] for i in range(most)]
-    return [[BLEU(force=True).corpus_score([text for text, _ in pairs], streams).score / 100]]
+    def score(pairs: Pairs) -> list[list[float]]:
+        most = max(len(gold) for _, gold in pairs)
+        streams = [[gold[i] if i < len(gold) else None for _, gold in pairs] for i in range(most)]
+        return [[make().corpus_score([text for text, _ in pairs], streams).score / 100]]
+
+    return score
 
 
 def meteor(pairs: Pairs) -> list[list[float]]:
@@ -136,10 +138,12 @@ def contests() -> list[Contest]:
         ),
         Contest("ROUGE-Lsum", ["rougeLsum"], rouge_score(["rougeLsum"])),
         Contest("BLEU", ["bleu"], sacrebleu(lambda: BLEU(effective_order=True))),
-        Contest("BLEU of a corpus", ["bleu.corpus"], corpus_bleu),
+        Contest("BLEU of a corpus", ["bleu.corpus"], sacrebleu_corpus(lambda: BLEU(force=True))),
         Contest("chrF", ["chrf"], sacrebleu(CHRF)),
         Contest("chrF++", ["chrf++"], sacrebleu(lambda: CHRF(word_order=2))),
+        Contest("chrF of a corpus", ["chrf.corpus"], sacrebleu_corpus(CHRF)),
         Contest("TER", ["ter"], sacrebleu(TER), share=0.01),
+        Contest("TER of a corpus", ["ter.corpus"], sacrebleu_corpus(TER), share=0.01),
         Contest("METEOR", ["meteor"], meteor),
     ]
     possible = []

@@ -24,7 +24,8 @@ LIMITS: dict[str, float] = {
     # the score interval, the tilting interval, their root finder and plans by them, each with tests
     # where code that a config names lies, and what stands for it where it is not called
     # letters and words of every script, which answers, ROUGE and rankings by answers share
-    "files": 365,
+    # pages of a damaged database, what is salvaged of it, what its files are for, claims of calls
+    "files": 369,
     # failed answers of several, in runs, files and gates, with brute-force tests; what each query
     # of a run was, by fingerprints in run folders, baseline files and evaluations; what
     # a run records of the environment, which of it is secret, and a repetition that uses it;
@@ -34,7 +35,8 @@ LIMITS: dict[str, float] = {
     # oracles, and the simulation of gates beside the rules of others; what models of several kinds
     # refuse, where Azure is, and servers that play both; words of every script, with the
     # tokenizers of others as oracles, chrF and TER of a corpus, judges that reply in a language
-    "lines": 63_500,
+    # damaged databases, shared calls, bombs
+    "lines": 64_800,
     "imports, % of code": 11.8,
     "modules in a folder": 15,
     "modules in a family's folder": 25,

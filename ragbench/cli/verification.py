@@ -265,8 +265,8 @@ def _check_corpus(
         most = max(len(gold) for _, gold in scored)
         # sacrebleu wants the first references of all texts, then the second ones; None where absent
         streams = [[g[i] if i < len(g) else None for _, g in scored] for i in range(most)]
-        bleu = _sacrebleu(metric, metric.options["max_order"])
-        theirs.append(float(bleu.corpus_score([text for text, _ in scored], streams).score) / 100)
+        scorer = _of_corpus(metric)
+        theirs.append(float(scorer.corpus_score([text for text, _ in scored], streams).score) / 100)
     return Check(metric.name, "sacrebleu", {"all": abs(total - fmean(theirs))})
 
 
@@ -320,6 +320,14 @@ def _sacrebleu(metric: Metric, order: int) -> Any:
         smooth_method=options["smooth"],
         smooth_value=options["smooth_value"],
     )
+
+
+def _of_corpus(metric: Metric) -> Any:
+    from sacrebleu import CHRF, TER
+
+    if metric.base == "bleu.corpus":
+        return _sacrebleu(metric, metric.options["max_order"])
+    return (TER if metric.base == "ter.corpus" else CHRF)(**metric.options)
 
 
 def _chrf_or_ter(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:

@@ -165,6 +165,8 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
 
 def _with_scores(run: object) -> Run | Nested:
     """Return a run whose ranked lists have scores, those of a query falling from rank to rank."""
+    if not isinstance(run, (Run, Mapping)):
+        raise _no_ids(run, "run")
     if not _has_lists(run):
         return cast("Run | Nested", run)
     lists: dict[str, list[str]] = {}
@@ -183,6 +185,8 @@ def _with_scores(run: object) -> Run | Nested:
 
 def _with_grades(qrels: object) -> Qrels | Nested:
     """Return qrels in which documents without grades, given as relevant, have grade 1."""
+    if not isinstance(qrels, (Qrels, Mapping)):
+        raise _no_ids(qrels, "qrels")
     if not _has_lists(qrels):
         return cast("Qrels | Nested", qrels)
     return {
@@ -209,12 +213,17 @@ def _ids(value: object, what: str, query_id: str) -> list[str]:
     return ids
 
 
-def _no_ids(value: object, what: str, query_id: str) -> DataError:
+def _no_ids(value: object, what: str, query_id: str | None = None) -> DataError:
+    """The error for what one query has, or, without an id, for what all of them are in."""
     lists = {
         "run": "{document id: score}, or a list of document ids, best first",
         "qrels": "{document id: grade}, or a set or list of relevant document ids",
     }
     found, record = f"found {type(value).__name__}", f"{what}: query '{query_id}'"
+    if query_id is None:
+        return DataError(
+            found, record=what, allowed=f"a mapping from each query id to {lists[what]}"
+        )
     return DataError(found, record=record, allowed=lists[what])
 
 

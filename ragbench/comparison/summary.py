@@ -151,9 +151,14 @@ def _interval(
     if column.aggregate == "geometric_mean":  # the values are logarithms
         return (math.exp(found.lower), math.exp(found.upper))
     if column.aggregate == "corpus":  # the values of single queries are not bounded, the number is
-        return (max(found.lower, 0.0), min(found.upper, 1.0))
+        return (max(found.lower, 0.0), min(found.upper, _corpus_high(column)))
     # equal texts have a BLEU of 1 + 4e-16, as sacrebleu rounds: the interval still holds the mean
     return (min(found.lower, found.mean), max(found.upper, found.mean))
+
+
+def _corpus_high(column: ScoreColumn) -> float:
+    """The largest number that all predictions together may have: rates of errors have none."""
+    return 1.0 if column.direction == "higher" else math.inf
 
 
 def _bounds(mean: float, column: ScoreColumn) -> tuple[float, float]:
@@ -161,7 +166,8 @@ def _bounds(mean: float, column: ScoreColumn) -> tuple[float, float]:
     if not is_open(column).any():
         return (mean, mean)
     if column.aggregate == "corpus":
-        return (0.0, 1.0) if column.direction == "higher" else (1.0, 0.0)
+        high = _corpus_high(column)
+        return (0.0, high) if column.direction == "higher" else (high, 0.0)
     ends = (column.low, column.high) if column.direction == "higher" else (column.high, column.low)
     at_ends = (with_failed_at(column, end) for end in ends)
     worst, best = (_aggregate(values[~np.isnan(values)], column.aggregate) for values in at_ends)

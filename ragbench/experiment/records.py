@@ -90,6 +90,8 @@ class JudgeUse:
     """What this run sent and paid."""
     spreads: Mapping[str, float]
     """Rubric -> how far samples or models lie apart, on average."""
+    left_out: tuple[str, ...] = ()
+    """What its requests lacked, since the models refuse it."""
 
     def manifest(self) -> JudgePayment:
         """Return what this run sent and paid."""
@@ -99,14 +101,21 @@ class JudgeUse:
             calls=paid.calls,
             stored=paid.stored,
             failed=paid.failed,
-            tokens=Tokens(input=paid.input_tokens, output=paid.output_tokens),
+            tokens=Tokens(
+                input=paid.input_tokens,
+                output=paid.output_tokens,
+                reasoning=paid.reasoning_tokens,
+            ),
             usd=None if paid.unknown_cost else paid.cost_usd,
         )
 
     def summary(self) -> Judging:
         """Return what the verdicts took, whoever paid for it and when."""
-        tokens = Tokens(input=self.usage.input_tokens, output=self.usage.output_tokens)
-        return Judging(models=self.models, tokens=tokens, usd=self.usage.usd)
+        used = self.usage
+        tokens = Tokens(
+            input=used.input_tokens, output=used.output_tokens, reasoning=used.reasoning_tokens
+        )
+        return Judging(models=self.models, tokens=tokens, usd=used.usd)
 
 
 @dataclass(frozen=True, slots=True)

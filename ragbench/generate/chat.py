@@ -118,6 +118,7 @@ class ChatGenerator(Connected, Generator):
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
         self.prompt, self._request, self._context_tokens = prompt, request, context_tokens
+        self._left_out: set[str] = set()
 
     @property
     def temperature(self) -> float | None:
@@ -143,9 +144,11 @@ class ChatGenerator(Connected, Generator):
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
             "seed": request.seed,
+            "reasoning_effort": request.reasoning_effort,
             "stop": fingerprint_json(request.stop) if request.stop else None,
             "extra": fingerprint_json(dict(request.extra)) if request.extra else None,
             "context_tokens": self._context_tokens,
+            "left_out": "+".join(sorted(self._left_out)) or None,
         }
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
@@ -169,8 +172,17 @@ class ChatGenerator(Connected, Generator):
         if reply.refused:
             said = reply.refusal or f"finish reason {reply.finish_reason}"
             raise CallFailure(Cause.REFUSED, said, replies=(reply,))
-        usage = Usage(reply.usage.input_tokens, reply.usage.output_tokens, reply.cost_usd)
-        return Prediction(reply.text.strip(), passages, usage, latency_ms=reply.latency_ms)
+        self._left_out.update(reply.left_out)
+        if reply.ran_out:
+            raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=(reply,))
+        used = reply.usage
+        return Prediction(
+            reply.text.strip(),
+            passages,
+            Usage(used.input_tokens, used.output_tokens, reply.cost_usd, used.reasoning_tokens),
+            latency_ms=reply.latency_ms,
+            left_out=reply.left_out,
+        )
 
     def estimate(self, asked: Sequence[tuple[str, Sequence[Document]]]) -> Estimate:
         """Estimate what answering questions from passages takes; nothing is sent."""

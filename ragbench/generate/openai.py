@@ -57,6 +57,7 @@ class OpenAIGenerator(ChatGenerator):
                 seed=chosen.seed,
                 stop=tuple(chosen.stop or ()),
                 extra=chosen.extra or {},
+                reasoning_effort=chosen.reasoning_effort,
             ),
             context_tokens=chosen.context_tokens,
             limits=chosen.limits,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ragbench.errors import ModelError
 from ragbench.types import Cause
@@ -38,6 +38,8 @@ class ChatRequest:
     top_logprobs: int = 0
     """How many alternatives per token the reply should list; 0: no log-probabilities."""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_effort: str | None = None
+    """How long a model thinks that can; None leaves it to the server."""
     sample: int = 0
     """Which of several replies to the same question this is; part of the key, never sent."""
 
@@ -45,6 +47,8 @@ class ChatRequest:
         """Return a JSON-ready mapping of all fields."""
         messages = [{"role": m.role, "content": m.content} for m in self.messages]
         rest = {name: getattr(self, name) for name in self.__slots__ if name != "messages"}
+        if self.reasoning_effort is None:  # as keys of replies were before there was one
+            del rest["reasoning_effort"]
         return {**rest, "messages": messages, "stop": list(self.stop)}
 
     def followed_by(self, *messages: Message) -> ChatRequest:
@@ -58,6 +62,10 @@ class Usage:
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+    reasoning_tokens: int = 0
+    """Those of the output that are reasoning, as far as the server says."""
+    cached_tokens: int = 0
+    """Those of the input that the server had cached, as far as it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,10 @@ class ChatReply:
     finish_reason: str = ""
     """Why it stopped, in the server's words: `stop`, `length`, `content_filter`."""
     refusal: str | None = None
+    reasoning: str = ""
+    """What the model thought before it answered, where the server tells; no part of the text."""
+    left_out: tuple[str, ...] = ()
+    """What was asked for and not sent, since the model refuses it: `temperature`, `logprobs`."""
     usage: Usage = Usage()
     logprobs: tuple[TokenLogprob, ...] | None = None
     """Log-probabilities per token; None where the server returns none."""
@@ -108,6 +120,19 @@ class ChatReply:
         # Gemini's servers add why: `content_filter: PROHIBITED_CONTENT`
         return self.refusal is not None or self.finish_reason.startswith("content_filter")
 
+    @property
+    def ran_out(self) -> str:
+        """Why there is no answer where the longest reply ended before one began; else empty."""
+        if self.text.strip() or self.finish_reason != "length":
+            return ""
+        spent = self.usage.reasoning_tokens or self.usage.output_tokens
+        count = "all tokens" if spent is None else f"{spent:,} tokens"
+        how = " on reasoning" if self.reasoning or self.usage.reasoning_tokens else ""
+        return (
+            f"the reply reached its longest length before an answer began: {count} were "
+            f"spent{how}; raise max_tokens, or lower reasoning_effort"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping of all that is kept on disk."""
         kept = asdict(self)
@@ -122,6 +147,7 @@ class ChatReply:
             "usage": Usage(**kept["usage"]),
             "attempts": tuple(Attempt(**attempt) for attempt in kept["attempts"]),
             "logprobs": None if logprobs is None else tuple(map(_token_logprob, logprobs)),
+            "left_out": tuple(kept.get("left_out", ())),
         }
         return cls(**{**kept, **parts, "stored": True})
 
@@ -175,6 +201,15 @@ class ChatModel(Protocol):
 
     async def aclose(self) -> None:
         """Give back connections."""
+        ...
+
+
+@runtime_checkable
+class LearningModel(Protocol):
+    """A chat model that finds out from refusals how to word its requests."""
+
+    def parameters(self, request: ChatRequest) -> frozenset[str]:
+        """Return what a request asks for that its model may refuse, by name."""
         ...
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ Value = TypeVar("Value")
 Keep = Callable[[ChatReply], Awaitable[ChatReply]]
 """Puts a reply where it is safe, and returns it as it is there."""
 
+_REFUSED_WITHIN_S = 10.0
 _REFUSALS = 3  # as many in a row, and no further call is sent
 
 
@@ -104,6 +106,45 @@ class Sender:
 
 def _times(attempts: Sequence[Attempt]) -> str:
     return "tried once" if len(attempts) == 1 else f"tried {len(attempts)} times"
+
+
+class FirstCalls:
+    """Has a call that asks for something new of its model go ahead of the others.
+
+    What a model refuses is then found out by one call, not by all at once. A refusal comes at once:
+    where a call is under way for longer than 10 s, the others follow. Belongs to one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._tried: dict[str, set[str]] = {}
+        self._ahead: dict[str, asyncio.Event] = {}
+
+    @asynccontextmanager
+    async def turn(self, model: str, asked: frozenset[str]) -> AsyncGenerator[None, None]:
+        """Wait for the call ahead, if one may find out what this one needs to know."""
+        tried = self._tried.setdefault(model, set())
+        while not asked <= tried and (ahead := self._ahead.get(model)) is not None:
+            await ahead.wait()
+        if asked <= tried:
+            yield
+            return
+        mine = self._ahead[model] = asyncio.Event()
+
+        def follow(found_out: bool) -> None:
+            if not mine.is_set():
+                tried.update(asked if found_out else ())
+                del self._ahead[model]
+                mine.set()
+
+        alarm = asyncio.get_running_loop().call_later(_REFUSED_WITHIN_S, follow, True)
+        try:
+            yield
+        except asyncio.CancelledError:
+            follow(found_out=False)
+            raise
+        finally:
+            alarm.cancel()
+            follow(found_out=True)
 
 
 async def as_completed(

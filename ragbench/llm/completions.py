@@ -1,29 +1,20 @@
-"""Chat completions: how a request is worded for a server, and what it sends in return."""
+"""Chat completions: what a server sends in return for a request."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob, Usage
+from ragbench.llm.base import CallFailure, ChatReply, TokenLogprob, Usage
 from ragbench.llm.failures import failure_of_body, shortened
 from ragbench.types import Cause
 
 _ENVELOPE = ("model", "system_fingerprint", "usage", "error")
-_FORMATS = ("json_schema", "json_object", "text")
-_REFUSED = frozenset({400, 404, 415, 422, 500, 501})
-_ABOUT_FORMAT = re.compile(
-    r"response[_ ]?format|json[_ ]?(object|mode)|structured output|grammar|peg-native|schema",
-    re.IGNORECASE,
-)
-_UNSUPPORTED = re.compile(r"unsupported|not supported|n.t support|not implemented", re.IGNORECASE)
-_UNKNOWN = re.compile(
-    rf"{_UNSUPPORTED.pattern}|unknown|unrecognized|unexpected|not permitted|extra inputs|invalid",
-    re.IGNORECASE,
-)
+_REASONING = ("reasoning_content", "reasoning")  # DeepSeek's and vLLM's; OpenRouter's
+_THOUGHT = re.compile(r"\s*(?:<think(?:ing)?>|\[THINK\])", re.IGNORECASE)
+_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
 
 
 def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
@@ -42,8 +33,11 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
         detail = f"the completion holds no choice: {shortened(json.dumps(completion))}"
         raise CallFailure(Cause.UNREADABLE, detail, retryable=True)
     refusal = message.get("refusal")
+    reasoning, text = split_reasoning(read_text(message.get("content")))
+    beside = next((message[name] for name in _REASONING if message.get(name)), "")
     return ChatReply(
-        text=read_text(message.get("content")),
+        text=text,
+        reasoning=beside if isinstance(beside, str) and beside else reasoning,
         finish_reason=str(choice.get("finish_reason") or ""),
         refusal=str(refusal) if refusal else None,
         usage=_usage(completion.get("usage")),
@@ -56,7 +50,7 @@ def read_completion(body: str | Mapping[str, Any]) -> ChatReply:
 def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
     """Return the body of the completion that a stream of chunks amounts to, as JSON."""
     whole: dict[str, Any] = {"choices": []}
-    texts, refusals = [], []
+    texts, refusals, thoughts = [], [], []
     logprobs: list[Any] = []
     finish_reason = None
     for chunk in chunks:
@@ -65,6 +59,7 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
             delta = choice.get("delta") or {}
             texts.append(delta.get("content") or "")
             refusals.append(delta.get("refusal") or "")
+            thoughts.append(next((delta[name] for name in _REASONING if delta.get(name)), ""))
             logprobs += (choice.get("logprobs") or {}).get("content") or ()
             finish_reason = choice.get("finish_reason") or finish_reason
             whole["choices"] = [choice]
@@ -73,6 +68,7 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
             detail = "the stream ended before the reply did"
             raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
         message = {"content": "".join(texts), "refusal": "".join(refusals) or None}
+        message["reasoning_content"] = "".join(thoughts) or None
         joined = {"message": message, "finish_reason": finish_reason}
         whole["choices"] = [{**joined, "logprobs": {"content": logprobs} if logprobs else None}]
     return json.dumps(whole)
@@ -97,10 +93,46 @@ def read_text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
+def split_reasoning(text: str) -> tuple[str, str]:
+    r"""Return the reasoning and the answer of a text of a local model, `<think>...</think>`.
+
+    The first tag may be missing, as it is where the template of the prompt holds it; what begins as
+    JSON has none. Everything up to the last closing tag is reasoning: what a model quotes while it
+    thinks must not be taken for its answer. Without a closing tag there is no answer.
+
+    Example:
+        >>> split_reasoning("<think>\nTwo.\n</think>\n\n4")
+        ('Two.', '4')
+        >>> split_reasoning("<think>Two and"), split_reasoning("4")
+        (('Two and', ''), ('', '4'))
+    """
+    opening = _THOUGHT.match(text)
+    closings = list(_THOUGHT_ENDS.finditer(text))
+    if opening is None and (not closings or text.lstrip()[:1] in ("{", "[")):
+        return "", text
+    start = 0 if opening is None else opening.end()
+    if not closings:
+        return text[start:].strip(), ""
+    return text[start : closings[-1].start()].strip(), text[closings[-1].end() :].lstrip()
+
+
 def _usage(usage: Any) -> Usage:
     if not isinstance(usage, Mapping):
         return Usage()
-    return Usage(read_count(usage.get("prompt_tokens")), read_count(usage.get("completion_tokens")))
+    return Usage(
+        read_count(usage.get("prompt_tokens")),
+        read_count(usage.get("completion_tokens")),
+        _detail(usage, "completion_tokens_details", "reasoning_tokens"),
+        _detail(usage, "prompt_tokens_details", "cached_tokens")
+        or read_count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek's
+        or 0,
+    )
+
+
+def _detail(usage: Mapping[str, Any], kind: str, name: str) -> int:
+    """One of the numbers that a server tells more exactly; 0 where it does not."""
+    details = usage.get(kind)
+    return (read_count(details.get(name)) if isinstance(details, Mapping) else None) or 0
 
 
 def read_count(value: Any) -> int | None:
@@ -125,85 +157,3 @@ def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """A request as it is sent."""
-
-    body: dict[str, Any]
-    model: str
-    format: str | None
-    """The response format in it; None where any text will do."""
-
-
-class Fallbacks:
-    """What the models of one server do not know; remembered, so that it is found out once."""
-
-    def __init__(self) -> None:
-        self._format: dict[str, str] = {}
-        self._longest: dict[str, str] = {}
-        self._no_logprobs: set[str] = set()
-
-    def wording(self, request: ChatRequest) -> Wording:
-        """Word a request as far as its model is known to understand it."""
-        model = request.model
-        body: dict[str, Any] = {"model": model, "messages": request.to_dict()["messages"]}
-        if request.temperature is not None:
-            body["temperature"] = request.temperature
-        if request.max_tokens is not None:
-            body[self._longest.get(model, "max_tokens")] = request.max_tokens
-        if request.seed is not None:
-            body["seed"] = request.seed + request.sample
-        if request.stop:
-            body["stop"] = list(request.stop)
-        if request.top_logprobs and model not in self._no_logprobs:
-            body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
-        wanted = None
-        if request.schema is not None:
-            wanted = self._format.get(model, _FORMATS[0])
-            _add_format(body, wanted, request)
-        if request.extra:
-            body |= request.extra
-        return Wording(body, model, wanted)
-
-    def learn(self, wording: Wording, failure: CallFailure) -> bool:
-        """Return whether the refused request can be worded otherwise, and do so from now on."""
-        if failure.status not in _REFUSED:
-            return False
-        text, model = f"{failure.param or ''} {failure.detail}", wording.model
-        unknown = failure.status in (400, 415, 422) and _UNKNOWN.search(text) is not None
-        if unknown and "max_tokens" in wording.body and "max_completion_tokens" in text:
-            self._longest[model] = "max_completion_tokens"
-            return True
-        if unknown and "logprobs" in wording.body and "logprobs" in text:
-            self._no_logprobs.add(model)
-            return True
-        about_format = _ABOUT_FORMAT.search(text) or (
-            not failure.param and _UNSUPPORTED.search(text)
-        )
-        if wording.format not in (None, "text") and about_format:
-            known = self._format.get(model, _FORMATS[0])
-            # others in flight may have found the same out: step down from what was sent
-            if known == wording.format:
-                self._format[model] = _FORMATS[_FORMATS.index(known) + 1]
-            return True
-        return False
-
-
-def _add_format(body: dict[str, Any], wanted: str, request: ChatRequest) -> None:
-    """Ask for JSON: by schema where the server takes one, else in words as well."""
-    if wanted == "json_schema":
-        schema = {"name": "reply", "schema": dict(request.schema or {}), "strict": True}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return
-    if wanted == "json_object":
-        body["response_format"] = {"type": "json_object"}
-    last = body["messages"][-1]
-    body["messages"][-1] = {**last, "content": in_words(last["content"], request.schema or {})}
-
-
-def in_words(content: str, schema: Mapping[str, Any]) -> str:
-    """Return the content of a message that asks for a schema in words as well."""
-    written = json.dumps(schema, ensure_ascii=False)
-    return f"{content}\n\nAnswer with JSON alone, in the form of this JSON schema:\n{written}"

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.errors import DataError, OptionError
-from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
-from ragbench.llm.calls import Sender, as_completed, in_order
+from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest, LearningModel
+from ragbench.llm.calls import FirstCalls, Sender, as_completed, in_order
 from ragbench.llm.limits import Limits
 from ragbench.llm.threads import LoopThread
 from ragbench.llm.usage import Budget, Prices, Reservation, Totals, upper_bound
@@ -99,7 +99,7 @@ class ChatEngine:
         self.replies, self.budget = replies, budget
         self.prices = prices or Prices.load()
         self.totals = Totals()
-        self._sender = Sender(model, self.limits)
+        self._sender, self._first = Sender(model, self.limits), FirstCalls()
         self._loop = LoopThread("ragbench-chat")
         self._under_way: dict[str, _UnderWay] = {}
         self._closed = False
@@ -194,9 +194,16 @@ class ChatEngine:
         if reply is None:
             if self.replies is not None and self.replies.replay:
                 raise self.replies.missing(request, key)
-            reply = await self._send(key, request)
+            reply = await self._send_in_turn(key, request)
         self.totals.add(reply)
         return reply
+
+    async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
+        """Send, once it is known what the model refuses; waiting holds neither place nor budget."""
+        if not isinstance(self.model, LearningModel):
+            return await self._send(key, request)
+        async with self._first.turn(request.model, self.model.parameters(request)):
+            return await self._send(key, request)
 
     async def _send(self, key: str, request: ChatRequest) -> ChatReply:
         held = None if self.budget is None else await self.budget.reserve(self._bound(request))

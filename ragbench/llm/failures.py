@@ -91,6 +91,10 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
         headers = getattr(response, "headers", None) or {}
         code, param = (str(getattr(error, name, None) or "") for name in ("code", "param"))
         body = getattr(error, "body", None)
+        # where a client looks for `error.message` alone: FastAPI writes `detail`
+        told = body.get("detail") if isinstance(body, Mapping) else None
+        if told and str(told) not in message:
+            message = f"{message}: {told}"
         return failure_of_status(
             status, message, headers=headers, code=code, param=param, body=body
         )

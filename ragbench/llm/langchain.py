@@ -7,9 +7,10 @@ from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, Usage
-from ragbench.llm.completions import in_words, read_count, read_logprobs, read_text
+from ragbench.llm.completions import read_count, read_logprobs, read_text, split_reasoning
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
+from ragbench.llm.wording import in_words
 from ragbench.redaction import Redactor
 from ragbench.types import Cause
 
@@ -69,11 +70,17 @@ class LangchainChat:
         told = getattr(message, "response_metadata", None) or {}
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
+        details = usage.get("output_token_details") or {}, usage.get("input_token_details") or {}
         tokens = Usage(
-            read_count(usage.get("input_tokens")), read_count(usage.get("output_tokens"))
+            read_count(usage.get("input_tokens")),
+            read_count(usage.get("output_tokens")),
+            read_count(details[0].get("reasoning")) or 0,
+            read_count(details[1].get("cache_read")) or 0,
         )
+        reasoning, text = split_reasoning(self._clean(read_text(content)))
         return ChatReply(
-            text=self._clean(read_text(content)),
+            text=text,
+            reasoning=reasoning,
             finish_reason=str(told.get("finish_reason") or told.get("stop_reason") or ""),
             refusal=str(refusal) if refusal else None,
             usage=tokens,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
-from ragbench.llm.completions import Fallbacks, Wording, join_chunks, read_completion
+from ragbench.llm.completions import join_chunks, read_completion
 from ragbench.llm.failures import failure_of_body, failure_of_connection, failure_of_exception
 from ragbench.llm.threads import in_thread
+from ragbench.llm.wording import REFUSING, Refused, Wording, cut_at, learn, parameters, word
 from ragbench.redaction import redact
 from ragbench.secrets import mask_url
 from ragbench.types import Cause
@@ -76,21 +77,42 @@ class OpenAIChat:
             found = "a synchronous client with stream"
             raise OptionError("openai", "client", found, "an openai.AsyncOpenAI, or no stream")
         self._stream = stream
-        self._fallbacks = Fallbacks()
+        self._refused: dict[str, Refused] = {}
         self.identity: Mapping[str, str] = {
             "type": "openai",
             "base_url": where or str(self._client.base_url).rstrip("/"),
         }
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request; what the server does not know is worded otherwise."""
-        while True:
-            wording = self._fallbacks.wording(request)
-            try:
-                return await self._ask(wording)
-            except CallFailure as failure:
-                if not self._fallbacks.learn(wording, failure):
-                    raise
+        """Return the reply to a request; what the model refuses is left out, now and later.
+
+        It is remembered only if the request is then not refused as a whole: an error may name a
+        parameter that it is not about.
+        """
+        model = request.model
+        known, refused_all = self._refused.get(model, Refused()), False
+        try:
+            while True:
+                wording = word(request, known)
+                try:
+                    reply = await self._ask(wording)
+                except CallFailure as failure:
+                    more = learn(wording, failure, known)
+                    if more is None:
+                        refused_all = failure.status in REFUSING
+                        raise
+                    known = more
+                else:
+                    cut = "stop" in wording.left_out
+                    text = cut_at(reply.text, request.stop) if cut else reply.text
+                    return replace(reply, text=text, left_out=wording.left_out)
+        finally:
+            if not refused_all:
+                self._refused[model] = self._refused.get(model, Refused()) | known
+
+    def parameters(self, request: ChatRequest) -> frozenset[str]:
+        """Return what a request asks for that its model may refuse, by name."""
+        return parameters(request)
 
     async def aclose(self) -> None:
         """Give back the connections."""

@@ -7,7 +7,7 @@ lists, docs and resolved configs have the options.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from ragbench.errors import OptionError
@@ -15,6 +15,9 @@ from ragbench.llm.connected import Server
 from ragbench.llm.limits import Limits
 from ragbench.llm.usage import Prices
 from ragbench.registry import Option
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+"""How long reasoning models think; each of them knows some of these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +74,13 @@ class SamplingOptions:
         float | None,
         Option("Randomness of replies; null is the default of the server.", ge=0, le=2),
     ] = 0.0
-    max_tokens: Annotated[int | None, Option("Length limit of a reply, in tokens.", ge=1)] = None
+    max_tokens: Annotated[
+        int | None, Option("Length limit of a reply with its reasoning, in tokens.", ge=1)
+    ] = None
     seed: Annotated[int | None, Option("Seed of the sampling by the server.", ge=0)] = None
+    reasoning_effort: Annotated[
+        Effort | None, Option("How long a reasoning model thinks; null is its default.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

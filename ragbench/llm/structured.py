@@ -48,6 +48,8 @@ async def ask_structured(ask: Ask, request: ChatRequest, *, reasks: int = 1) -> 
         if reply.refused:
             said = reply.refusal or "the reply was held back by a content filter"
             raise CallFailure(Cause.REFUSED, said, replies=tuple(replies))
+        if reply.ran_out:  # as it would again
+            raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=tuple(replies))
         try:
             return StructuredReply(read_json(reply.text, request.schema), tuple(replies))
         except Unreadable as error:

@@ -87,6 +87,8 @@ class Totals:
     """Calls that brought no reply."""
     input_tokens: int = 0
     output_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Those of the output that are reasoning, as far as servers say."""
     cost_usd: float = 0.0
     unknown_usage: int = 0
     """Replies whose server does not say how many tokens they took."""
@@ -103,6 +105,7 @@ class Totals:
         self.calls += 1
         self.input_tokens += reply.usage.input_tokens or 0
         self.output_tokens += reply.usage.output_tokens or 0
+        self.reasoning_tokens += reply.usage.reasoning_tokens
         self.cost_usd += reply.cost_usd or 0.0
         self.unknown_usage += reply.usage.output_tokens is None
         self.unknown_cost += reply.cost_usd is None

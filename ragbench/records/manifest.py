@@ -126,18 +126,23 @@ class UsageRow(Record):
     input_tokens: int | None = None
     output_tokens: int | None = None
     usd: float | None = None
+    reasoning_tokens: int = optional(0)
+    """Those of the output that are reasoning."""
 
     @classmethod
     def of(cls, usage: Usage) -> UsageRow:
         """Return the record of what calls took."""
         return cls(
-            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, usd=usage.usd
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            usd=usage.usd,
+            reasoning_tokens=usage.reasoning_tokens,
         )
 
     @property
     def usage(self) -> Usage:
         """What calls took, to be added up."""
-        return Usage(self.input_tokens, self.output_tokens, self.usd)
+        return Usage(self.input_tokens, self.output_tokens, self.usd, self.reasoning_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +206,7 @@ class VerdictRow(Record):
     """The word of the cause."""
     raw: Prose = ""
     """The replies as they came."""
-    model: str
+    model: Prose
     """What gave the verdict, as its server names it."""
     weighted: bool = False
     """Whether levels were weighted by their probabilities."""

@@ -30,6 +30,8 @@ class Tokens(Record):
     """Sent."""
     output: int | None = None
     """Received."""
+    reasoning: int = optional(0)
+    """Those of the received that are reasoning, as far as servers say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,95 +1,110 @@
 """SQLite files that several processes share, or that are only read: opened, checked, told apart.
 
 The store of replies and the cache of vectors are such files. A kill at any moment leaves them
-whole: every write is a transaction in a write-ahead log.
+whole: every write is a transaction in a write-ahead log. Where something else has damaged one, its
+whole rows are salvaged into a new file, and the damaged one is kept aside.
 """
 
 from __future__ import annotations
 
-import hashlib
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from ragbench.errors import DataError
+from ragbench.files import locked_beside, temporary_beside
+from ragbench.store.kinds import FileKind
+from ragbench.store.pages import is_log_damaged, log_of
+from ragbench.store.salvage import is_ours, salvage
 
 File = TypeVar("File", bound="DatabaseFile")
+Result = TypeVar("Result")
+Work = Callable[[sqlite3.Connection], Result]
 
 _PATIENCE_S = 30.0
+_PASSING = ("locked", "busy", "full")  # what SQLite says of a file that is whole
 
 
-@dataclass(frozen=True, slots=True)
-class FileKind:
-    """What a database file is for."""
+class DamagedDatabase(UserWarning):
+    """A file that was damaged; what it lost is made again."""
 
-    noun: str
-    """How messages name it: `store of replies`."""
-    table: str
-    columns: str
-    application_id: int
-    """Tells its files from those of others."""
-    version: int
-    remedy: str
-    content: str = ""
-    """The column that a row's checksum is of; empty where rows have none."""
-    checksum_bytes: int = 16
-    page_bytes: int = 4096
-    """Size of a page: rows that nearly fill one leave the rest of it empty."""
-    survives_power_cut: bool = True
-    """Whether a commit waits for the disk; without it, a power cut may lose the last ones."""
-    further: Mapping[str, str] = field(default_factory=dict)
-    """Further tables with their columns; files of older versions get them when they are opened."""
 
-    def checksum(self, key: str | bytes, content: bytes) -> bytes:
-        """Return what tells a damaged row from a whole one, and from the row of another key."""
-        name = (key.encode() if isinstance(key, str) else key)[:64]  # the longest that BLAKE2 takes
-        return hashlib.blake2b(content, key=name, digest_size=self.checksum_bytes).digest()
+class _AnothersFile(DataError):
+    """A database of another program, unless its rows are ours."""
 
 
 class DatabaseFile:
-    """One connection to a file, for which threads take turns; errors of SQLite name the file."""
+    """One connection to a file, for which threads take turns; errors of SQLite name the file.
 
-    def __init__(self, path: Path, kind: FileKind, connection: sqlite3.Connection) -> None:
-        self.path, self.kind, self._connection = path, kind, connection
+    What is only read stays as it is on disk, whatever is found in it.
+    """
+
+    def __init__(
+        self, path: Path, kind: FileKind, connection: sqlite3.Connection, *, writable: bool = True
+    ) -> None:
+        self.path, self.kind, self.writable = path, kind, writable
+        self.lost = 0
+        """How many rows a file that is only read has lost, at least; 0 where it is whole."""
+        self._connection = connection
         self._lock = threading.Lock()
+        self._opened = _identity(path)
 
-    @contextmanager
-    def guarded(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection; raise a `DataError` for what SQLite raises."""
-        try:
-            with self._lock:
-                yield self._connection
-        except sqlite3.DatabaseError as error:
-            raise unusable(self.path, self.kind, error) from None
+    def use(self, work: Work[Result]) -> Result:
+        """Return what a function of the connection returns; a damaged file is mended once.
 
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all that the block writes, or nothing of it."""
-        with self.guarded() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        Raises:
+            DataError: The file cannot be used.
+        """
+        with self._lock:
+            if self.writable and _identity(self.path) not in (None, self._opened):
+                self._take(connect(self.path, self.kind))  # another process has mended it
             try:
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                return work(self._connection)
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                if not is_damage(error, self.path, self.kind):
+                    raise unusable(self.path, self.kind, error) from None
+                self._take(self._mended(error))
+            try:
+                return work(self._connection)
+            except sqlite3.DatabaseError as error:
+                raise unusable(self.path, self.kind, error) from None
+
+    def write(self, work: Work[Result]) -> Result:
+        """Return what a function returns that writes all or nothing; see `use`."""
+        return self.use(lambda connection: _all_or_nothing(connection, work))
+
+    def _mended(self, error: Exception) -> sqlite3.Connection:
+        if not self.writable:
+            connection, self.lost = _salvaged_copy(self.path, self.kind, error)
+            return connection
+        # closed in the lock: SQLite removes by its name the log of what it closes
+        with _alone_at(self.path), closing(self._connection):
+            if _identity(self.path) == self._opened:
+                _replace_by_what_is_whole(self.path, self.kind, error)
+        return connect(self.path, self.kind)
+
+    def _take(self, connection: sqlite3.Connection) -> None:
+        self._connection.close()
+        self._connection, self._opened = connection, _identity(self.path)
 
     def damaged(self) -> Iterator[str | bytes]:
         """Yield the keys of all rows whose checksum does not fit; nothing is removed."""
         kind = self.kind
-        with self.guarded() as connection:
-            rows = connection.execute(f"SELECT key, {kind.content}, checksum FROM {kind.table}")
-            yield from (key for key, content, sum_ in rows if kind.checksum(key, content) != sum_)
+        query = f"SELECT key, {kind.content}, checksum FROM {kind.table}"
+        # the keys alone are kept: rows are read one by one
+        yield from self.use(
+            lambda connection: [row[0] for row in connection.execute(query) if not kind.fits(*row)]
+        )
 
     def __len__(self) -> int:
-        with self.guarded() as connection:
-            found = connection.execute(f"SELECT count(*) FROM {self.kind.table}").fetchone()
-            return int(found[0])
+        query = f"SELECT count(*) FROM {self.kind.table}"
+        return int(self.use(lambda connection: connection.execute(query).fetchone()[0]))
 
     def close(self) -> None:
         """Close the connection."""
@@ -103,42 +118,77 @@ class DatabaseFile:
         self.close()
 
 
-def open_database(path: Path, kind: FileKind) -> DatabaseFile:
-    """Open a file for reading and writing; make it where there is none."""
-    return DatabaseFile(path, kind, connect(path, kind))
+def open_database(path: Path, kind: FileKind, *, thorough: bool = False) -> DatabaseFile:
+    """Open a file for reading and writing; make it where there is none.
+
+    `thorough` reads all of it (0.2 s for 100 MB), so that what an index has lost is found, too.
+    """
+    return DatabaseFile(path, kind, connect(path, kind, thorough=thorough))
 
 
-def connect(path: Path, kind: FileKind) -> sqlite3.Connection:
+def connect(path: Path, kind: FileKind, *, thorough: bool = False) -> sqlite3.Connection:
     """Connect to a file as `open_database` does."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _closed_if_refused(_connect(path)) as connection:
-            # counts for a fresh file alone
-            connection.execute(f"PRAGMA page_size={kind.page_bytes}")
-            _use_wal(connection)
-            level = "FULL" if kind.survives_power_cut else "NORMAL"
-            connection.execute(f"PRAGMA synchronous={level}")
-            _make_tables(connection, path, kind)
-            return connection
+        with _alone_at(path):
+            connection = _connect(path)
+            try:
+                _prepare(connection, path, kind, thorough=thorough)
+                return connection
+            except (sqlite3.Error, _AnothersFile) as error:
+                # closed late: SQLite would remove the log of a file that it cannot read
+                with closing(connection):
+                    if not is_damage(error, path, kind):
+                        raise
+                    _replace_by_what_is_whole(path, kind, error)
+            except BaseException:
+                connection.close()
+                raise
+            with _closed_if_refused(_connect(path)) as made:
+                _prepare(made, path, kind, thorough=False)
+                return made
     except (sqlite3.Error, OSError) as error:
         raise unusable(path, kind, error) from None
 
 
-def open_shared(path: Path, kind: FileKind) -> DatabaseFile:
-    """Open a file for reading alone, also in a folder that may not be written."""
+def _prepare(connection: sqlite3.Connection, path: Path, kind: FileKind, *, thorough: bool) -> None:
+    if kind.survives_power_cut and is_log_damaged(path):
+        raise sqlite3.DatabaseError("its write-ahead log is damaged")
+    # counts for a fresh file alone
+    connection.execute(f"PRAGMA page_size={kind.page_bytes}")
+    _use_wal(connection)
+    level = "FULL" if kind.survives_power_cut else "NORMAL"
+    connection.execute(f"PRAGMA synchronous={level}")
+    _make_tables(connection, path, kind)
+    if thorough:
+        _check_all(connection)
+
+
+def open_shared(path: Path, kind: FileKind, *, thorough: bool = False) -> DatabaseFile:
+    """Open a file for reading alone, also in a folder that may not be written.
+
+    Of a damaged one, the whole rows are read into a temporary copy; see `open_database`.
+    """
     if not path.is_file():
         raise DataError(f"there is no such {kind.noun}", file=path)
+    lost = 0
     try:
-        try:
-            return _open_read_only(path, kind, "mode=ro")
-        except sqlite3.OperationalError:
-            # WAL wants to write an index beside the file: not possible where it may only be read
-            return _open_read_only(path, kind, "mode=ro&immutable=1")
-    except sqlite3.Error as error:
-        raise unusable(path, kind, error) from None
+        connection = _read_only(path, kind)
+        with _closed_if_refused(connection):
+            if thorough:
+                _check_all(connection)
+    except (sqlite3.Error, _AnothersFile) as error:
+        if not is_damage(error, path, kind):
+            if isinstance(error, DataError):
+                raise
+            raise unusable(path, kind, error) from None
+        connection, lost = _salvaged_copy(path, kind, error)
+    file = DatabaseFile(path, kind, connection, writable=False)
+    file.lost = lost
+    return file
 
 
-def unusable(path: Path, kind: FileKind, error: sqlite3.Error | OSError) -> DataError:
+def unusable(path: Path, kind: FileKind, error: Exception) -> DataError:
     """Return the error that a file cannot be used, with what SQLite says and what to do."""
     if isinstance(error, (sqlite3.OperationalError, OSError)):
         return DataError(f"cannot be used as a {kind.noun}: {error}", file=path)
@@ -147,22 +197,159 @@ def unusable(path: Path, kind: FileKind, error: sqlite3.Error | OSError) -> Data
     )
 
 
-def _open_read_only(path: Path, kind: FileKind, mode: str) -> DatabaseFile:
+def is_damage(error: Exception, path: Path, kind: FileKind) -> bool:
+    """Return whether an error comes from a damaged file, of which rows can be salvaged."""
+    if not kind.content or not path.is_file():
+        return False
+    if isinstance(error, DataError) and not isinstance(error, _AnothersFile):
+        return False
+    # a disk that is full or a folder that may not be written also ends here
+    passing = any(word in str(error) for word in _PASSING)
+    if isinstance(error, sqlite3.OperationalError) and (passing or _is_whole(path, kind)):
+        return False
+    return is_ours(path, kind)
+
+
+def _is_whole(path: Path, kind: FileKind) -> bool:
+    """Return whether SQLite finds nothing wrong; what cannot be looked at is not damaged."""
+    try:
+        with _closed_if_refused(_read_only(path, kind)) as connection:
+            _check_all(connection)
+            connection.close()
+        with path.open("rb") as stream:
+            return set(stream.read(20)[18:]) <= {1, 2}  # else SQLite writes nothing
+    except (sqlite3.Error, DataError):
+        return False
+
+
+def _check_all(connection: sqlite3.Connection) -> None:
+    """Read all pages and indexes; raise SQLite's own error for what does not fit."""
+    found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if found != "ok":
+        raise sqlite3.DatabaseError(" ".join(str(found).split()))
+
+
+def _replace_by_what_is_whole(path: Path, kind: FileKind, error: Exception) -> None:
+    """Put a new file with the whole rows in the place of a damaged one, which is kept aside."""
+    temporary = temporary_beside(path)
+    temporary.unlink(missing_ok=True)
+    try:
+        made = _connect(temporary)
+        try:
+            made.execute("PRAGMA journal_mode=MEMORY")  # no file beside it that could be left
+            made.execute(f"PRAGMA page_size={kind.page_bytes}")
+            _make_tables(made, path, kind)
+            kept, lost = salvage(path, kind, made)
+        finally:
+            made.close()
+        aside = _aside(path)
+        # the log goes first: SQLite would apply one that is left behind to the new file
+        if log_of(path).exists():
+            log_of(path).rename(log_of(aside))
+        path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+        try:
+            os.link(path, aside)
+        except OSError:  # no hard links here: for a moment there is no file
+            path.rename(aside)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _tell(path, kind, error, (kept, lost), f"the damaged file is kept as {aside.name}")
+
+
+def _salvaged_copy(path: Path, kind: FileKind, error: Exception) -> tuple[sqlite3.Connection, int]:
+    """Connect to a temporary database with the whole rows of a file that is only read.
+
+    Returns how many rows are lost, too: at least one, since the file is damaged.
+    """
+    connection = _connect("")  # SQLite keeps it in memory and on disk, and removes it at the end
+    try:
+        _make_tables(connection, path, kind)
+        counts = salvage(path, kind, connection)
+    except OSError as cause:
+        connection.close()
+        raise unusable(path, kind, cause) from None
+    _tell(path, kind, error, counts, "the file is left as it is")
+    return connection, max(1, counts[1])
+
+
+def _tell(path: Path, kind: FileKind, error: Exception, counts: tuple[int, int], what: str) -> None:
+    kept, lost = counts
+    reason = error.problem.found if isinstance(error, DataError) else error
+    text = (
+        f"{path}: damaged ({reason}); {kept} {kind.rows} were salvaged, at least {lost} are lost "
+        f"and made again; {what}"
+    )
+    warnings.warn(DamagedDatabase(text), stacklevel=2)
+
+
+def _aside(path: Path) -> Path:
+    """A name for a damaged file, beside it, which is not in use."""
+    number = 1
+    while True:
+        found = path.with_name(f"{path.stem}.damaged-{number}{path.suffix}")
+        if not found.exists() and not log_of(found).exists():
+            return found
+        number += 1
+
+
+@contextmanager
+def _alone_at(path: Path) -> Iterator[None]:
+    """Hold what keeps others from opening a file while another one takes its place."""
+    with locked_beside(path):
+        yield
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _all_or_nothing(connection: sqlite3.Connection, work: Work[Result]) -> Result:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        result = work(connection)
+        connection.execute("COMMIT")
+        return result
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _read_only(path: Path, kind: FileKind) -> sqlite3.Connection:
+    try:
+        return _checked(path, kind, "mode=ro")
+    except sqlite3.OperationalError:
+        # WAL wants to write an index beside the file: not possible where it may only be read
+        return _checked(path, kind, "mode=ro&immutable=1")
+
+
+def _checked(path: Path, kind: FileKind, mode: str) -> sqlite3.Connection:
     with _closed_if_refused(_connect(f"{path.absolute().as_uri()}?{mode}")) as connection:
         _check_version(connection, path, kind)
         connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {kind.table} LIMIT 1)")
-    return DatabaseFile(path, kind, connection)
+        return connection
 
 
 def _connect(target: str | Path) -> sqlite3.Connection:
     """Connect to a path or a URI; every transaction is explicit, threads take turns by a lock."""
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         target,
         timeout=_PATIENCE_S,
         isolation_level=None,
         check_same_thread=False,
         uri=isinstance(target, str),
     )
+    # a text that damage has made no UTF-8 is found out by its row's checksum
+    connection.text_factory = _text
+    return connection
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogateescape")
 
 
 @contextmanager
@@ -221,7 +408,7 @@ def _check_version(connection: sqlite3.Connection, path: Path, kind: FileKind) -
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     if tables and owner != kind.application_id:
-        raise DataError(f"is a database, but no {kind.noun}", file=path)
+        raise _AnothersFile(f"is a database, but no {kind.noun}", file=path)
     if version > kind.version:
         found = f"was written by a newer ragbench (schema {version})"
         raise DataError(found, file=path, allowed=f"schema {kind.version}")

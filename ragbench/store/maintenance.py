@@ -52,8 +52,8 @@ def verify(stored: Stored) -> int:
     database = _DATABASES.get(stored.path.name)
     if database is None:
         return sum(item is None for item in read_lines(stored.path))
-    with open_shared(stored.path, database[0]) as file:
-        return sum(1 for _ in file.damaged())
+    with open_shared(stored.path, database[0], thorough=True) as file:
+        return sum(1 for _ in file.damaged()) + file.lost
 
 
 def to_prune(

@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from ragbench.errors import DataError
-from ragbench.store.database import FileKind, open_database, open_shared, unusable
+from ragbench.store.database import (
+    DamagedDatabase,
+    DatabaseFile,
+    open_database,
+    open_shared,
+)
+from ragbench.store.kinds import FileKind
 
 Stored = TypeVar("Stored", bound="Reply")
 Store = TypeVar("Store", bound="ReplyStore[Any]")
@@ -41,6 +47,8 @@ REPLIES = FileKind(
     version=1,
     remedy="its replies will be asked for again",
     content="reply",
+    rows="replies",
+    newest="stored_at",
     survives_power_cut=True,  # a reply that was paid for
 )
 _INSERT = "INSERT INTO replies VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO "
@@ -76,8 +84,9 @@ class Reply(Protocol):
 class ReplyStore(Generic[Stored]):
     """A store of replies in one file, which `read` makes of what their `to_dict` wrote.
 
-    The files `also`, such as a team's, are only read, after this one. With `replay` nothing is
-    written: what is missing is an error, nothing may be sent.
+    The files `also`, such as a team's, are only read, after this one; one that cannot be used is
+    named in a warning and left out. With `replay` nothing is written: what is missing is an error,
+    nothing may be sent.
     """
 
     def __init__(
@@ -89,8 +98,8 @@ class ReplyStore(Generic[Stored]):
         replay: bool = False,
     ) -> None:
         self.path, self.replay, self._read = Path(path), replay, read
-        self._own = (open_shared if replay else open_database)(self.path, REPLIES)
-        self._readers = [self._own, *(open_shared(Path(other), REPLIES) for other in also)]
+        self._own = (open_shared if replay else open_database)(self.path, REPLIES, thorough=True)
+        self._readers = [self._own, *filter(None, map(_of_others, map(Path, also)))]
         self._writer = None if replay else _Writer(self.path)
         self._again_from: float | None = None
 
@@ -108,19 +117,32 @@ class ReplyStore(Generic[Stored]):
 
     def get(self, key: str) -> Stored | None:
         """Return the reply under a key; None where there is none, or none that is whole."""
-        oldest = self._again_from
-        for reader in self._readers:
-            with reader.guarded() as connection:
-                row = connection.execute(
-                    "SELECT reply, checksum, stored_at FROM replies WHERE key = ?", (key,)
-                ).fetchone()
-            if row is None or (oldest is not None and row[2] < oldest):
+        for reader in list(self._readers):
+            row = self._row(reader, key)
+            if row is None:
                 continue
-            if REPLIES.checksum(key, row[0]) == row[1]:
-                return self._unpacked(row[0])
+            reply, checksum, stored_at = row
+            if self._again_from is not None and not _is_after(stored_at, self._again_from):
+                continue
+            if REPLIES.fits(key, reply, checksum):
+                return self._unpacked(reply)
             text = f"{reader.path}: the reply {key[:12]} is damaged; it is asked for again"
             warnings.warn(DamagedReply(text), stacklevel=2)
         return None
+
+    def _row(self, reader: DatabaseFile, key: str) -> tuple[Any, ...] | None:
+        query = "SELECT reply, checksum, stored_at FROM replies WHERE key = ?"
+        try:
+            row: tuple[Any, ...] | None = reader.use(
+                lambda connection: connection.execute(query, (key,)).fetchone()
+            )
+        except DataError as error:
+            if reader is self._own:
+                raise
+            self._readers.remove(reader)
+            _left_out(error)
+            return None
+        return row
 
     def store(self, key: str, reply: Stored) -> Future[Stored]:
         """Put a reply on disk; the future holds the reply that is there when it is.
@@ -213,23 +235,37 @@ class _Writer:
                 while batch[-1] is not None and not self._jobs.empty():
                     batch.append(self._jobs.get())
                 if jobs := [job for job in batch if job is not None]:
-                    with file.guarded() as connection:
-                        _commit(connection, jobs, self._path)
+                    _commit(file, jobs)
 
 
-def _commit(connection: sqlite3.Connection, batch: list[_Job], path: Path) -> None:
+def _commit(file: DatabaseFile, batch: list[_Job]) -> None:
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        before = [_write(connection, row, replaces) for row, replaces, _ in batch]
-        connection.execute("COMMIT")
-    except sqlite3.Error as error:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        before = file.write(
+            lambda connection: [_write(connection, row, replaces) for row, replaces, _ in batch]
+        )
+    except Exception as error:  # noqa: BLE001 - handed to who waits, who must not hang
         for *_, future in batch:
-            future.set_exception(unusable(path, REPLIES, error))
+            future.set_exception(error)
         return
     for (*_, future), earlier in zip(batch, before, strict=True):
         future.set_result(earlier)
+
+
+def _of_others(path: Path) -> DatabaseFile | None:
+    """Open a file that is only read; None, with a warning, where it cannot be used."""
+    try:
+        return open_shared(path, REPLIES)
+    except DataError as error:
+        _left_out(error)
+        return None
+
+
+def _left_out(error: DataError) -> None:
+    warnings.warn(DamagedDatabase(f"{error}; its replies are left out"), stacklevel=3)
+
+
+def _is_after(stored_at: object, start: float) -> bool:
+    return isinstance(stored_at, (int, float)) and stored_at >= start
 
 
 def _write(connection: sqlite3.Connection, row: _Row, replaces: bool) -> bytes | None:
@@ -238,10 +274,10 @@ def _write(connection: sqlite3.Connection, row: _Row, replaces: bool) -> bytes |
         if connection.execute(_KEEP, row).rowcount:
             return None
         key = row[0]
-        reply, checksum = connection.execute(
+        found = connection.execute(
             "SELECT reply, checksum FROM replies WHERE key = ?", (key,)
         ).fetchone()
-        if REPLIES.checksum(key, reply) == checksum:
-            return bytes(reply)
+        if found is not None and REPLIES.fits(key, *found):
+            return bytes(found[0])
     connection.execute(_REPLACE, row)
     return None

@@ -8,14 +8,17 @@ the middle of a changed corpus need no code.
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
-from ragbench.store.database import DatabaseFile, FileKind, connect, open_shared
+from ragbench.store.database import DatabaseFile, connect, open_shared
+from ragbench.store.kinds import FileKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +35,7 @@ VECTORS = FileKind(
     version=2,
     remedy="its texts will be encoded again",
     content="vector",
+    rows="vectors",
     checksum_bytes=8,
     # 100,000 vectors of 384 numbers take 163 MB, of which 154 are numbers; 208 with pages of 4096
     page_bytes=65536,
@@ -76,15 +80,14 @@ class EmbeddingCache(DatabaseFile):
 
     def lengths(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """Return how many tokens texts have, by key, as far as that was stored."""
-        return dict(_rows(self, "key, tokens FROM lengths", keys))
+        return _lengths(self, keys)
 
     def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
         """Put numbers of tokens on disk, all or none; one that is there already stays."""
         self._write("INSERT OR IGNORE INTO lengths VALUES (?, ?)", list(lengths.items()))
 
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        with self.transaction() as connection:
-            connection.executemany(statement, rows)
+        self.write(lambda connection: connection.executemany(statement, rows))
 
 
 class StoredVectors:
@@ -122,7 +125,7 @@ class StoredVectors:
         for other in self._others:
             missing = [key for key in keys if key not in found]
             with _left_out_if_unusable():
-                found |= dict(_rows(other, "key, tokens FROM lengths", missing))
+                found |= _lengths(other, missing)
         return found
 
     def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
@@ -154,7 +157,7 @@ def _whole(
     import numpy as np
 
     for key, vector, expected in _rows(file, "key, vector, checksum FROM vectors", keys):
-        if VECTORS.checksum(key, vector) == expected:
+        if VECTORS.fits(key, vector, expected):
             yield key, np.frombuffer(vector, dtype="<f4")
         else:
             damaged.append(key)
@@ -168,6 +171,14 @@ def _rows(file: DatabaseFile, columns: str, keys: Sequence[bytes]) -> Iterator[A
         part = keys[start : start + _AT_ONCE]
         query = f"SELECT {columns} WHERE key IN ({', '.join('?' * len(part))})"
         # all of a part at once: the lock must not be held while somebody uses a row
-        with file.guarded() as connection:
-            found = connection.execute(query, part).fetchall()
-        yield from found
+        yield from file.use(partial(_fetched, query=query, keys=part))
+
+
+def _fetched(connection: sqlite3.Connection, query: str, keys: Sequence[bytes]) -> list[Any]:
+    return connection.execute(query, keys).fetchall()
+
+
+def _lengths(file: DatabaseFile, keys: Sequence[bytes]) -> dict[bytes, int]:
+    """Numbers of tokens by key; they have no checksum, but what is no number is left out."""
+    rows = _rows(file, "key, tokens FROM lengths", keys)
+    return {key: tokens for key, tokens in rows if isinstance(tokens, int) and tokens >= 0}

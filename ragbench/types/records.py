@@ -81,20 +81,23 @@ class Usage:
     """Tokens received."""
     usd: float | None = None
     """Cost in US dollars."""
+    reasoning_tokens: int = 0
+    """Those of the tokens received that are reasoning, as far as servers say."""
 
 
 def add_usage(parts: Iterable[Usage]) -> Usage:
     """Return the sum; a number is None where a part of it is unknown, 0 where there is no part.
 
     Example:
-        >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None)])
-        Usage(input_tokens=15, output_tokens=3, usd=None)
+        >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None, reasoning_tokens=1)])
+        Usage(input_tokens=15, output_tokens=3, usd=None, reasoning_tokens=1)
     """
     found = list(parts)
     return Usage(
         _sum([usage.input_tokens for usage in found], 0),
         _sum([usage.output_tokens for usage in found], 0),
         _sum([usage.usd for usage in found], 0.0),
+        sum(usage.reasoning_tokens for usage in found),
     )
 
 
@@ -118,6 +121,8 @@ class Prediction:
     latency_ms: float | None = None
     """How long the answer took, where the generator knows better than a clock around the call: a
     reply that was stored took its time when it was paid for."""
+    left_out: tuple[str, ...] = ()
+    """What was asked for and not sent, since the model refuses it: `temperature`, `seed`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ class Cause(IntEnum):
     """The system's file or record lacks an answer that others have: its mean would flatter it."""
     TOO_LONG = 72
     """The prompt does not fit into the model."""
+    OUT_OF_TOKENS = 73
+    """The longest reply that was allowed ended before an answer began."""
 
     @property
     def failed(self) -> bool:
@@ -131,10 +133,16 @@ class Verdict:
     """The scores one by one where several samples or models were asked; None where one failed."""
     spread: float | None = None
     """Standard deviation of these scores (n - 1); None where there are not two."""
+    left_out: tuple[str, ...] = ()
+    """What its requests lacked, since the model refuses it: `temperature`, `response_format`."""
     usage: Usage = NOTHING
     """What the replies took that no earlier verdict on the same item rests on, so that sums count
     nothing twice; what they took when they were paid for, also where they come from a store."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; a missing score is null, never NaN."""
-        return {**asdict(self), "samples": list(self.samples)}
+        return {
+            **asdict(self),
+            "samples": list(self.samples),
+            "left_out": list(self.left_out),
+        }

@@ -63,6 +63,17 @@ def test_prune_by_size_takes_the_longest_unused_first(cache, quickstart):
     assert files(cache) == {newest.relative_to(cache).as_posix(), REPLIES_FILE}
 
 
+@pytest.mark.filterwarnings("ignore::ragbench.store.database.DamagedDatabase")
+@pytest.mark.parametrize("name", [VECTORS_FILE, REPLIES_FILE])
+def test_verify_finds_a_file_that_was_cut(cache, quickstart, name):
+    os.truncate(cache / name, (cache / name).stat().st_size // 2)
+
+    code, text, _ = quickstart("cache", "verify")
+
+    assert code == 2
+    assert f"{name}: 1 damaged items" in text
+
+
 def test_verify_finds_damage_of_each_kind(cache, quickstart):
     assert quickstart("cache", "verify")[0] == 0
     stored = next(iter((cache / "stages" / "generate").glob("*.jsonl")))

@@ -176,6 +176,7 @@ def test_texts_that_rouge_cannot_see_are_noted(here, score):
 def test_verify_uses_the_reference_packages(here, score, monkeypatch):
     monkeypatch.setenv("WNSEARCHDIR", str(write_wordnet(here / "wordnet")))
     metrics = ("rouge1", "rouge2.recall", "rougeL", "rougeLsum", "bleu", "bleu2", "bleu.precision1")
+    metrics += ("chrf.corpus(word_order=2)", "ter.corpus")
     metrics += ("chrf", "chrf++(beta=3)", "ter(no_punct=true)", "meteor(alpha=0.5)")
 
     code, _, told = score(
@@ -186,7 +187,7 @@ def test_verify_uses_the_reference_packages(here, score, monkeypatch):
     assert code == 0
     assert told.splitlines() == [
         "verify: rouge-score: 8 values of 4 scores computed again, largest difference 0",
-        "verify: sacrebleu: 12 values of 6 scores computed again, largest difference 0",
+        "verify: sacrebleu: 14 values of 8 scores computed again, largest difference 0",
         "verify: nltk: 2 values of 1 score computed again, largest difference 0",
         "verify: not checked: token_f1",
     ]

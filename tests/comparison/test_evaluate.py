@@ -91,6 +91,8 @@ def test_lists_stand_beside_dictionaries():
         ({"q": ["d1"]}, {"q": [["d1"]]}, r"qrels: query 'q': document id \['d1'\] is not text"),
         ({1: ["d1"]}, {"q": ["d1"]}, "run: query id 1 is not text"),
         ({"q": ["d1"]}, {1: ["d1"]}, "qrels: query id 1 is not text"),
+        (["d1"], {"q": ["d1"]}, "run: found list; allowed: a mapping .* ids, best first"),
+        ({"q": ["d1"]}, {"d1"}, "qrels: found set; allowed: a mapping .* a set or list of rel"),
     ],
 )
 def test_what_is_no_list_of_ids_is_named_with_its_place(run, qrels, message):

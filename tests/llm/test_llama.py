@@ -166,13 +166,14 @@ def test_log_probabilities_of_the_verdict(engine):
 
 def test_its_errors_are_failures_by_cause(engine):
     """A schema with a type that it cannot compile, a prompt longer than its context."""
-    for request in (
-        asking("x " * 5000, max_tokens=1),
-        asking("x", extra={"response_format": {"type": "poem"}}),
+    for request, cause, said in (
+        (asking("x " * 5000, max_tokens=1), "too_long", "10,003 tokens where 2,048 fit"),
+        (asking("x", extra={"response_format": {"type": "poem"}}), "server_error", "400"),
     ):
-        with pytest.raises(CallFailure, match="the server answered 400") as caught:
+        with pytest.raises(CallFailure, match=said) as caught:
             engine.ask(request)
 
+        assert caught.value.cause.word == cause
         assert len(caught.value.attempts) == 1, "asking again would not help"
 
 

@@ -5,7 +5,8 @@ import sqlite3
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.store.database import FileKind, open_database, open_shared
+from ragbench.store.database import open_database, open_shared
+from ragbench.store.kinds import FileKind
 
 NOTES = FileKind("store of notes", "notes", "text TEXT", 1, 2, "its notes are written again")
 
@@ -17,15 +18,14 @@ def _insert(connection, *tables):
 
 def test_a_block_that_fails_writes_nothing(tmp_path):
     file = open_database(tmp_path / "notes.sqlite", NOTES)
-    with pytest.raises(DataError, match="no such table"), file.transaction() as connection:
-        _insert(connection, "notes", "nowhere")
-    with file.transaction() as connection:
-        connection.execute("INSERT INTO notes VALUES ('b')")
+    with pytest.raises(DataError, match="no such table"):
+        file.write(lambda connection: _insert(connection, "notes", "nowhere"))
+    file.write(lambda connection: connection.execute("INSERT INTO notes VALUES ('b')"))
     file.close()
 
     shared = open_shared(tmp_path / "notes.sqlite", NOTES)
-    with shared.guarded() as connection:
-        assert connection.execute("SELECT text FROM notes").fetchall() == [("b",)]
+    query = "SELECT text FROM notes"
+    assert shared.use(lambda connection: connection.execute(query).fetchall()) == [("b",)]
     shared.close()
 
 

@@ -194,6 +194,7 @@ def _system(
         tokens=Tokens(
             input=_total([u.input_tokens for u in usage], 0),
             output=_total([u.output_tokens for u in usage], 0),
+            reasoning=sum(u.reasoning_tokens for u in usage),
         ),
         usd=_total([u.usd for u in usage], 0.0),
         judging={name: use.summary() for name, use in uses.items()},

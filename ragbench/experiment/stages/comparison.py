@@ -8,7 +8,7 @@ without any passage is what the generator knows by itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.experiment.plan.plan import method_of
+from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.columns import sample_notes
@@ -71,7 +72,7 @@ class Compare(StoredStage):
     def collect(self, results: Results) -> None:
         """Compare, and add what is known of controls, of sources and of the noise."""
         plan, method = self.plan, method_of(self.plan)
-        results.notes += sample_notes(results.answers.values())
+        results.notes += [*sample_notes(results.answers.values()), *refusal_notes(plan, results)]
         self._systems = [system for system in results.systems if system.role != "control"]
         [stored] = self.items()
         found = add_variance(stored, plan, results)
@@ -85,6 +86,40 @@ class Compare(StoredStage):
             over_sources=tuple(deltas),
             controls=tuple(controls),
         )
+
+
+def refusal_notes(plan: Plan, results: Results) -> list[str]:
+    """Say what models refuse of what was asked of them: a sentence for each judge and generator."""
+    found: dict[str, tuple[set[str], Mapping[str, Any]]] = {}
+
+    def add(who: str, names: Iterable[str], options: Mapping[str, Any]) -> None:
+        found.setdefault(who, (set(), options))[0].update(names)
+
+    uses = [pair for uses in results.judge_uses.values() for pair in uses.items()]
+    uses += [(each.judge, each.use) for each in results.preferences]
+    for name, use in uses:
+        add(f"judge {name}", use.left_out, plan.judges[name].judge.options)
+    if results.filled is not None and plan.fill is not None:
+        judge = plan.fill.judge.judge
+        add(f"judge {plan.fill.name}", results.filled.use.left_out, judge.options)
+    for system in results.systems:
+        asks = plan.generators[system.generator].asks if system.generator else None
+        if asks is not None and (answers := results.answers.get(system.name)) is not None:
+            values = [outcome.value for outcome in answers.outcomes]
+            lacking = {name for value in values if value is not None for name in value.left_out}
+            add(f"generator {system.generator}", lacking, asks.signature_parts())
+    return [
+        f"{who}: the model refuses {', '.join(_refused(name, options) for name in sorted(names))}; "
+        "requests go without"
+        for who, (names, options) in found.items()
+        if names
+    ]
+
+
+def _refused(name: str, options: Mapping[str, Any]) -> str:
+    """An option that a model refuses; with its value where that is not the default."""
+    value = options.get(name)
+    return f"{name} {value} of the config" if value else name
 
 
 def describe_controls(

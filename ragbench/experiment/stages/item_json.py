@@ -47,6 +47,10 @@ def write_predicted(outcome: Outcome[Prediction]) -> dict[str, Any]:
         "answer": value.answer,
         "usage": [usage.input_tokens, usage.output_tokens, usage.usd],
     }
+    if usage.reasoning_tokens:
+        kept["usage"].append(usage.reasoning_tokens)
+    if value.left_out:
+        kept["left_out"] = list(value.left_out)
     if value.contexts is not None:
         kept["contexts"] = [_plain([d.id, d.text, d.title, d.metadata]) for d in value.contexts]
     if value.queries:
@@ -65,6 +69,7 @@ def read_predicted(stored: Mapping[str, Any]) -> Outcome[Prediction]:
         None if contexts is None else [Document(*document) for document in contexts],
         Usage(*value["usage"]),
         value.get("queries", []),
+        left_out=tuple(value.get("left_out", ())),
     )
     return _read_outcome(stored, prediction)
 
@@ -81,7 +86,8 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     kept = {"score": None, **stored}
     if "usage" in kept:
         kept["usage"] = Usage(**kept["usage"])
-    return Verdict(**{**kept, "samples": tuple(kept.get("samples", ()))})
+    tuples = {name: tuple(kept.get(name, ())) for name in ("samples", "left_out")}
+    return Verdict(**{**kept, **tuples})
 
 
 def write_column(column: ScoreColumn) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _UNTOLD = frozenset({"concurrency", "timeout", "retries", "api_key_env", "prices
 def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
     """Return what a judge took, from what it had taken before."""
     paid = paid_since(before, totals_of(planned))
-    return JudgeUse(judged.models, judged.usage, paid, judged.spreads)
+    return JudgeUse(judged.models, judged.usage, paid, judged.spreads, judged.left_out)
 
 
 def paid_since(before: Totals, now: Totals, others: Totals | None = None) -> Totals:

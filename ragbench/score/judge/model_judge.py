@@ -134,6 +134,7 @@ class ModelJudge(Connected):
             "combine": jury.combine if len(jury.models) > 1 else None,
             "seed": asking.seed,
             "max_tokens": asking.max_tokens,
+            "reasoning_effort": asking.reasoning_effort,
             "extra": fingerprint_json(asking.extra) if asking.extra else None,
         }
 
@@ -205,6 +206,7 @@ class ModelJudge(Connected):
                 self._combined([vote.verdict for vote in own], rubric),
                 raw="\n\n".join(reply.refusal or reply.text for reply in replies),
                 model="+".join(sorted({reply.model for reply in replies} - {""})),
+                left_out=tuple(sorted({name for reply in replies for name in reply.left_out})),
                 usage=add_usage(map(_usage_of, new)),
             )
         return verdicts
@@ -243,7 +245,8 @@ async def _all_ended(votes: Sequence[Awaitable[_Vote]]) -> list[_Vote]:
 
 
 def _usage_of(reply: ChatReply) -> Usage:
-    return Usage(reply.usage.input_tokens, reply.usage.output_tokens, reply.cost_usd)
+    used = reply.usage
+    return Usage(used.input_tokens, used.output_tokens, reply.cost_usd, used.reasoning_tokens)
 
 
 def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:

@@ -53,6 +53,7 @@ class OpenAIJudge(ModelJudge):
                 chosen.seed,
                 chosen.few_shot,
                 chosen.extra or {},
+                chosen.reasoning_effort,
             ),
             limits=chosen.limits,
             prices=chosen.load_prices,

@@ -89,6 +89,8 @@ class Judged:
     """The models as their servers name them; else what the judge says that it asks."""
     usage: Usage
     """What the replies took that the verdicts rest on, stored ones included."""
+    left_out: tuple[str, ...] = ()
+    """What the requests lacked, since the models refuse it."""
 
     @property
     def spreads(self) -> dict[str, float]:
@@ -149,12 +151,18 @@ def collect_verdicts(
                 model=verdict.model or judge.model,
             )
             rows.append(row)
-    return Judged(columns, rows, models, add_usage([verdict.usage for verdict in verdicts]))
+    usage = add_usage([verdict.usage for verdict in verdicts])
+    return Judged(columns, rows, models, usage, _left_out(verdicts))
 
 
 def _models(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     """The models that gave verdicts, as their servers name them."""
     return tuple(sorted({name for v in verdicts if v.model for name in v.model.split("+")}))
+
+
+def _left_out(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """What the requests behind verdicts lacked, by name."""
+    return tuple(sorted({name for verdict in verdicts for name in verdict.left_out}))
 
 
 def _parts(judge: Judge, rubric: Rubric, verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -166,7 +174,11 @@ def _parts(judge: Judge, rubric: Rubric, verdicts: Sequence[Verdict]) -> dict[st
         # a server that returns log-probabilities now and then mixes two definitions
         seen = {verdict.weighted for verdict in verdicts if verdict.status == "scored"}
         weighted = "some" if len(seen) > 1 else seen == {True}
-    return {**judge.signature_parts(rubric), "weighted": weighted}
+    parts = {**judge.signature_parts(rubric), "weighted": weighted}
+    lacking = _left_out(verdicts)
+    # as though it had not been asked for; whether there were log-probabilities is said already
+    parts |= {name: None for name in lacking if name in parts}
+    return {**parts, "in_words": True if "response_format" in lacking else None}
 
 
 def _column(rubric: Rubric, verdicts: Sequence[Verdict], signature: Signature) -> ScoreColumn:

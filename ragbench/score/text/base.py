@@ -217,14 +217,15 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
     """Declare that a function takes the options of another one, some with other defaults."""
 
     def declare(function: Function) -> Function:
-        signature = inspect.signature(other)
-        function.__dict__["__signature__"] = signature.replace(
-            parameters=[
-                parameter.replace(default=defaults.get(name, parameter.default))
-                for name, parameter in signature.parameters.items()
-            ]
-        )
-        function.__annotations__ = inspect.unwrap(other).__annotations__
+        own = inspect.signature(function)
+        inputs = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        options = [
+            parameter.replace(default=defaults.get(name, parameter.default))
+            for name, parameter in inspect.signature(other).parameters.items()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        ]
+        function.__dict__["__signature__"] = own.replace(parameters=[*inputs, *options])
+        function.__annotations__ = inspect.unwrap(other).__annotations__ | function.__annotations__
         return function
 
     return declare

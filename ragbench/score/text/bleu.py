@@ -7,7 +7,6 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Literal, NamedTuple
 
-from ragbench.errors import OptionError
 from ragbench.registry import Option
 from ragbench.score.text.base import (
     Advance,
@@ -19,6 +18,7 @@ from ragbench.score.text.base import (
     metric,
     reference_list,
 )
+from ragbench.score.text.corpus import contributions, corpus_rows
 from ragbench.score.text.ngrams import Counts, TokenizedText, TokenizedTexts, overlap
 from ragbench.score.text.tokenizers import WORD_TOKENIZERS, Tokenizer, note_unspaced, tokenizer
 
@@ -185,8 +185,12 @@ class _Corpus(BleuRows):
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
         counted = list(self.count(rows, self.max_order, advance))
-        column = _contributions(counted, self.max_order, *self.smoothing)
+        whole = Statistics.sum(counted, self.max_order)
+        column = contributions(counted, whole, Statistics.without, self._score)
         return [column for _ in metrics]
+
+    def _score(self, counted: Statistics) -> float:
+        return bleu_of(counted, self.max_order, *self.smoothing, effective=False).score
 
 
 def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], float]]:
@@ -303,30 +307,10 @@ def corpus_bleu(
         Papineni et al. (2002), BLEU. Efron and Tibshirani (1993), An Introduction to the
         Bootstrap, chapter 11, for the jackknife.
     """
-    if len(predictions) != len(references):
-        found = f"{len(predictions)} predictions and {len(references)} references"
-        raise OptionError("bleu.corpus", "references", found, "one for each prediction")
     smoothing = smoothing_of(smooth, smooth_value)
     texts = TokenizedTexts(tokenizer("bleu", tokenize, lowercase))
     counted = [
-        count(texts(text), [texts(t) for t in reference_list("bleu.corpus", gold)], max_order)
-        for text, gold in zip(predictions, references, strict=True)
+        count(texts(text), [texts(t) for t in gold], max_order)
+        for text, gold in corpus_rows("bleu.corpus", predictions, references)
     ]
     return bleu_of(Statistics.sum(counted, max_order), max_order, *smoothing, effective=False)
-
-
-def _contributions(
-    counted: Sequence[Statistics], order: int, smooth: Smoothing, value: float
-) -> Column:
-    """Each row's jackknife pseudo-value, moved so that their mean is the BLEU of the corpus."""
-    if not counted:
-        return Column([])
-    whole = Statistics.sum(counted, order)
-    score = bleu_of(whole, order, smooth, value, effective=False).score
-    others = len(counted) - 1
-    moved = [
-        others * (score - bleu_of(whole.without(row), order, smooth, value, effective=False).score)
-        for row in counted
-    ]
-    centre = math.fsum(moved) / len(moved)
-    return Column([score + each - centre for each in moved], score)

@@ -1,13 +1,14 @@
-"""Character n-gram F-score: `chrf`, and `chrf++`, which counts pairs of words as well."""
+"""Character n-gram F-score: `chrf`; `chrf++`, with pairs of words as well; `chrf.corpus`."""
 
 from __future__ import annotations
 
 import itertools
+import operator
 import string
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
-from ragbench.registry import Option
+from ragbench.registry import Option, declared_options
 from ragbench.score.text.base import (
     Advance,
     Column,
@@ -18,6 +19,7 @@ from ragbench.score.text.base import (
     reference_list,
     takes_options_of,
 )
+from ragbench.score.text.corpus import contributions, corpus_rows
 from ragbench.score.text.ngrams import TokenizedText, overlap
 from ragbench.score.text.tokenizers import note_unspaced
 
@@ -61,17 +63,49 @@ class _Rows:
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
-        beta, eps_smoothing = self._options["beta"], self._options["eps_smoothing"]
-        values: list[float] = []
+        values = [score / 100 for score, _ in self.best(rows, advance)]
+        return [Column(values) for _ in metrics]
+
+    def best(self, rows: Sequence[Row], advance: Advance) -> Iterator[tuple[float, list[Counts]]]:
+        """The score of each prediction, 0..100, with its counts, by its best reference."""
         for start in range(0, len(rows), _ROWS):
             block = rows[start : start + _ROWS]
             pairs = [(prediction, text) for prediction, gold in block for text in gold]
             counted = _count_pairs(pairs, self._options)
             for _, references in block:
-                scores = [_f_score(next(counted), beta, eps_smoothing) for _ in references]
-                values.append(max(scores) / 100)
+                both = [
+                    (self.score(each), each) for each in itertools.islice(counted, len(references))
+                ]
+                # of equal ones the first, as sacrebleu
+                yield max(both, key=operator.itemgetter(0))
             advance(len(block))
-        return [Column(values) for _ in metrics]
+
+    def score(self, counts: Sequence[Counts]) -> float:
+        """Compute chrF, 0..100."""
+        return _f_score(counts, self._options["beta"], self._options["eps_smoothing"])
+
+
+class _Corpus(_Rows):
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        parts = [counts for _, counts in self.best(rows, advance)]
+        column = contributions(parts, _sum(parts), _without, lambda each: self.score(each) / 100)
+        return [column for _ in metrics]
+
+
+def _sum(parts: Sequence[list[Counts]]) -> list[Counts]:
+    """Add up the counts of many predictions, order by order."""
+    return [_added(of_order) for of_order in zip(*parts, strict=True)]
+
+
+def _added(counts: Sequence[Counts]) -> Counts:
+    mine, theirs, shared = map(sum, zip(*counts, strict=True))
+    return mine, theirs, shared
+
+
+def _without(whole: list[Counts], part: list[Counts]) -> list[Counts]:
+    return [(a - x, b - y, c - z) for (a, b, c), (x, y, z) in zip(whole, part, strict=True)]
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
@@ -159,6 +193,46 @@ def chrf_plus_plus(prediction: str, references: str | Sequence[str], **options: 
     return chrf(prediction, references, **{"word_order": 2, **options})
 
 
+@metric(
+    "chrf.corpus",
+    aggregate="corpus",
+    open=_Corpus,
+    facts={"references": "best"},
+    notes=_notes,
+    equals="sacrebleu's corpus chrF, divided by 100, bit for bit",
+    not_for="single answers: it is one number of a whole set, in which long texts weigh more",
+)
+@takes_options_of(chrf)
+def corpus_chrf(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], **options: Any
+) -> float:
+    """Score all predictions together by the character n-grams that they share with references.
+
+    The n-grams of each prediction and its best reference are added up first, so that long texts
+    weigh more than short ones: sacrebleu's `corpus_chrf` divided by 100, bit for bit. It is not the
+    mean of `chrf`. As a score of an experiment each query gets what it moves the number by, as for
+    `bleu.corpus`. Options as for `chrf`; with `word_order=2` it is chrF++ of the corpus.
+
+    Raises:
+        OptionError: A prediction without a reference, or an option outside what is allowed.
+
+    Example:
+        Of 4 + 1 characters 3 + 1 are right, and the references have 3 + 2.
+
+        >>> corpus_chrf(["cats", "a"], ["cat", "an"], char_order=1)
+        0.8
+
+    References:
+        Popovic (2015), chrF: character n-gram F-score. Efron and Tibshirani (1993), An Introduction
+        to the Bootstrap, chapter 11, for the jackknife.
+    """
+    declared = declared_options(corpus_chrf)
+    scorer = _Rows({name: option.default for name, option in declared.items()} | options)
+    rows = corpus_rows("chrf.corpus", predictions, references)
+    parts = [counts for _, counts in scorer.best(rows, lambda _: None)]
+    return scorer.score(_sum(parts)) / 100
+
+
 def _prepare(text: str, lowercase: bool, whitespace: bool, word_order: int) -> _Text:
     text = text.lower() if lowercase else text
     pieces = text.split()
@@ -221,6 +295,8 @@ def _with_totals(
 
 def _f_score(counts: Sequence[Counts], beta: float, eps_smoothing: bool) -> float:
     """Compute chrF, 0..100, in sacrebleu's order of operations, so that the last bit is equal."""
+    if not counts:  # of no prediction at all
+        return 0.0
     factor = beta**2
     total = mean_precision = mean_recall = 0.0
     orders = 0

@@ -18,6 +18,8 @@ ALIASES = {
     "rougeLSum": "rougeLsum",
     "chrfpp": "chrf++",
     "corpus_bleu": "bleu.corpus",
+    "corpus_chrf": "chrf.corpus",
+    "corpus_ter": "ter.corpus",
 }
 """Other spellings of a name."""
 

@@ -33,6 +33,8 @@ class Asking:
     """Whether prompts show examples."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further parameters that the server knows."""
+    reasoning_effort: str | None = None
+    """How long a model thinks that can; None leaves it to the server."""
 
     def request(self, model: str, prompt: Prompt, sample: int, top_logprobs: int) -> ChatRequest:
         """Return the request that carries a prompt."""
@@ -45,6 +47,7 @@ class Asking:
             schema=prompt.schema,
             top_logprobs=top_logprobs,
             extra=self.extra,
+            reasoning_effort=self.reasoning_effort,
             sample=sample,
         )
 

@@ -1,0 +1,105 @@
+"""Runs against models that refuse the defaults: no item fails, and the reader is told."""
+
+import json
+
+import pytest
+
+from ragbench.experiment.runner import run_experiment
+from ragbench.score.judge.judge import Judge
+from ragbench.testing import Answer, ChatServer, ReasoningModel
+from tests.score.judge.scripted import Script
+
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
+REFUSES = ("temperature", "max_tokens", "logprobs")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "RAGBENCH_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Model(ReasoningModel):
+    """Judges by its script, and answers whatever has no schema."""
+
+    def __call__(self, request, times_asked):
+        answers = Script() if "response_format" in request else lambda r, n: Answer("In 1932.")
+        made = ReasoningModel(answers, refuses=self.refuses, thoughts=self.thoughts)
+        return made(request, times_asked)
+
+
+def test_a_judge_of_twenty_items_and_two_rubrics_is_refused_three_times():
+    rows = [
+        {"question": f"When {n}?", "answer": f"In {n}.", "contexts": [f"It was {n}."]}
+        for n in range(20)
+    ]
+    with (
+        ChatServer(Model(refuses=REFUSES), latency_s=0.02) as server,
+        Judge(
+            "gpt-5",
+            ["faithfulness", "answer_relevancy"],
+            base_url=server.url,
+            max_tokens=500,
+        ) as judge,
+    ):
+        verdicts = judge.score_many(rows)
+
+    assert {v.status for each in verdicts for v in each.values()} == {"scored"}
+    assert server.counters.statuses[400] + server.counters.statuses[403] == 3
+    assert {v.left_out for v in verdicts[0].values()} == {
+        ("temperature",),
+        ("logprobs", "temperature"),
+    }
+    assert verdicts[0]["faithfulness"].usage.reasoning_tokens > 0
+    assert "Let me think" not in json.dumps([v.to_dict() for v in verdicts[0].values()])
+
+
+def judged(config, server, **block):
+    judge = {"type": "openai", "model": "gpt-5", "base_url": server.url, **block}
+    judge["rubrics"] = ["faithfulness", "answer_relevancy"]
+    generator = {"type": "openai", "model": "gpt-5", "base_url": server.url, "seed": 7}
+    return {
+        **config,
+        "generators": {"gpt": generator},
+        "metrics": {"generation": [], "judge": judge},
+    }
+
+
+def system_of(experiment):
+    return next(s for s in experiment.summary["systems"] if s["name"] == "bm25/gpt")
+
+
+NOTES = [
+    "judge openai: the model refuses logprobs, temperature; requests go without",
+    "generator gpt: the model refuses seed 7 of the config, temperature; requests go without",
+]
+
+
+def test_a_run_says_what_was_refused_and_so_do_its_signatures(config):
+    with ChatServer(Model(refuses=(*REFUSES, "seed"))) as server:
+        found = [run_experiment(judged(config, server)) for _ in range(2)]
+        asked = server.counters.requests
+        plain = run_experiment(judged(config, server, temperature=None))
+
+    for experiment in found:
+        assert [n for n in experiment.summary["notes"] if "refuses" in n] == NOTES
+        page = (experiment.path / "report.md").read_text()
+        assert "the model refuses logprobs, temperature" in page.replace("\\", "")
+    systems = [system_of(each) for each in found]
+    assert systems[0]["scores"] == systems[1]["scores"]
+    signature = systems[0]["scores"]["answer_relevancy"]["signature"]
+    assert "temperature" not in signature, "as where none was asked for"
+    assert system_of(plain)["scores"]["answer_relevancy"]["signature"] == signature
+    assert systems[0]["tokens"]["reasoning"] > 0
+    assert systems[0]["judging"]["openai"]["tokens"]["reasoning"] > 0
+    assert asked < server.counters.requests, "other requests than those of the first two runs"
+
+
+def test_reasoning_that_leaves_no_room_fails_by_cause(config):
+    with ChatServer(Model(refuses=REFUSES, thoughts="so " * 99)) as server:
+        experiment = run_experiment(judged(config, server, max_tokens=50))
+
+    score = system_of(experiment)["scores"]["faithfulness"]
+    assert (score["n"], {*score["failed"]}) == (0, {"out_of_tokens"})
+    assert "were spent on reasoning" in (experiment.path / "unscored.jsonl").read_text()
