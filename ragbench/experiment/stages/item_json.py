@@ -19,7 +19,11 @@ from ragbench.signature import Signature
 from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument, Usage, Verdict
 
 
-def write_retrieved(outcome: Outcome[Retrieved]) -> dict[str, Any]:
+Stored = dict[str, Any]
+"""An item as a file has it."""
+
+
+def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
     """Return an outcome of retrieval as JSON."""
     value = outcome.value
     if value is None:
@@ -37,13 +41,13 @@ def read_retrieved(stored: Mapping[str, Any]) -> Outcome[Retrieved]:
     return _read_outcome(stored, Retrieved(hits, value.get("queries", [])))
 
 
-def write_predicted(outcome: Outcome[Prediction]) -> dict[str, Any]:
+def write_predicted(outcome: Outcome[Prediction]) -> Stored:
     """Return an outcome of generation as JSON."""
     value = outcome.value
     if value is None:
         return _outcome(outcome, None)
     usage = value.usage
-    kept: dict[str, Any] = {
+    kept: Stored = {
         "answer": value.answer,
         "usage": [usage.input_tokens, usage.output_tokens, usage.usd],
     }
@@ -74,7 +78,7 @@ def read_predicted(stored: Mapping[str, Any]) -> Outcome[Prediction]:
     return _read_outcome(stored, prediction)
 
 
-def write_verdict(verdict: Verdict) -> dict[str, Any]:
+def write_verdict(verdict: Verdict) -> Stored:
     """Return a verdict as JSON, without what is as always."""
     usual = Verdict(None).to_dict()
     kept = verdict.to_dict()
@@ -90,7 +94,7 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     return Verdict(**{**kept, **tuples})
 
 
-def write_column(column: ScoreColumn) -> dict[str, Any]:
+def write_column(column: ScoreColumn) -> Stored:
     """Return a column of scores as JSON."""
     return {
         "name": column.name,
@@ -124,12 +128,12 @@ def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
     )
 
 
-def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
+def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> Stored:
     """Return what the functions above wrote with all its texts cleaned, but for ids.
 
     An id names a document, or nothing: rankings and judgements would no longer fit.
     """
-    found: dict[str, Any] = _cleaned(stored, clean)
+    found: Stored = _cleaned(stored, clean)
     value = stored.get("value")
     if isinstance(value, Mapping):
         for key, ids in (("hits", (0, 5)), ("contexts", (0,))):
@@ -139,7 +143,7 @@ def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> d
     return found
 
 
-def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+def _cleaned(value: object, clean: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
@@ -147,7 +151,7 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     return [_cleaned(each, clean) for each in value] if isinstance(value, list) else value
 
 
-def _outcome(outcome: Outcome[Any], value: Any) -> dict[str, Any]:
+def _outcome(outcome: Outcome[Any], value: Any) -> Stored:
     kept = {} if value is None else {"value": value}
     if outcome.cause is not Cause.SCORED:
         kept["cause"] = outcome.cause.word
