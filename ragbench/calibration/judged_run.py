@@ -210,7 +210,11 @@ def _scores(
 def _samples(row: VerdictRow, signature: str) -> Samples:
     """The samples of a verdict by model: those of one stand together; none where there is one."""
     scores = [None if s is None else float(s) for s in row.samples]
-    n = int(dict(Signature.parse(signature).parts).get("samples", 1)) if scores else 1
+    written = dict(Signature.parse(signature).parts).get("samples", "1") if scores else "1"
+    if not (written.isascii() and written.isdecimal()):
+        found = f"the signature has samples '{written}'"
+        raise DataError(found, file="summary.json", allowed="a number of samples")
+    n = int(written)
     return tuple(tuple(scores[i : i + n]) for i in range(0, len(scores), n)) if n > 1 else ()
 
 
@@ -221,17 +225,24 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.yaml"
     try:
         found = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise DataError(f"cannot be read: {error}", file=path) from error
+    except RecursionError as error:
+        raise DataError("nested too deeply", file=path, allowed="a config") from error
     return {**found, "folder": folder} if isinstance(found, dict) else {"folder": folder}
 
 
+def _mapping(value: object) -> Mapping[str, Any]:
+    """A block of a config; none where somebody wrote something else there."""
+    return value if isinstance(value, dict) else {}
+
+
 def _models(systems: Sequence[SystemSummary], config: Mapping[str, Any]) -> dict[str, str]:
-    generators = config.get("generators") or {}
+    generators = _mapping(config.get("generators"))
     found = {}
     for system in systems:
-        block = generators.get(system.generator)
-        if isinstance(block, dict) and block.get("model"):
+        block = _mapping(generators.get(system.generator or ""))
+        if block.get("model"):
             found[system.name] = str(block["model"])
     return found
 
@@ -277,10 +288,11 @@ def find_rubric(name: str, signature: str, files: Sequence[Path]) -> Rubric:
 
 def rubric_files(config: Mapping[str, Any]) -> list[Path]:
     """Return the rubric files that the judges of a config name, those that are still there."""
-    judge = (config.get("metrics") or {}).get("judge") or {}
-    blocks = [judge, *(block for block in judge.values() if isinstance(block, dict))]
-    names = [name for block in blocks for name in block.get("rubrics") or []]
-    paths = [config["folder"] / name for name in names if name.endswith((".yaml", ".yml"))]
+    judge = _mapping(_mapping(config.get("metrics")).get("judge"))
+    lists = [_mapping(block).get("rubrics") for block in (judge, *judge.values())]
+    names = [name for names in lists if isinstance(names, list) for name in names]
+    texts = [name for name in names if isinstance(name, str)]
+    paths = [config["folder"] / name for name in texts if name.endswith((".yaml", ".yml"))]
     return [path for path in paths if path.is_file()]
 
 

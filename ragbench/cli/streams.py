@@ -57,7 +57,6 @@ def open_doors() -> tuple[TextIO, TextIO]:
     return before
 
 
-def behind(stream: Any) -> TextIO:
+def behind(stream: TextIO | Door) -> TextIO:
     """Return the stream behind a door, for what is drawn; one without a door is itself."""
-    found: TextIO = stream.stream if isinstance(stream, Door) else stream
-    return found
+    return stream.stream if isinstance(stream, Door) else stream

@@ -253,7 +253,7 @@ def resolve_options(
                 values[key] = str(found) if isinstance(values[key], str) else found
 
 
-def _load_named(item: Item, context: Context) -> Any:
+def _load_named(item: Item, context: Context) -> object:
     """Return code that is named, not called; None, with a problem, where it cannot be imported."""
     if context.refuses(item):
         return None

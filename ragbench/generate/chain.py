@@ -11,6 +11,7 @@ from ragbench.adapters.hits import HitReader
 from ragbench.adapters.templates import JsonPath, fill
 from ragbench.errors import AdapterError
 from ragbench.llm.completions import read_text
+from ragbench.llm.langchain import read_usage
 from ragbench.registry import shown
 from ragbench.types import Document, Prediction, Usage
 from ragbench.types.records import add_usage
@@ -66,11 +67,13 @@ class Heard:
     def answered(self, message: Any) -> None:
         """Count the tokens of a model's reply; what it does not say is unknown."""
         told = getattr(message, "usage_metadata", None) or {}
-        tokens = llm.Usage(told.get("input_tokens"), told.get("output_tokens"))
+        tokens = read_usage(told)
         about = getattr(message, "response_metadata", None) or {}
         price = llm.Prices.load().of(str(about.get("model_name") or about.get("model") or ""))
         usd = None if price is None else price.cost_usd(tokens)
-        self._usages.append(Usage(tokens.input_tokens, tokens.output_tokens, usd))
+        self._usages.append(
+            Usage(tokens.input_tokens, tokens.output_tokens, usd, tokens.reasoning_tokens)
+        )
 
     @property
     def passages(self) -> list[Document] | None:

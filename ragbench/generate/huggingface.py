@@ -15,6 +15,7 @@ from ragbench.generate.base import Generator
 from ragbench.generate.chat import AnswerOptions, PromptOptions, fit
 from ragbench.generate.prompt import load_prompt
 from ragbench.llm import CallFailure, Message
+from ragbench.llm.completions import split_reasoning
 from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, Usage
@@ -193,10 +194,14 @@ class HuggingfaceGenerator(Generator):
             passages = passages[:-1]  # tokens at the seams of passages were not counted
         if len(tokens) > room:
             detail = f"the question takes {len(tokens)} tokens, the model has room for {room}"
-            raise CallFailure(Cause.ERROR, detail)
+            raise CallFailure(Cause.TOO_LONG, detail)
         options = {**self._options, "seed": self._options["seed"] + sample}
         text, n_new = self._model.continued(tokens, stop=self._stop, **options)
-        return Prediction(text, passages, Usage(len(tokens), n_new, 0.0))
+        reasoning, answer = split_reasoning(text)
+        if reasoning and not answer:
+            detail = f"all {n_new} tokens of the reply are reasoning; raise max_tokens"
+            raise CallFailure(Cause.OUT_OF_TOKENS, detail)
+        return Prediction(answer, passages, Usage(len(tokens), n_new, 0.0))
 
     def _budget(self, question: str, contexts: Sequence[Document], max_tokens: int) -> int | None:
         """Tokens that the passages may take: what is asked for, and what the model can read."""

@@ -100,6 +100,8 @@ class ChatEngine:
         self.prices = prices or Prices.load()
         self.totals = Totals()
         self._sender, self._first = Sender(model, self.limits), FirstCalls()
+        self._longest: dict[str, int] = {}
+        self._endless: set[str] = set()
         self._loop = LoopThread("ragbench-chat")
         self._under_way: dict[str, _UnderWay] = {}
         self._closed = False
@@ -195,8 +197,14 @@ class ChatEngine:
             if self.replies is not None and self.replies.replay:
                 raise self.replies.missing(request, key)
             reply = await self._send_in_turn(key, request)
+        elif reply.cost_usd is None:  # stored before its price was known
+            reply = self._priced(request, reply)
         self.totals.add(reply)
         return reply
+
+    def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
+        price = self.prices.of(request.model)
+        return replace(reply, cost_usd=None if price is None else price.cost_usd(reply.usage))
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
         """Send, once it is known what the model refuses; waiting holds neither place nor budget."""
@@ -210,8 +218,8 @@ class ChatEngine:
 
         async def keep(reply: ChatReply) -> ChatReply:
             nonlocal held
-            price = self.prices.of(request.model)
-            paid = replace(reply, cost_usd=None if price is None else price.cost_usd(reply.usage))
+            paid = self._priced(request, reply)
+            self._note_length(request, paid)
             if self.budget is not None and held is not None:
                 self.budget.settle(held, paid.usage, paid.cost_usd)
                 held = None
@@ -228,8 +236,16 @@ class ChatEngine:
             if self.budget is not None and held is not None:
                 self.budget.release(held)
 
+    def _note_length(self, request: ChatRequest, reply: ChatReply) -> None:
+        """Note how long replies of a model are, and whether their length can be limited."""
+        seen, model = reply.usage.output_tokens or 0, request.model
+        self._longest[model] = max(seen, self._longest.get(model, 0))
+        if "max_tokens" in reply.left_out:
+            self._endless.add(model)
+
     def _bound(self, request: ChatRequest) -> Reservation:
-        usage = upper_bound(request)
+        sent = replace(request, max_tokens=None) if request.model in self._endless else request
+        usage = upper_bound(sent, self._longest.get(request.model, 0))
         price = self.prices.of(request.model)
         if self.budget is None or self.budget.usd is None:
             usd: float | None = 0.0

@@ -70,24 +70,28 @@ class LangchainChat:
         told = getattr(message, "response_metadata", None) or {}
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
-        details = usage.get("output_token_details") or {}, usage.get("input_token_details") or {}
-        tokens = Usage(
-            read_count(usage.get("input_tokens")),
-            read_count(usage.get("output_tokens")),
-            read_count(details[0].get("reasoning")) or 0,
-            read_count(details[1].get("cache_read")) or 0,
-        )
         reasoning, text = split_reasoning(self._clean(read_text(content)))
         return ChatReply(
             text=text,
             reasoning=reasoning,
             finish_reason=str(told.get("finish_reason") or told.get("stop_reason") or ""),
             refusal=str(refusal) if refusal else None,
-            usage=tokens,
+            usage=read_usage(usage),
             logprobs=read_logprobs(told.get("logprobs")),
             model=str(told.get("model_name") or told.get("model") or self.name),
             system_fingerprint=told.get("system_fingerprint"),
         )
+
+
+def read_usage(told: Mapping[str, Any]) -> Usage:
+    """Return what a message's `usage_metadata` says."""
+    sent, received = (told.get(f"{kind}_token_details") or {} for kind in ("input", "output"))
+    return Usage(
+        read_count(told.get("input_tokens")),
+        read_count(told.get("output_tokens")),
+        read_count(received.get("reasoning")) or 0,
+        read_count(sent.get("cache_read")) or 0,
+    )
 
 
 def _secrets_of(model: Any) -> dict[str, str]:

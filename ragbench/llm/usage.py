@@ -20,6 +20,7 @@ from ragbench.types import Cause
 _BUILT_IN = Path(__file__).with_name("prices.yaml")
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _PER_MESSAGE = 16  # tokens that a chat template may put around a message; real ones put 3 to 8
+_PER_SCHEMA = 96  # tokens of the words that ask for a schema
 _LONGEST_REPLY = 4096  # tokens that a reply is expected not to exceed where no limit is set
 
 
@@ -29,14 +30,21 @@ class Price:
 
     input: float
     output: float
+    cached: float | None = None
+    """Input that the server had cached; None is as other input."""
 
     def cost_usd(self, usage: Usage) -> float | None:
-        """Return the cost of some tokens; None where their number is not known."""
+        """Return the cost of some tokens; None where their number is not known.
+
+        Reasoning is part of the output.
+        """
         if self.input == self.output == 0:
             return 0.0
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
-        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
+        cached = 0 if self.cached is None else min(usage.cached_tokens, usage.input_tokens)
+        new = (usage.input_tokens - cached) * self.input + cached * (self.cached or 0.0)
+        return (new + usage.output_tokens * self.output) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +72,20 @@ class Prices:
         return self.models.get(model) or self.models.get(_DATED.sub("", model))
 
 
-def upper_bound(request: ChatRequest) -> Usage:
+def upper_bound(request: ChatRequest, longest: int = 0) -> Usage:
     """Return tokens that a call will hardly exceed, to be reserved before it is sent.
 
-    Every tokeniser in use makes at most one token of a byte (UTF-8), so the input is a true bound.
-    The output is `max_tokens`, or 4096 where the request sets none.
+    Every tokeniser in use makes at most one token of a byte (UTF-8), so the input is a true bound;
+    a schema is part of it. The output is `max_tokens`, reasoning included. Where the request sets
+    none it is 4096, or twice the `longest` reply that this model gave so far: one that reasons may
+    write far more than it says.
     """
     sent = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
     sent += _PER_MESSAGE * len(request.messages)
-    return Usage(sent, _LONGEST_REPLY if request.max_tokens is None else request.max_tokens)
+    if request.schema is not None:
+        sent += _PER_SCHEMA + len(json.dumps(dict(request.schema)).encode())
+    expected = max(_LONGEST_REPLY, 2 * longest)
+    return Usage(sent, expected if request.max_tokens is None else request.max_tokens)
 
 
 @dataclass(slots=True)
@@ -130,9 +143,11 @@ def _read(path: Path) -> dict[str, Price]:
 
 def _price(entry: Any, path: Path, name: str) -> Price:
     keys = {"input", "output"}
-    if isinstance(entry, Mapping) and set(entry) == keys and all(map(_is_price, entry.values())):
-        return Price(float(entry["input"]), float(entry["output"]))
-    allowed = "{input: number, output: number}, US dollars per million tokens"
+    known = isinstance(entry, Mapping) and keys <= set(entry) <= {*keys, "cached"}
+    if known and all(map(_is_price, entry.values())):
+        cached = float(entry["cached"]) if "cached" in entry else None
+        return Price(float(entry["input"]), float(entry["output"]), cached)
+    allowed = "{input: number, output: number, cached: number}, US dollars per million tokens"
     raise DataError(f"{entry!r} is no price", file=path, record=f"models.{name}", allowed=allowed)
 
 

@@ -85,7 +85,7 @@ def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
     return made
 
 
-def is_factory(found: Any) -> bool:
+def is_factory(found: object) -> bool:
     """Whether something makes an object when it is called; else it is the object."""
     is_function = inspect.isroutine(found) or isinstance(found, functools.partial)
     return inspect.isclass(found) or is_function

@@ -67,6 +67,13 @@ class StageFile:
         """Return an item's value; None where it is not there."""
         return self._items.get(item)
 
+    def refuse(self, item: str) -> None:
+        """Take an item for damaged, whose value is not what its stage reads; it is made again."""
+        with self._lock:
+            self._items.pop(item, None)
+        text = f"{self.path}: the stored item {item} has another shape; it is made again"
+        warnings.warn(DamagedItems(text), stacklevel=4)
+
     def put(self, item: str, value: Any) -> None:
         """Keep an item: in the file before this returns, on disk within a second."""
         line = _line(item, value)
@@ -202,7 +209,10 @@ def _parsed(line: bytes) -> tuple[str, Any] | None:
     digest, _, data = line.rstrip(b"\n").partition(b" ")
     if digest.decode("ascii", "replace") != _checksum(data):
         return None
-    item, value = json.loads(data)
+    try:
+        item, value = json.loads(data)
+    except (ValueError, TypeError, RecursionError):  # whoever wrote it, it is none of ours
+        return None
     return str(item), value
 
 

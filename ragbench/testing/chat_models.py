@@ -29,7 +29,7 @@ _SUPPORT = {
 _OTHERS = "Unsupported parameter: '{name}' is not supported with this model."
 
 
-def refuse(name: str, value: Any = None, wording: Refusals = "openai") -> Answer:
+def refuse(name: str, value: object = None, wording: Refusals = "openai") -> Answer:
     """Return the answer of a server to a request with a parameter that its model refuses.
 
     Example:

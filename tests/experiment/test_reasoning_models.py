@@ -103,3 +103,19 @@ def test_reasoning_that_leaves_no_room_fails_by_cause(config):
     score = system_of(experiment)["scores"]["faithfulness"]
     assert (score["n"], {*score["failed"]}) == (0, {"out_of_tokens"})
     assert "were spent on reasoning" in (experiment.path / "unscored.jsonl").read_text()
+
+
+def test_verdicts_that_were_stored_before_a_price_was_known_are_priced(config, tmp_path):
+    (tmp_path / "prices.yaml").write_text("models: {gpt-next: {input: 1, output: 2}}")
+    with ChatServer(Model(refuses=())) as server:
+        block = {"model": "gpt-next"}
+        before = run_experiment(judged(config, server, **block))
+        sent = server.counters.requests
+        block["prices"] = str(tmp_path / "prices.yaml")
+        after = run_experiment(judged(config, server, **block))
+
+        assert server.counters.requests == sent
+    costs = [system_of(each)["judging"]["openai"]["usd"] for each in (before, after)]
+    tokens = system_of(after)["judging"]["openai"]["tokens"]
+    assert costs[0] is None
+    assert costs[1] == pytest.approx((tokens["input"] + 2 * tokens["output"]) / 1e6)

@@ -61,6 +61,44 @@ def test_a_measure_without_judgements_is_refused(config, tmp_path):
         rb.run_experiment(config)
 
 
+def test_a_named_measure_is_scored_on_the_contexts_of_records(config, tmp_path):
+    rows = [
+        {"question": "a?", "reference": "x", "answer": "x", "contexts": ["no", "an x"]},
+        {"question": "b?", "reference": "北京", "contexts": ["在北京。"]},
+        {"question": "c?", "reference": "z", "answer": "z"},
+    ]
+    write_jsonl(tmp_path / "qa.jsonl", rows)
+    del config["retrievers"], config["generators"]
+    config |= {"dataset": {"type": "records", "path": "qa.jsonl"}, "max_failed": 1}
+    names = ["answer_hit@1", "answer_hit@2"]
+    config["metrics"] = {"retrieval": {"measures": names}, "generation": ["contains"]}
+
+    found = rb.run_experiment(config)
+
+    (system,) = found.summary["systems"]
+    scores = system["scores"]
+    assert [*scores][:3] == [*names, "contains"]
+    assert [scores[name]["mean"] for name in names] == [0.5, 1.0]
+    assert [scores[name]["n"] for name in names] == [2, 2]
+    assert scores["answer_hit@1"]["kind"] == "retrieval"
+    assert (found.path / "rankings" / "given.trec").is_file()
+    # without a name, what was recorded is judged by its answers alone
+    config["metrics"] = {"generation": ["contains"]}
+    scores = rb.run_experiment(config).summary["systems"][0]["scores"]
+    assert {score["kind"] for score in scores.values()}.isdisjoint({"retrieval"})
+
+
+def test_a_named_measure_that_nothing_can_give_is_refused(config, tmp_path):
+    row = {"question": "a?", "reference": "x", "answer": "x"}
+    write_jsonl(tmp_path / "qa.jsonl", [row])
+    del config["retrievers"], config["generators"]
+    config["dataset"] = {"type": "records", "path": "qa.jsonl"}
+    config["metrics"] = {"retrieval": {"measures": ["answer_hit@1"]}, "generation": ["contains"]}
+
+    with pytest.raises(rb.DataError, match=r"answer_hit@1 needs a ranking, and no system has one"):
+        rb.run_experiment(config)
+
+
 def test_a_retriever_without_a_corpus_to_search_is_refused(config, data):
     (data / "corpus.jsonl").unlink()
 

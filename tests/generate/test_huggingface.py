@@ -5,7 +5,7 @@ import pytest
 from ragbench.errors import OptionError
 from ragbench.generate.huggingface import HuggingfaceGenerator
 from ragbench.llm import CallFailure
-from ragbench.types import Document, Query, Usage
+from ragbench.types import Cause, Document, Query, Usage
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -110,8 +110,24 @@ def test_a_model_reads_no_more_than_it_can(tiny_gpt):
 
     assert 0 < len(prediction.contexts) < 5
     assert prediction.usage.input_tokens <= 59
-    with pytest.raises(CallFailure, match=r"the question takes 7. tokens, .* has room for 59"):
+    with pytest.raises(
+        CallFailure, match=r"the question takes 7. tokens, .* has room for 59"
+    ) as caught:
         generator(tiny_gpt).generate("moon " * 70, [])
+    assert caught.value.cause is Cause.TOO_LONG
+
+
+def test_reasoning_is_no_answer(tiny_gpt, monkeypatch):
+    """What a local model writes between tags; one whose tokens all went there has no answer."""
+    made = generator(tiny_gpt)
+    made.check()
+    texts = iter([("<think>which ?</think>\n\nio", 5), ("<think>which", 5)])
+    monkeypatch.setattr(type(made._model), "continued", lambda *a, **o: next(texts))
+
+    assert made.generate("which moon ?", PASSAGES).answer == "io"
+    with pytest.raises(CallFailure, match="all 5 tokens of the reply are reasoning") as caught:
+        made.generate("which moon ?", PASSAGES)
+    assert caught.value.cause is Cause.OUT_OF_TOKENS
 
 
 def test_an_answer_ends_at_a_stop_text(tiny_gpt):

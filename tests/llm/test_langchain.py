@@ -123,3 +123,26 @@ def test_its_secrets_stay_with_it():
 def test_what_is_no_model_is_refused():
     with pytest.raises(OptionError, match="found 'int', allowed: an object with ainvoke or invoke"):
         LangchainChat(3)
+
+
+def test_reasoning_and_its_tokens():
+    """As langchain's `usage_metadata` tells them; between tags in the text of a local model."""
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+
+    from ragbench.llm import ChatEngine, LangchainChat, Usage
+    from tests.llm.conftest import asking
+
+    usage = {
+        "input_tokens": 9,
+        "output_tokens": 7,
+        "total_tokens": 16,
+        "output_token_details": {"reasoning": 5},
+        "input_token_details": {"cache_read": 4},
+    }
+    message = AIMessage("<think>Two.</think>\n4", usage_metadata=usage)
+    with ChatEngine(LangchainChat(GenericFakeChatModel(messages=iter([message])))) as engine:
+        reply = engine.ask(asking())
+
+    assert (reply.text, reply.reasoning) == ("4", "Two.")
+    assert reply.usage == Usage(9, 7, 5, 4)

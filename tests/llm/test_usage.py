@@ -7,9 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.llm import Budget, CallFailure, ChatReply, Limits, Price, Prices, Totals, Usage
+from ragbench.llm import (
+    Budget,
+    CallFailure,
+    ChatEngine,
+    ChatReply,
+    Limits,
+    OpenAIChat,
+    Price,
+    Prices,
+    Replies,
+    Totals,
+    Usage,
+)
 from ragbench.llm.usage import Reservation, upper_bound
-from ragbench.testing import Answer
+from ragbench.llm.wording import in_words
+from ragbench.testing import Answer, ChatServer, ReasoningModel
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, asking
 
@@ -19,6 +32,84 @@ def test_worked_by_hand():
     price = Prices.load().of("gpt-4o-mini")
 
     assert price.cost_usd(Usage(1_000, 200)) == pytest.approx(0.00027, abs=1e-15)
+
+
+def test_cached_input_has_its_own_price(tmp_path):
+    """400 new at 0.15, 600 cached at 0.075 and 200 at 0.60: 60 + 45 + 120 per million."""
+    price = Prices.load().of("gpt-4o-mini")
+
+    assert price.cost_usd(Usage(1_000, 200, 0, 600)) == pytest.approx(0.000225, abs=1e-15)
+    (tmp_path / "p.yaml").write_text("models: {m: {input: 1, output: 2}}")
+    own = Prices.load(tmp_path / "p.yaml").of("m")
+    assert own.cost_usd(Usage(10, 0, 0, 10)) == pytest.approx(1e-5), "as other input"
+
+
+def test_cached_and_reasoning_tokens_are_read_from_a_reply(serve):
+    _, engine = serve(Answer(GOOD, reasoning="so it is", cached_tokens=2))
+    from dataclasses import replace
+
+    reply = engine.ask(replace(asking("one two"), model="gpt-4o-mini"))
+
+    used = reply.usage
+    assert (used.input_tokens, used.cached_tokens, used.reasoning_tokens) == (3, 2, 5)
+    assert reply.cost_usd == pytest.approx((1 * 0.15 + 2 * 0.075 + used.output_tokens * 0.60) / 1e6)
+    assert engine.totals.reasoning_tokens == 5
+
+
+def test_a_reply_that_was_stored_before_its_price_was_known_is_priced(tmp_path):
+    (tmp_path / "prices.yaml").write_text("models: {m: {input: 1, output: 2}}")
+    found = []
+    with ChatServer(GOOD) as server:
+        for prices in (Prices.load(), Prices.load(tmp_path / "prices.yaml"), Prices.load()):
+            with (
+                Replies(tmp_path / "replies.sqlite") as replies,
+                ChatEngine(OpenAIChat(base_url=server.url), replies=replies, prices=prices) as e,
+            ):
+                found.append(e.ask(asking()))
+        assert server.counters.requests == 1
+
+    used = found[0].usage
+    assert [reply.cost_usd for reply in found] == [
+        None,
+        pytest.approx((used.input_tokens + 2 * used.output_tokens) / 1e6),
+        None,
+    ]
+
+
+def test_a_budget_holds_for_reasoning_that_nobody_limited(serve):
+    """Replies of 9,000 tokens, which no `max_tokens` announces; the first one tells."""
+    model = ReasoningModel(GOOD, thoughts="so " * 4_500, refuses=())
+    budget = Budget(tokens=100_000)
+    _, engine = serve(model, engine={"budget": budget, "limits": Limits(concurrency=32)})
+
+    outcomes = list(engine.ask_many(asking(f"q{i}", temperature=0.0) for i in range(40)))
+
+    used = engine.totals.input_tokens + engine.totals.output_tokens
+    assert budget.spent_tokens == used <= 100_000
+    assert 5 <= sum(not isinstance(outcome, CallFailure) for outcome in outcomes) < 12
+
+
+def test_a_longest_reply_that_is_refused_bounds_nothing(serve):
+    """Neither name is taken: the bound is then that of a request without one."""
+    model = ReasoningModel(
+        GOOD, thoughts="so " * 2_000, refuses=("max_tokens", "max_completion_tokens")
+    )
+    budget = Budget(tokens=20_000)
+    _, engine = serve(model, engine={"budget": budget})
+
+    list(engine.ask_many(asking(f"q{i}", max_tokens=50) for i in range(40)))
+
+    assert budget.spent_tokens <= 20_000
+
+
+def test_the_bound_covers_the_schema():
+    """A server reads it as part of the prompt, or is sent it in words."""
+    from tests.llm.conftest import SCHEMA
+
+    plain, asked = (upper_bound(r) for r in (asking(), asking(schema=SCHEMA)))
+
+    words = in_words("", SCHEMA)
+    assert asked.input_tokens - plain.input_tokens >= len(words.encode())
 
 
 def test_unknown_is_none_and_free_is_zero(tmp_path):

@@ -74,6 +74,7 @@ def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
 LATEST = "latest"
 COMPARISONS = "comparisons.json"
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
+_NAMED = "the name of a run folder beside it"
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -160,7 +161,7 @@ def resolve_run_folder(path: Path) -> Path:
     if (path / "summary.json").is_file():
         return path
     if path.name == LATEST and path.is_file():  # where links cannot be made
-        return resolve_run_folder(path.parent / path.read_text(encoding="utf-8").strip())
+        return resolve_run_folder(_pointed_at(path))
     if (path / LATEST).exists():
         return resolve_run_folder(path / LATEST)
     siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
@@ -170,6 +171,17 @@ def resolve_run_folder(path: Path) -> Path:
         allowed="a run folder with summary.json, or the folder of an experiment",
         nearest=nearest(path.name, (name for name in siblings if name != path.name)),
     )
+
+
+def _pointed_at(path: Path) -> Path:
+    """The folder that a file `latest` names, which lies beside it."""
+    try:
+        name = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", file=path, allowed=_NAMED) from error
+    if name == LATEST or not re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
+        raise DataError(f"found {shown(name)}", file=path, line=1, allowed=_NAMED)
+    return path.parent / name
 
 
 def read_json(path: Path, schema: str) -> dict[str, Any]:

@@ -128,6 +128,19 @@ class System:
     """Which passages it gets instead of a retriever's."""
 
 
+def with_contexts(
+    config: ExperimentConfig, collection: Collection, recorded: Sequence[str]
+) -> list[str]:
+    """Return the systems of the records that are rankings: they have contexts, which is asked for.
+
+    Without named measures, what was recorded is judged by its answers alone.
+    """
+    if not config.metrics.retrieval.measures:
+        return []
+    given = collection.given
+    return [name for name in recorded if any(row.contexts is not None for row in given[name])]
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything that is fixed before the first query is asked.
@@ -167,6 +180,12 @@ class Plan:
     def all_systems(self) -> list[str]:
         """The names of all systems: retrievers, pairs, apps, and what the records came with."""
         return [*self.systems, *(each.name for each in self.answering if each.control is None)]
+
+    @property
+    def recorded_rankings(self) -> list[str]:
+        """The systems of the records whose contexts are scored by the measures."""
+        recorded = [each.name for each in self.answering if each.name in self.collection.given]
+        return with_contexts(self.config, self.collection, recorded)
 
     def component(self, noun: Noun, name: str) -> Component | None:
         """Return what the config says of a retriever, generator or app; None for a live one."""

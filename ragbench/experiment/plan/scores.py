@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import DEFAULT_JUDGE, build_judge, checked_metric
-from ragbench.experiment.plan.records import Choices, PlannedFill, PlannedJudge
+from ragbench.experiment.plan.records import Choices, PlannedFill, PlannedJudge, with_contexts
 from ragbench.experiment.plan.systems import ChosenSystems
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.rubric import DEFAULT_RUBRICS
@@ -53,9 +53,17 @@ class Fills(NamedTuple):
 def choose_measures(
     config: ExperimentConfig, collection: Collection, retrievers: Sequence[str], fills: Fills
 ) -> tuple[str, ...]:
-    """The named measures, or the default ones that fit; without retrievers, none."""
+    """The named measures, or the default ones that fit; without rankings, none."""
     rules = config.metrics.retrieval
     if not retrievers:
+        # nobody would see that a named one is gone; a run of a part of the systems is another case
+        if rules.measures and not (config.retrievers or config.apps or config.generators):
+            raise DataError(
+                f"{rules.measures[0]} needs a ranking, and no system has one",
+                file=config.path,
+                record="metrics.retrieval.measures",
+                allowed="a retriever, an app, records with contexts, or no measures",
+            )
         return ()
     if rules.measures is not None:
         for measure in parse_measures(rules.measures):
@@ -198,6 +206,7 @@ def choose_scores(
         config, collection, choices, has_answers=has_answers
     )
     ranked = [*chosen.retrievers, *chosen.apps]
+    ranked += with_contexts(config, collection, chosen.recorded)
     fill, why_not = plan_fill(config, choices, judges)
     measures = choose_measures(config, collection, ranked, Fills(fill is not None, why_not))
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)

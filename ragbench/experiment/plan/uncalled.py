@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
 
 from ragbench.config.components import indexes
 from ragbench.config.schema import Component, ExperimentConfig
@@ -116,6 +115,6 @@ def judge_calls_code(planned: PlannedJudge) -> bool:
     )
 
 
-def _is_ours(component: Any) -> bool:
+def _is_ours(component: object) -> bool:
     """Whether a class is built in; what packages register is not."""
     return str(getattr(component, "__module__", "")).partition(".")[0] == "ragbench"

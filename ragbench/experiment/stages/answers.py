@@ -154,11 +154,12 @@ def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
         return Outcome(None, outcome.cause, outcome.detail, outcome.latency_ms)
     if prediction.contexts is None:
         return Outcome(None, Cause.NO_CONTEXTS)
-    hits = [
-        ScoredDocument(document.id, None, document.text, document.title, document.metadata)
-        for document in prediction.contexts
-    ]
+    hits = [_hit(document) for document in prediction.contexts]
     return Outcome(Retrieved(hits, prediction.queries), latency_ms=outcome.latency_ms)
+
+
+def _hit(document: Document) -> ScoredDocument:
+    return ScoredDocument(document.id, None, document.text, document.title, document.metadata)
 
 
 class Answer(StoredStage):
@@ -184,6 +185,16 @@ class Answer(StoredStage):
     @abstractmethod
     def asked(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers; only some queries are asked, the others are pending."""
+
+    def retrieved(self) -> list[Outcome[Retrieved]] | None:
+        """Return what it retrieved, in its order; None where it never says.
+
+        An answer without passages beside others with some is one whose ranking is not known.
+        """
+        outcomes = self.answers.outcomes
+        if all(o.value is None or o.value.contexts is None for o in outcomes):
+            return None
+        return [_ranking(outcome) for outcome in outcomes]
 
     @property
     def is_known(self) -> bool:
@@ -348,16 +359,6 @@ class AskApp(Answer):
         """Return the answers."""
         return Answers(self.system.name, [outcome or PENDING for outcome in self.items(rows)])
 
-    def retrieved(self) -> list[Outcome[Retrieved]] | None:
-        """Return what it retrieved, in its order; None where it never says.
-
-        An answer without passages beside others with some is one whose ranking is not known.
-        """
-        outcomes = self.answers.outcomes
-        if all(o.value is None or o.value.contexts is None for o in outcomes):
-            return None
-        return [_ranking(outcome) for outcome in outcomes]
-
     def forecast(self) -> Node:
         """Look up the answers."""
         _ = self.answers
@@ -376,6 +377,16 @@ class Recorded(Answer):
         """Return the answers."""
         name = self.system.name
         return given_answers(name, self.plan.queries, self.plan.collection.given[name])
+
+    def retrieved(self) -> list[Outcome[Retrieved]]:
+        """Return the contexts of the records, also where they have no answer."""
+        rows = {row.query_id: row for row in self.plan.collection.given[self.system.name]}
+        return [
+            Outcome(None, Cause.NO_CONTEXTS)
+            if (row := rows.get(query.id)) is None or row.contexts is None
+            else Outcome(Retrieved([_hit(each) for each in row.contexts], row.queries))
+            for query in self.plan.queries
+        ]
 
     def slots(self) -> list[Slot | None]:
         """Nothing is stored."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench import __version__
+from ragbench.errors import RagbenchError
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
 from ragbench.experiment.plan.records import Noun, Plan
@@ -287,4 +288,8 @@ class StoredStage(Stage, ABC):
         retry = self.workspace.retry_failed and (
             (slot.file.path, slot.key) not in self.workspace.retried
         )
-        return None if retry and self.failed(stored) else self.read(stored)
+        try:
+            return None if retry and self.failed(stored) else self.read(stored)
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RagbenchError):
+            slot.file.refuse(slot.key)
+            return None

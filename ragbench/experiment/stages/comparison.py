@@ -90,9 +90,9 @@ class Compare(StoredStage):
 
 def refusal_notes(plan: Plan, results: Results) -> list[str]:
     """Say what models refuse of what was asked of them: a sentence for each judge and generator."""
-    found: dict[str, tuple[set[str], Mapping[str, Any]]] = {}
+    found: dict[str, tuple[set[str], Mapping[str, object]]] = {}
 
-    def add(who: str, names: Iterable[str], options: Mapping[str, Any]) -> None:
+    def add(who: str, names: Iterable[str], options: Mapping[str, object]) -> None:
         found.setdefault(who, (set(), options))[0].update(names)
 
     uses = [pair for uses in results.judge_uses.values() for pair in uses.items()]
@@ -116,7 +116,7 @@ def refusal_notes(plan: Plan, results: Results) -> list[str]:
     ]
 
 
-def _refused(name: str, options: Mapping[str, Any]) -> str:
+def _refused(name: str, options: Mapping[str, object]) -> str:
     """An option that a model refuses; with its value where that is not the default."""
     value = options.get(name)
     return f"{name} {value} of the config" if value else name

@@ -45,7 +45,7 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     ranks |= {
         name: Rank(workspace, name, answer.retrieved)
         for name, answer in answers.items()
-        if isinstance(answer, AskApp)
+        if isinstance(answer, AskApp) or name in plan.recorded_rankings
     }
     judgements = Judgements(workspace, list(ranks.values()))
     early = {

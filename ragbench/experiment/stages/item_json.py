@@ -18,7 +18,6 @@ from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument, Usage, Verdict
 
-
 Stored = dict[str, Any]
 """An item as a file has it."""
 
@@ -68,6 +67,8 @@ def read_predicted(stored: Mapping[str, Any]) -> Outcome[Prediction]:
     if value is None:
         return _read_outcome(stored, None)
     contexts = value.get("contexts")
+    if not isinstance(value["answer"], str):
+        raise TypeError(f"found {value['answer']!r}, allowed: text")
     prediction = Prediction(
         value["answer"],
         None if contexts is None else [Document(*document) for document in contexts],
@@ -90,6 +91,11 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     kept = {"score": None, **stored}
     if "usage" in kept:
         kept["usage"] = Usage(**kept["usage"])
+    if not isinstance(kept["score"], int | float | None):
+        raise TypeError(f"found {kept['score']!r}, allowed: a number")
+    cause = Cause[str(kept.get("cause", "scored")).upper()]
+    if kept["score"] is None and cause is Cause.SCORED:
+        raise ValueError("neither a score nor a cause")
     tuples = {name: tuple(kept.get(name, ())) for name in ("samples", "left_out")}
     return Verdict(**{**kept, **tuples})
 
@@ -164,6 +170,8 @@ def _outcome(outcome: Outcome[Any], value: Any) -> Stored:
 
 def _read_outcome(stored: Mapping[str, Any], value: Any) -> Outcome[Any]:
     cause = Cause[stored["cause"].upper()] if "cause" in stored else Cause.SCORED
+    if value is None and cause is Cause.SCORED:
+        raise ValueError("neither a value nor a cause")
     return Outcome(value, cause, stored.get("detail", ""), stored.get("ms"))
 
 
@@ -185,6 +193,9 @@ def _read_hit(
     metadata: Mapping[str, Any] | None = None,
     document: str | None = None,
 ) -> ScoredDocument:
+    for part in (identifier, text, title, document):
+        if not isinstance(part, str) and (part is not None or part is identifier):
+            raise TypeError(f"found {part!r}, allowed: text")
     number = None if score is None else float(score)
     return ScoredDocument(identifier, number, text, title, metadata or {}, document)
 

@@ -341,6 +341,10 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     told = {name: value for name, value in options.items() if name not in _UNTOLD}
     asked = judge.judge.signature_parts(rubric) if isinstance(judge.judge, AskingJudge) else {}
     hidden = plan.config.secrets
+    # a price that is known at last prices what is stored: the verdicts are made of it again
+    models = judge.judge.jury.models if isinstance(judge.judge, ModelJudge) else ()
+    prices = judge.judge.load_prices() if isinstance(judge.judge, ModelJudge) else None
+    priced = [prices is not None and prices.of(model) is not None for model in models]
     return fingerprint_json(
         [
             __version__,
@@ -350,6 +354,7 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
             redact(repr(sorted(told.items())), hidden),
             rubric.fingerprint,
             dict(asked),
+            priced,
             code_of(type(judge.judge)),
         ],
         KEY_DIGITS,

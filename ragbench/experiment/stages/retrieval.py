@@ -269,7 +269,9 @@ class Retrieve(StoredStage):
     @property
     def notes(self) -> list[str]:
         """What the retriever noted about its hits, also when they are stored."""
-        return list((self._file.get(_NOTES) or {}).get("notes", []))
+        kept = self._file.get(_NOTES)
+        notes = kept.get("notes") if isinstance(kept, dict) else None
+        return list(map(str, notes)) if isinstance(notes, list) else []
 
     @cached_property
     def _file(self) -> StageFile:

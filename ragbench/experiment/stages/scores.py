@@ -193,14 +193,18 @@ class ScoreRanking(StoredStage):
             keep(at, {"column": stored_column(found.columns[name], self.plan), **about})
         advance(len(todo))
 
+    def read(self, stored: Any) -> Any:
+        """Return the column, and how the ranking was read."""
+        counts, warnings = dict(stored["counts"] or {}), [*map(str, stored["warnings"])]
+        return {"column": read_column(stored["column"]), "counts": counts, "warnings": warnings}
+
     def collect(self, results: Results) -> None:
         """Add the columns, and how the ranking was read."""
         if self._rank.ranking is None:
             return
         kept = self.items() if self.plan.measures else []
         columns = {
-            name: read_column(each["column"])
-            for name, each in zip(self.plan.measures, kept, strict=True)
+            name: each["column"] for name, each in zip(self.plan.measures, kept, strict=True)
         }
         counts: dict[str, Any] = next((each["counts"] for each in kept if each["counts"]), {})
         results.add_scores(self.system, columns, "retrieval", counts)
@@ -208,8 +212,8 @@ class ScoreRanking(StoredStage):
         results.warnings += dict.fromkeys(said)
 
     def forecast(self) -> Node | None:
-        """Look up the scores; not those of an app, which may tell no ranking."""
-        if self.system.role == "app" or not self.plan.measures:
+        """Look up the scores; not those of an app, which may tell no ranking, or of records."""
+        if self._rank.source is None or not self.plan.measures:
             return None
         # where a model judges passages, the judgements are not known yet
         if self._rank.is_known and self.plan.fill is None:

@@ -50,7 +50,7 @@ class LangchainJudge(ModelJudge):
         super().__init__(
             self._chat_model,
             Jury((name,), samples=chosen.samples),
-            Asking(temperature=None, few_shot=chosen.few_shot),
+            Asking(temperature=None, few_shot=chosen.few_shot, language=chosen.language),
             limits=chosen.limits,
             prices=chosen.load_prices,
         )

@@ -60,9 +60,16 @@ class RepeatOptions(CallOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleOptions:
-    """What prompts show besides the task."""
+    """What prompts say besides the task."""
 
     few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True
+    language: Annotated[
+        str | None,
+        Option(
+            "The language of reasons and claims, such as German, or item: that of the judged "
+            "texts; null says nothing of it."
+        ),
+    ] = None
 
 
 _METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] = {
@@ -136,6 +143,7 @@ class ModelJudge(Connected):
             "max_tokens": asking.max_tokens,
             "reasoning_effort": asking.reasoning_effort,
             "extra": fingerprint_json(asking.extra) if asking.extra else None,
+            "language": asking.language,
         }
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:

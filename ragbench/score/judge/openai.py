@@ -54,6 +54,7 @@ class OpenAIJudge(ModelJudge):
                 chosen.few_shot,
                 chosen.extra or {},
                 chosen.reasoning_effort,
+                chosen.language,
             ),
             limits=chosen.limits,
             prices=chosen.load_prices,

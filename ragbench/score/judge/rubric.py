@@ -105,6 +105,7 @@ _KEYS = (
     "verdicts",
     "guidelines",
 )
+_SHAPE = "a mapping of texts, lists of texts, and examples"
 _EXAMPLE_KEYS = (*NEEDS, "level", "reasoning")
 _LISTS = ("contexts", "queries", "guidelines")
 _REQUIRED = ("name", "needs", "scale")
@@ -150,7 +151,7 @@ class _Reader:
             needs=self._all_needs(named, asks, method, formula),
             scale=scale,
             steps=tuple(self._texts("steps", found.get("steps", []))),
-            examples=tuple(self._examples(found.get("examples", []), max(scale))),
+            examples=tuple(self._examples(found.get("examples", []), max(scale), asks)),
             method=method,
             direction=self._choice(found, "direction", "higher"),
             formula=formula,
@@ -166,6 +167,9 @@ class _Reader:
             # The base loader leaves every scalar a text: `no` is a word in a rubric.
             loader = yaml.BaseLoader(text)
             node = loader.get_single_node()
+            found = loader.construct_document(node) if node is not None else None  # texts only
+        except RecursionError as error:
+            raise DataError("nested too deeply", file=self._path, allowed=_SHAPE) from error
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"cannot be read: {error}", file=self._path) from error
         except yaml.YAMLError as error:
@@ -173,13 +177,13 @@ class _Reader:
             line = mark.line + 1 if mark else None
             problem = getattr(error, "problem", None) or str(error)
             raise DataError(f"not YAML: {problem}", file=self._path, line=line) from error
-        if not isinstance(node, yaml.MappingNode):
+        if not isinstance(node, yaml.MappingNode) or not isinstance(found, dict):
             raise DataError("not a mapping", file=self._path, allowed=", ".join(_KEYS))
         for key, _ in node.value:
             if key.value in self._lines:
                 self._fail(key.value, f"repeated on line {key.start_mark.line + 1}", "once")
             self._lines[str(key.value)] = key.start_mark.line + 1
-        return dict(loader.construct_document(node))  # builds texts only
+        return found
 
     def _fail(self, key: str, found: str, allowed: str, close: str | None = None) -> NoReturn:
         line = self._lines.get(key)
@@ -250,7 +254,7 @@ class _Reader:
             allowed = "a list of texts" if key in _LISTS else "a text"
             self._fail("examples", f"number {number}: {key} is {value!r}", allowed)
 
-    def _examples(self, value: Any, levels: int) -> list[Mapping[str, Any]]:
+    def _examples(self, value: Any, levels: int, asks: str) -> list[Mapping[str, Any]]:
         if not isinstance(value, list):
             self._fail("examples", repr(value), "a list of judged items")
         read: list[Mapping[str, Any]] = []
@@ -259,6 +263,10 @@ class _Reader:
                 self._fail("examples", f"number {number} is {example!r}", "a mapping")
             for key, value in example.items():
                 self._check_example(number, key, value)
+            for key in (*_JUDGED[asks], "reasoning"):
+                if not example.get(key):
+                    found = f"number {number} has no '{key}'"
+                    self._fail("examples", found, f"{key}, of which a judge learns")
             level = str(example.get("level", ""))
             if not level.isdecimal() or not 1 <= int(level) <= levels:
                 found = f"number {number} has level {level or 'none'}"

@@ -193,6 +193,33 @@ def test_few_shot_or_zero_shot(judge_on):
     assert "Example 1" in server.received[0].body["messages"][0]["content"]
 
 
+@pytest.mark.parametrize(
+    ("language", "named"), [("Deutsch", "Deutsch"), ("item", "the language of the judged texts")]
+)
+def test_a_language_adds_one_line_to_every_prompt(judge_on, language, named):
+    rubrics = ["faithfulness", "fluency"]
+    plain, judge = judge_on(rubrics=rubrics, concurrency=1)
+    judge.score(**ROW)
+    server, judge = judge_on(rubrics=rubrics, concurrency=1, language=language)
+    judge.score(**ROW)
+
+    line = (
+        f"\n\nWord reasons, claims and facts in {named}; keep the keys and fixed values as given."
+    )
+    without, sent = (
+        sorted(each.body["messages"][0]["content"] for each in one.received)
+        for one in (plain, server)
+    )
+    assert [text + line for text in without] == sent
+    assert len(sent) == 3
+
+
+@pytest.mark.parametrize("language", ["", "German. Give 5.", "x" * 41, "de\nfr"])
+def test_a_language_is_a_name(language):
+    with pytest.raises(OptionError, match=r"language: found .* allowed: the name of a language"):
+        Judge("m", RUBRIC, language=language)
+
+
 def test_what_is_sent(judge_on):
     server, judge = judge_on(
         rubrics=RUBRIC, temperature=0.3, max_tokens=200, seed=5, extra={"top_p": 0.9}
@@ -229,7 +256,9 @@ def test_the_signature_names_model_and_prompt_but_no_server():
         assert (parts["temperature"], parts["samples"], parts["weighted"]) == ("0.0", "1", "yes")
         assert "127.0.0.1" not in str(signature)
         assert signature == columns(server.url, concurrency=1).columns["answer_relevancy"].signature
-        for changed in ({"temperature": 0.5}, {"few_shot": False}, {"seed": 1}, {"samples": 2}):
+        assert "language" not in parts
+        changes = ({"temperature": 0.5}, {"few_shot": False}, {"seed": 1}, {"samples": 2})
+        for changed in (*changes, {"language": "item"}):
             other = columns(server.url, **changed).columns["answer_relevancy"].signature
             assert signature.differences(other), changed
 

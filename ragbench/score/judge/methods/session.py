@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragbench.errors import OptionError
 from ragbench.llm import (
     CallFailure,
     ChatReply,
@@ -17,6 +19,8 @@ from ragbench.llm import (
 )
 from ragbench.llm.structured import Ask
 from ragbench.score.judge.methods.prompt import Prompt
+
+_LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,20 @@ class Asking:
     """Further parameters that the server knows."""
     reasoning_effort: str | None = None
     """How long a model thinks that can; None leaves it to the server."""
+    language: str | None = None
+    """What replies are worded in: a language, or `item`, that of the judged texts; None: unsaid."""
+
+    def __post_init__(self) -> None:
+        # a name, and no further instruction to the judge
+        if self.language is not None and not _LANGUAGE.fullmatch(self.language):
+            allowed = "the name of a language, such as German, or item"
+            raise OptionError("judge", "language", self.language, allowed)
 
     def request(self, model: str, prompt: Prompt, sample: int, top_logprobs: int) -> ChatRequest:
         """Return the request that carries a prompt."""
         return ChatRequest(
             model=model,
-            messages=(Message("system", prompt.system), Message("user", prompt.user)),
+            messages=(Message("system", self._system(prompt)), Message("user", prompt.user)),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=self.seed,
@@ -50,6 +62,16 @@ class Asking:
             reasoning_effort=self.reasoning_effort,
             sample=sample,
         )
+
+    def _system(self, prompt: Prompt) -> str:
+        """The task, with a line on the language where one is chosen."""
+        if self.language is None:
+            return prompt.system
+        named = "the language of the judged texts" if self.language == "item" else self.language
+        line = (
+            f"Word reasons, claims and facts in {named}; keep the keys and fixed values as given."
+        )
+        return f"{prompt.system}\n\n{line}"
 
 
 class Session:

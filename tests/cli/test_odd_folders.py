@@ -1,0 +1,107 @@
+"""Run folders and caches of the wrong shape: a problem with its place, or made again; never 70."""
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragbench.store.items import DamagedItems, _line
+from tests.commands import run_command
+
+pytestmark = pytest.mark.slow
+HITS, ANSWER = {"hits": [[1]]}, {"answer": 5, "usage": []}
+ODD = [None, 1, "x", [], {}, [1], {"a": 1}, {"value": 3}, {"cause": "no"}, {"value": HITS},
+       {"value": ANSWER}, {"score": "x"}, {"name": 1}]  # fmt: skip
+
+
+@pytest.fixture
+def run(finished_quickstart, tmp_path):
+    finished_quickstart.copy_to(tmp_path)
+    return Path(tmp_path / "runs/quickstart/latest").resolve()
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"latest", "found 'latest'"),
+        (b"\xff\xfe", "cannot be read"),
+        (b"../../..", "found '../../..'"),
+        (b"", "found ''"),
+        (b"nothing", "no run here"),
+    ],
+)
+def test_a_file_latest(run, content, found):
+    latest = run.parent / "latest"
+    latest.unlink()
+    latest.write_bytes(content)
+
+    for command in (["report"], ["compare"], ["calibrate", "--draw", "2"], ["reproduce"]):
+        done = run_command(command[0], run.parent, *command[1:])
+        assert done.returncode == 2, done.stderr
+        assert found in done.stderr
+
+
+_json = st.sampled_from([None, 1, -1.5, "x", [], {}, [{}], {"a": []}, True, "\x1b"])
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_calibrate_on_lines_of_the_wrong_shape(run, tmp_path, data):
+    folder = tmp_path / "runs" / "quickstart" / "changed"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(run, folder)
+    kind = data.draw(st.sampled_from(["predictions", "judgements"]))
+    file = folder / kind / "bm25--extractive.jsonl"
+    lines = file.read_text().splitlines()
+    at = data.draw(st.integers(0, len(lines) - 1))
+    row = json.loads(lines[at])
+    row[data.draw(st.sampled_from(list(row)))] = data.draw(_json)
+    lines[at] = json.dumps(data.draw(st.sampled_from([row, row, row, [], 1, {}])))
+    file.write_text("\n".join(lines) + "\n")
+
+    done = run_command("calibrate", folder, "--draw", 3)
+
+    assert done.returncode in (0, 2), done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["metrics: []", "metrics: {judge: x}", "metrics: {judge: {rubrics: x}}", "a: " + "[" * 5000,
+     "metrics: {judge: {rubrics: [{a: b}]}}", "generators: [x]", "\xff", "- x", ""],
+)  # fmt: skip
+def test_calibrate_on_a_config_of_the_wrong_shape(run, text):
+    (run / "config.yaml").write_bytes(text.encode("latin-1"))
+
+    done = run_command("calibrate", run, "--draw", 3)
+
+    assert done.returncode == 2, done.stderr
+    assert "config.yaml" in done.stderr
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_stored_items_of_the_wrong_shape_are_made_again(
+    run, tmp_path, repository, value, monkeypatch
+):
+    """Their checksums are right: somebody else wrote them."""
+    before = json.loads((run / "summary.json").read_text())["systems"]
+    for file in (tmp_path / "cache" / "stages").rglob("*.jsonl"):
+        with file.open("rb") as stream:
+            head, first, *_ = stream.read().split(b"\n")
+        key = json.loads(first.partition(b" ")[2])[0]
+        file.write_bytes(head + b"\n" + _line(key, value))
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamagedItems)
+        done = run_command("run", repository / "configs/quickstart.yaml", "--quiet", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    again = Path(tmp_path / "runs/quickstart/latest/summary.json").read_text()
+    for old, new in zip(before, json.loads(again)["systems"], strict=True):
+        assert old["scores"] == new["scores"]

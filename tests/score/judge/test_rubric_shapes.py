@@ -1,0 +1,132 @@
+"""Rubric files of any shape: a problem with its place before anything runs, or prompts for all."""
+
+import copy
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError
+from ragbench.score.judge.methods.prompt import preview as preview_prompts
+from ragbench.score.judge.rubric import built_in_rubrics, read_rubric
+from tests.commands import run_command
+
+RUBRIC = {
+    "name": "tone",
+    "needs": ["question", "answer"],
+    "scale": {"1": "rude", "5": "warm"},
+    "steps": ["Read it."],
+    "examples": [
+        {"question": "q", "answer": "a", "level": "5", "reasoning": "warm"},
+        {"question": "q", "answer": "b", "level": "1", "reasoning": "rude"},
+    ],
+}
+PAIR = {
+    **RUBRIC,
+    "asks": "pair",
+    "needs": ["question"],
+    "scale": {"1": "worse", "2": "better"},
+    "examples": [{"question": "q", "answer": "a", "other": "b", "level": "1", "reasoning": "r"}],
+}
+_anything = st.recursive(
+    st.sampled_from(["", "x", "1", "5", "answer", "context", "pairwise", "claims", "no", "~"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["1", "2", "answer", "level", "reasoning"]), inner, max_size=3
+        )
+    ),
+    max_leaves=6,
+)
+
+
+def _write(folder, content):
+    path = folder / "r.yaml"
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return path
+
+
+def _read(path):
+    try:
+        return read_rubric(path)
+    except DataError as error:
+        return error
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("rubrics")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    base=st.sampled_from([RUBRIC, PAIR]),
+    at=st.sampled_from(
+        [("name",), ("asks",), ("needs",), ("scale",), ("scale", "1"), ("steps",), ("method",),
+         ("direction",), ("formula",), ("examples",), ("examples", 0), ("examples", 0, "level"),
+         ("examples", 0, "answer"), ("examples", 0, "reasoning"), ("examples", 0, "other"),
+         ("examples", 0, "question"), ("guidelines",), ("verdicts",)]
+    ),
+    value=_anything | st.none(),
+)  # fmt: skip
+def test_a_file_is_refused_or_can_be_asked(folder, base, at, value):
+    content = copy.deepcopy(base)
+    inner = content
+    for step in at[:-1]:
+        inner = inner[step]
+    if value is None and isinstance(inner, dict):
+        inner.pop(at[-1], None)
+    else:
+        inner[at[-1]] = value
+    path = _write(folder, content)
+    found = _read(path)
+    assert path.name in str(found) if isinstance(found, DataError) else preview_prompts(found)
+
+
+@pytest.mark.parametrize("name", built_in_rubrics())
+def test_built_in_ones_can_be_asked(name):
+    from ragbench.score.judge.rubric import load_rubric
+
+    assert preview_prompts(load_rubric(name), few_shot=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a: " + "[" * 5000, "nested too deeply"),
+        ("? [a, b]\n: c", "not YAML"),
+        ("name: x\n? {a: b}\n: c", "not YAML"),
+        ("- a", "not a mapping"),
+        ("", "not a mapping"),
+        ("name: \0", "not YAML"),
+        ("a: &x [*x]", "recursive"),
+    ],
+)
+def test_odd_yaml(folder, text, found):
+    with pytest.raises(DataError, match=found):
+        read_rubric(_write(folder, text))
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda e: e.pop("reasoning"), "examples: number 1 has no 'reasoning'"),
+        (lambda e: e.pop("answer"), "examples: number 1 has no 'answer'"),
+    ],
+)
+def test_validate_and_rubric_show_say_where(tmp_path, example_data, change, found):
+    content = copy.deepcopy(RUBRIC)
+    change(content["examples"][0])
+    path = _write(tmp_path, content)
+    (tmp_path / "c.yaml").write_text(
+        f"dataset: {{type: beir, path: '{example_data}'}}\nretrievers: {{b: {{type: bm25}}}}\n"
+        "generators: {e: {type: extractive}}\n"
+        "metrics: {judge: {type: openai, model: m, rubrics: [r.yaml]}}\n"
+    )
+
+    for command in (["validate", "c.yaml"], ["run", "c.yaml"], ["rubric", "show", str(path)]):
+        done = run_command(*command, cwd=tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert found in done.stderr
+    assert not (tmp_path / "runs").exists()
