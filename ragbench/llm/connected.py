@@ -12,7 +12,7 @@ from typing import Any
 from ragbench.llm.base import ChatModel
 from ragbench.llm.engine import ChatEngine, Replies
 from ragbench.llm.limits import Limits
-from ragbench.llm.openai import OpenAIChat, is_azure
+from ragbench.llm.openai import Address, OpenAIChat, is_azure
 from ragbench.llm.usage import Budget, Prices, Totals
 
 
@@ -83,6 +83,11 @@ class Server:
     stream: bool = False
     client: Any = None
     """A ready client in place of all that."""
+
+    def __post_init__(self) -> None:
+        """Refuse an address that could not be asked, before anything is made."""
+        if self.client is None:
+            Address.parse(self.base_url or None)
 
     @property
     def missing_key(self) -> str | None:

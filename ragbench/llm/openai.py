@@ -70,7 +70,7 @@ class OpenAIChat:
             self._secrets = _secrets_of(client, (openai.OpenAI, openai.AsyncOpenAI))
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
-            http = {"http_client": openai.DefaultAsyncHttpxClient()} if self._owns_client else {}
+            http = {"http_client": _http_client()} if self._owns_client else {}
             self._client = client.with_options(max_retries=0, timeout=patience, **http)
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
@@ -203,7 +203,10 @@ class Address:
         """Read an address, refused where it holds credentials: it goes into keys and files."""
         if address is None:
             return None
-        parts = urlsplit(address)
+        try:
+            parts = urlsplit(address)
+        except ValueError as error:  # a host in half a bracket
+            raise OptionError("openai", "base_url", address, "http://... or https://...") from error
         if parts.username or parts.password or parts.fragment:
             bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
             found = f"{bare} with credentials or a fragment"
@@ -216,10 +219,18 @@ class Address:
         return cls(f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query)), address)
 
 
+def _http_client() -> Any:
+    """A client that follows no redirect: another host would get the question and the passages."""
+    import openai
+
+    return openai.DefaultAsyncHttpxClient(follow_redirects=False)
+
+
 def _connected(address: Address | None, **options: Any) -> Any:
     """The client for an address; None is OpenAI's own."""
     import openai
 
+    options["http_client"] = _http_client()
     if address is None:
         return openai.AsyncOpenAI(**options)
     query = dict(address.query)

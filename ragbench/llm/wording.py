@@ -24,12 +24,13 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _UNKNOWN = re.compile(
-    rf"{_UNSUPPORTED.pattern}|unknown|unrecognized|unexpected|not permitted|not allowed|extra|"
-    r"may only be|must be|only the default",
+    rf"{_UNSUPPORTED.pattern}|unknown|unrecognized|unexpected|not permitted|not allowed|extra",
     re.IGNORECASE,
 )
+_BAD_VALUE = re.compile(r"may only be|must be|only the default", re.IGNORECASE)
 _NO_PARAMETER = re.compile(r"parameter|extra[_ ]|unrecognized|argument", re.IGNORECASE)
-_OPTIONAL = ("temperature", "seed", "stop", "logprobs", "max_tokens", "max_completion_tokens")
+_LONGEST = ("max_tokens", "max_completion_tokens")
+_OPTIONAL = ("temperature", "seed", "stop", "logprobs", *_LONGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,7 @@ def word(request: ChatRequest, refused: Refused) -> Wording:
     if "logprobs" in body:
         body["top_logprobs"] = request.top_logprobs
     if request.max_tokens is not None:
-        names = ("max_tokens", "max_completion_tokens")
-        taken = next((name for name in names if name not in refused.names), None)
+        taken = next((name for name in _LONGEST if name not in refused.names), None)
         if taken is None:
             left_out.append("max_tokens")
         else:
@@ -129,13 +129,13 @@ def learn(wording: Wording, failure: CallFailure, refused: Refused) -> Refused |
 def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
     """The parameter of a request that an error is about; None where it is about none of them."""
     sent = [name for name in _OPTIONAL if name in wording.body]
+    if not _UNKNOWN.search(failure.detail):
+        # a longest reply that is too long is the user's to mend
+        sent = [name for name in sent if name not in _LONGEST]
     if failure.param:
         named = {part.removeprefix("top_") for part in re.split(r"\W+", failure.param)}
-        found = next((name for name in sent if name in named), None)
-        # a longest reply that is too long is the user's to mend
-        is_value = found in ("max_tokens", "max_completion_tokens")
-        return None if is_value and not _UNKNOWN.search(failure.detail) else found
-    if not _UNKNOWN.search(failure.detail):
+        return next((name for name in sent if name in named), None)
+    if not _UNKNOWN.search(failure.detail) and not _BAD_VALUE.search(failure.detail):
         return None
     places = {
         name: match.start()

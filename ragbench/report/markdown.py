@@ -22,7 +22,8 @@ from ragbench.report.layout import lay_out
 _FOREIGN = re.compile(
     r"""
       (?P<kept> \[ [-+]?\d [-+\d.e,\ ]* \] (?![(\[:]) )  # [0.368, 0.436] means nothing to Markdown
-    | (?P<active> (?<!\w)[@\#](?=\w) | :(?=//) | (?<=\bwww)(?=\.) )  # mentions, issues, links
+    | (?P<active> (?<!\w)[@\#](?=\w) | :(?=//) | (?<=\bwww)(?=\.)  # mentions, issues, links
+        | (?<=\w)\#(?=\d) | (?<=\bGH)-(?=\d) | (?<=[\w.+-])@(?=[\w-]+\.\w) )  # GH-1, mail
     | (?P<start> ^(?: -(?=[-\s]|$) | [+\#](?=[\#\s]|$) | \d+(?=[.)](?:\s|$)) ) )  # lists, headings
     | (?P<sign> [\\`*\[\]<>|~&$] | (?<![^\W_])_ | _(?![^\W_]) )  # hit_rate stays readable
     """,

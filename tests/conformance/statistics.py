@@ -13,9 +13,11 @@ from sklearn import metrics as sklearn
 
 from ragbench import stats
 from ragbench.stats.bradley_terry import win_matrix
+from ragbench.stats.paired_proportions import TIE_BEYOND, TIE_WITHIN
 from tests.conformance.reference import ROUNDING, Pairs, Reference
 from tests.stats.test_krippendorff import _by_pairs
 from tests.stats.test_max_t import written_out
+from tests.stats.test_paired_proportions import tail
 
 Array = np.ndarray
 
@@ -29,6 +31,14 @@ WITHOUT_REFERENCE: dict[str, str] = {
     "interim_interval": "as difference_interval, at a bound; tests/stats/test_sequential.py",
     "look_sizes": "a list of whole numbers; properties in tests/stats/test_sequential.py",
     "mean_agreement": "a mean over raters, worked by hand in tests/stats/test_agreement.py",
+    "queries_to_exclude": (
+        "no package plans by these intervals; the power of its plans by counting and by samples in "
+        "tests/stats/test_planning.py"
+    ),
+    "tilting_interval": (
+        "no package here has it; a solver for the weights, 200,000 draws at a limit and, for hits, "
+        "score_interval in tests/stats/test_tilting.py"
+    ),
     "ppi_difference": "ppi_py is not among the test packages; tests/stats/test_ppi.py",
     "ppi_mean": "ppi_py is not among the test packages; by hand in tests/stats/test_ppi.py",
     "queries_for": "a whole number, worked by hand in tests/stats/test_increase.py",
@@ -319,6 +329,23 @@ def _first_commit(times: int) -> Pairs:
         yield stats.drop_evidence([d], 0.02).e, 0.5 * sum(products) / len(stakes) + 0.5
 
 
+def _tails_at_limits(times: int) -> Pairs:
+    """At a limit, the probability of counts as far from it as those observed crosses 2.5 %.
+
+    It may jump there, as another table becomes as far: just beside the limit it is on both sides.
+    """
+    rng = np.random.default_rng(15)
+    for _ in range(10 * times):
+        n = int(rng.integers(2, 40))
+        lost, gained = (int(x) for x in rng.multinomial(n, [0.1, 0.05, 0.85])[:2])
+        low, high = stats.score_interval(lost, gained, n)
+        for limit, one, other in ((low, lost, gained), (-high, gained, lost)):
+            weight = TIE_BEYOND if limit <= 0 else TIE_WITHIN
+            beside = np.clip([limit - 1e-7, limit + 1e-7], -1.0, 1.0)
+            tails = [tail(one, other, n, d, weight, scipy.multinomial) for d in beside]
+            yield float(np.clip(0.025, min(tails), max(tails))), 0.025
+
+
 def _kappas(ours: str, theirs: str | None) -> Reference:
     return Reference(
         "cohen_kappa",
@@ -518,6 +545,12 @@ REFERENCES = [
         1e-9,
         _first_commit,
         relative=True,
+    ),
+    Reference(
+        "score_interval",
+        "SciPy `multinomial`, summed over every table: what is left out at each limit",
+        1e-6,
+        _tails_at_limits,
     ),
     Reference("bradley_terry_strengths", "SciPy `minimize` of the likelihood", 1e-5, _strengths),
     Reference(

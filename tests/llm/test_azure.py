@@ -81,9 +81,11 @@ def test_every_way_to_name_a_deployment(azure, options, path):
     assert "authorization" not in received.headers
 
 
-def test_a_generator_on_azure(azure):
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_generator_on_azure(azure, stream):
     generator = OpenAIGenerator(
         model="gpt",
+        stream=stream,
         azure_endpoint=azure.azure_endpoint,
         api_version="2024-10-21",
         api_key_env="AZURE_OPENAI_API_KEY",

@@ -85,13 +85,38 @@ def test_what_the_user_alone_asks_for_is_not_given_up(serve):
     assert server.counters.requests == 2
 
 
-def test_a_longest_reply_that_is_too_long_is_the_users_to_mend(serve):
-    said = "max_tokens is too large: 99999. This model takes at most 16384 completion tokens."
-    server, engine = serve(Answer(said, status=400, param="max_tokens"))
+@pytest.mark.parametrize("param", ["max_tokens", None])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "max_tokens is too large: 99999. This model takes at most 16384 completion tokens.",
+        "`max_tokens` must be less than or equal to `8192`, the maximum value",
+    ],
+)
+def test_a_longest_reply_that_is_too_long_is_the_users_to_mend(serve, said, param):
+    server, engine = serve(Answer(said, status=400, param=param))
 
-    with pytest.raises(CallFailure, match="too large: 99999"):
+    with pytest.raises(CallFailure, match="max_tokens"):
         engine.ask(asking(max_tokens=99999))
     assert server.counters.requests == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "`temperature` must be strictly positive",
+        "`temperature` may only be set to 1 when thinking is enabled",
+        "Only the default (1) value of temperature is taken",
+        "`temperature` is deprecated for this model.",
+    ],
+)
+def test_a_value_that_is_refused_in_words_is_left_out(serve, said):
+    def script(request, times_asked):
+        return Answer(said, status=400) if "temperature" in request else Answer(GOOD)
+
+    _, engine = serve(script)
+
+    assert engine.ask(asking(temperature=0.0)).left_out == ("temperature",)
 
 
 def test_a_second_model_is_asked_for_itself(serve):

@@ -117,3 +117,15 @@ def test_nobody_is_called_and_nothing_is_linked():
     assert "#12" not in text
     assert "http://" not in text
     assert "www.a" not in text
+
+
+@pytest.mark.parametrize("text", ["GH-1", "org/repo#4", "see gh-26", "a.b+c@example.org"])
+def test_github_links_nothing_of_a_text(text):
+    sign = next(sign for sign in "@#-" if sign in text)
+
+    assert f"{sign}&#8288;" in escape(text)
+    assert escape(text).replace("&#8288;", "").replace("\\", "") == text
+
+
+def test_names_of_measures_stay_as_they_are():
+    assert escape("ndcg@10 P@5.") == "ndcg@10 P@5."

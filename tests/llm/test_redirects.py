@@ -1,0 +1,73 @@
+"""A server that redirects is not followed: another host would get question and passages."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+import ragbench as rb
+from ragbench.testing import ChatServer
+from tests.commands import run_command
+
+
+@pytest.fixture
+def redirecting():
+    """A server that sends every request on to another one; returns its address and the other."""
+    with ChatServer() as other:
+
+        class Redirect(BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(307)
+                self.send_header("Location", f"{other.url}/chat/completions")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *arguments):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Redirect)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", other
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("given", ["address", "client"])
+def test_nothing_reaches_the_other_host(redirecting, given):
+    import openai
+
+    address, other = redirecting
+    where = {"base_url": address}
+    if given == "client":
+        where = {"client": openai.AsyncOpenAI(base_url=address, api_key="none")}
+    with rb.Judge(model="m", rubrics=["fluency"], retries=2, **where) as judge:
+        verdict = judge.score(question="q", answer="secret text")["fluency"]
+
+    assert verdict.status == "failed"
+    assert "307: it redirects, which is not followed" in verdict.reasoning
+    assert other.counters.requests == 0
+
+
+@pytest.mark.parametrize("block", ["generators: {g: {", "metrics: {judge: {rubrics: [fluency], "])
+@pytest.mark.parametrize(
+    "address", ["http://user:pass@host/v1", "http://[::1", "ftp://host/v1", "http://h/v1#x"]
+)
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_an_address_that_a_run_refuses_is_refused_before(
+    tmp_path, example_data, block, address, command
+):
+    entry = f"type: openai, model: m, base_url: {json.dumps(address)}"
+    (tmp_path / "c.yaml").write_text(
+        f"dataset: {{type: beir, path: '{example_data}'}}\nretrievers: {{b: {{type: bm25}}}}\n"
+        + ("generators: {e: {type: extractive}}\n" if "judge" in block else "")
+        + f"{block}{entry}}}}}\n"
+    )
+
+    done = run_command(command, "c.yaml", cwd=tmp_path)
+
+    assert done.returncode == 2, done.stdout
+    assert "base_url: found" in done.stderr
+    assert "pass@" not in done.stderr.split("|")[0]
