@@ -2,12 +2,13 @@
 
 Temporary names start with a dot and end in `.tmp`, lie beside the final name, and are renamed
 when their content is on disk; a kill at any moment leaves no half-written file under a final
-name.
+name. They hold the id of their process: what one that was killed has left, the next writer removes.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]*)(?:\.[a-z0-9_]{8})?\.tmp")
 
 DEFAULT_CACHE = ".ragbench"
 """Folder of what is stored between runs, in the working directory."""
@@ -34,6 +37,35 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
+def remove_left_over(folder: Path, name: str = "") -> None:
+    """Remove the temporary files and folders in a folder whose process has ended.
+
+    With a `name`, only those of what was to become `folder/name`.
+    """
+    with suppress(OSError):  # none yet, or one that may not be read: then nothing is in the way
+        for path in folder.iterdir():
+            found = _TEMPORARY.fullmatch(path.name)
+            if found is None or (name and found["name"] != name) or _is_running(int(found["pid"])):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    """Whether a process is at work here; Windows has no harmless way to ask."""
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     r"""Write a file so that its name shows either the old content or all of the new.
 
@@ -41,6 +73,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    remove_left_over(path.parent, path.name)
     temporary = temporary_beside(path)
     try:
         with temporary.open("wb") as stream:
@@ -59,7 +92,9 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
     if path.exists():
         raise FileExistsError(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    remove_left_over(path.parent, path.name)
+    prefix = f".{path.name}.{os.getpid()}."
+    temporary = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=path.parent))
     temporary.chmod(0o755)  # mkdtemp makes it private; results are meant to be shared
     try:
         yield temporary

@@ -8,7 +8,12 @@ import time
 
 import pytest
 
-from ragbench.files import folder_written_atomically, point_at, write_atomically
+from ragbench.files import (
+    folder_written_atomically,
+    point_at,
+    remove_left_over,
+    write_atomically,
+)
 
 
 def test_writes_and_replaces(tmp_path):
@@ -82,3 +87,36 @@ def test_kill_leaves_no_half_written_file(tmp_path):
         assert len(set(text)) == 1
         leftover = [p.name for p in tmp_path.iterdir() if p != path]
         assert all(name.startswith(".") and name.endswith(".tmp") for name in leftover)
+    write_atomically(path, "next")
+    assert [p.name for p in tmp_path.iterdir()] == ["big.txt"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from ragbench.files import folder_written_atomically, temporary_beside
+folder = Path(sys.argv[1])
+temporary_beside(folder / "latest").symlink_to("nowhere")
+temporary_beside(folder / "a.json").write_text("half")
+with folder_written_atomically(folder / "run") as made:
+    (made / "deep").mkdir()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_the_next_run_removes_what_killed_writers_left(tmp_path):
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
+    left = {path.name for path in folder.iterdir()}
+    assert len(left) == 3
+    at_work = folder / f".a.json.{os.getppid()}.tmp"
+    for path in (at_work, folder / ".unfinished.tmp", folder / ".mine.tmp", folder / "b.1.tmp"):
+        path.write_text("kept")
+
+    write_atomically(folder / "a.json", "{}")
+    assert len(left & {path.name for path in folder.iterdir()}) == 2, "what was to become a.json"
+    remove_left_over(folder)
+
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"a.json", at_work.name, ".unfinished.tmp", ".mine.tmp", "b.1.tmp"}

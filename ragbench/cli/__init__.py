@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import tempfile
+import threading
 import traceback
 
 import click
@@ -67,6 +69,7 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line; results on stdout, everything else on stderr."""
+    _end_as_ctrl_c_does()
     lost = _open_closed_streams()
     note_secrets(of_process(os.environ))
     streams = open_doors()
@@ -91,6 +94,16 @@ def _finished(lost: bool) -> int:
             click.echo(f"cannot write the result: {error.strerror}", err=True)
             code = code or EXIT_BAD_INPUT
     return code
+
+
+def _end_as_ctrl_c_does() -> None:
+    """Let SIGTERM, and SIGHUP unless `nohup` has it ignored, interrupt in order, with code 130."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _open_closed_streams() -> bool:

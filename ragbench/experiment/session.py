@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from ragbench.errors import DataError
-from ragbench.files import write_atomically
+from ragbench.files import remove_left_over, write_atomically
 
 _LOCK = ".lock.tmp"
 _STATE = ".unfinished.tmp"
@@ -47,6 +47,7 @@ def run_in(folder: Path) -> Iterator[Session]:
         stream = _locked(folder)
     except OSError as error:
         raise _not_written(folder, error) from error
+    remove_left_over(folder)
     state = folder / _STATE
     try:
         try:

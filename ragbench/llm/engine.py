@@ -51,14 +51,17 @@ class Replies(ReplyStore[ChatReply]):
         super().__init__(path, ChatReply.from_dict, also=also, replay=replay)
 
     def missing(self, request: ChatRequest, key: str) -> DataError:
-        """Return the error that a replay lacks a reply, which says what it would have asked."""
+        """Return the error that a reply is lacking, which says what would have been asked."""
         said = " ".join(request.messages[-1].content.split()) if request.messages else ""
         asked = said if len(said) <= 60 else f"{said[:60]}..."
         return DataError(
             f"no reply from {request.model!r} to {asked!r} (sample {request.sample}, "
             f"key {key[:12]})",
             file=self.path,
-            allowed="replay needs every reply; run once with the server to store it",
+            allowed="replay needs every reply; run once with the server to store it"
+            if self.replay
+            else "the file may only be read, and nothing is paid for that cannot be stored: "
+            "permission to write, or another cache, with this one in cache_also",
         )
 
 
@@ -82,8 +85,8 @@ class ChatEngine:
     """Asks one chat model, from any thread and inside any event loop.
 
     A request is looked up in the store, else reserved in the budget, sent within the limits, put on
-    disk, and only then returned. Equal requests that are under way at once are sent once. The
-    caller closes `replies`; engines may share a `budget`.
+    disk, and only then returned. Equal requests that are under way at once are sent once, also from
+    processes that share the store. The caller closes `replies`; engines may share a `budget`.
     """
 
     def __init__(
@@ -194,13 +197,20 @@ class ChatEngine:
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
         reply = None if self.replies is None else self.replies.get(key)
         if reply is None:
-            if self.replies is not None and self.replies.replay:
+            if self.replies is not None and not self.replies.writable:
                 raise self.replies.missing(request, key)
-            reply = await self._send_in_turn(key, request)
-        elif reply.cost_usd is None:  # stored before its price was known
+            reply = await self._claimed(key, request)
+        if reply.cost_usd is None and reply.stored:  # stored before its price was known
             reply = self._priced(request, reply)
         self.totals.add(reply)
         return reply
+
+    async def _claimed(self, key: str, request: ChatRequest) -> ChatReply:
+        """Send a request, unless another run that shares the store does so before."""
+        if self.replies is None:
+            return await self._send_in_turn(key, request)
+        async with self.replies.claims.of(key):
+            return self.replies.get(key) or await self._send_in_turn(key, request)
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
         price = self.prices.of(request.model)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragbench.errors import DataError
-from ragbench.files import locked_beside, temporary_beside
+from ragbench.files import locked_beside, remove_left_over, temporary_beside
 from ragbench.store.kinds import FileKind
 from ragbench.store.pages import is_log_damaged, log_of
 from ragbench.store.salvage import is_ours, salvage
@@ -131,6 +131,7 @@ def connect(path: Path, kind: FileKind, *, thorough: bool = False) -> sqlite3.Co
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _alone_at(path):
+            remove_left_over(path.parent, path.name)
             connection = _connect(path)
             try:
                 _prepare(connection, path, kind, thorough=thorough)
@@ -164,11 +165,48 @@ def _prepare(connection: sqlite3.Connection, path: Path, kind: FileKind, *, thor
         _check_all(connection)
 
 
+def open_as_allowed(path: Path, kind: FileKind) -> DatabaseFile:
+    """Open a file as `open_database` does, thoroughly; for reading where it may not be written.
+
+    One that is not there and cannot be made is empty.
+    """
+    if may_be_written(path):
+        return open_database(path, kind, thorough=True)
+    if path.is_file():
+        return open_shared(path, kind, thorough=True)
+    return DatabaseFile(path, kind, empty(path, kind), writable=False)
+
+
+def may_be_written(path: Path) -> bool:
+    """Return whether a file and what belongs beside it may be made and changed."""
+    folder = next((each for each in path.absolute().parents if each.exists()), path)
+    return os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+
+
+def empty(path: Path, kind: FileKind) -> sqlite3.Connection:
+    """Connect to an empty database, kept in memory and on disk by SQLite, gone at its end."""
+    connection = _connect("")
+    _make_tables(connection, path, kind)
+    return connection
+
+
 def open_shared(path: Path, kind: FileKind, *, thorough: bool = False) -> DatabaseFile:
     """Open a file for reading alone, also in a folder that may not be written.
 
     Of a damaged one, the whole rows are read into a temporary copy; see `open_database`.
     """
+    connection, lost = _shared(path, kind, thorough)
+    file = DatabaseFile(path, kind, connection, writable=False)
+    file.lost = lost
+    return file
+
+
+def read_only(path: Path, kind: FileKind) -> sqlite3.Connection:
+    """Connect to a file as `open_shared` does."""
+    return _shared(path, kind, thorough=False)[0]
+
+
+def _shared(path: Path, kind: FileKind, thorough: bool) -> tuple[sqlite3.Connection, int]:
     if not path.is_file():
         raise DataError(f"there is no such {kind.noun}", file=path)
     lost = 0
@@ -183,9 +221,7 @@ def open_shared(path: Path, kind: FileKind, *, thorough: bool = False) -> Databa
                 raise
             raise unusable(path, kind, error) from None
         connection, lost = _salvaged_copy(path, kind, error)
-    file = DatabaseFile(path, kind, connection, writable=False)
-    file.lost = lost
-    return file
+    return connection, lost
 
 
 def unusable(path: Path, kind: FileKind, error: Exception) -> DataError:
@@ -262,9 +298,8 @@ def _salvaged_copy(path: Path, kind: FileKind, error: Exception) -> tuple[sqlite
 
     Returns how many rows are lost, too: at least one, since the file is damaged.
     """
-    connection = _connect("")  # SQLite keeps it in memory and on disk, and removes it at the end
+    connection = empty(path, kind)
     try:
-        _make_tables(connection, path, kind)
         counts = salvage(path, kind, connection)
     except OSError as cause:
         connection.close()

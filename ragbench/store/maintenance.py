@@ -111,10 +111,11 @@ def _databases(folder: Path) -> Iterator[Stored]:
 
 
 def _with_its_own(path: Path) -> list[Path]:
-    """A file with those that SQLite keeps beside it; the file itself goes last."""
+    """A file with those that are kept beside it; the file itself goes last."""
     if path.name not in _DATABASES:
         return [path]
-    return [path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", "")]
+    claims = path.with_name(f".{path.name}.claims")
+    return [claims, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", ""))]
 
 
 def _about(path: Path) -> str:

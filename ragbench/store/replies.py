@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from ragbench.errors import DataError
+from ragbench.store.claims import claims_beside
 from ragbench.store.database import (
     DamagedDatabase,
     DatabaseFile,
+    open_as_allowed,
     open_database,
     open_shared,
 )
@@ -85,8 +87,8 @@ class ReplyStore(Generic[Stored]):
     """A store of replies in one file, which `read` makes of what their `to_dict` wrote.
 
     The files `also`, such as a team's, are only read, after this one; one that cannot be used is
-    named in a warning and left out. With `replay` nothing is written: what is missing is an error,
-    nothing may be sent.
+    named in a warning and left out. With `replay`, and where the file may
+    only be read, nothing is written: what is missing is an error, nothing may be sent.
     """
 
     def __init__(
@@ -98,10 +100,18 @@ class ReplyStore(Generic[Stored]):
         replay: bool = False,
     ) -> None:
         self.path, self.replay, self._read = Path(path), replay, read
-        self._own = (open_shared if replay else open_database)(self.path, REPLIES, thorough=True)
+        if replay:
+            self._own = open_shared(self.path, REPLIES, thorough=True)
+        else:
+            self._own = open_as_allowed(self.path, REPLIES)
+        self.writable = self._own.writable
+        """Whether replies can be stored: not in a replay, nor where the file may only be read."""
         self._readers = [self._own, *filter(None, map(_of_others, map(Path, also)))]
-        self._writer = None if replay else _Writer(self.path)
+        self._writer = _Writer(self.path) if self.writable else None
+        self.claims = claims_beside(self.path)
+        """Held while a call is under way, so that others who share the file wait for its reply."""
         self._again_from: float | None = None
+        self._told: set[str] = set()
 
     @contextmanager
     def asking_again(self) -> Iterator[None]:
@@ -127,7 +137,9 @@ class ReplyStore(Generic[Stored]):
             if REPLIES.fits(key, reply, checksum):
                 return self._unpacked(reply)
             text = f"{reader.path}: the reply {key[:12]} is damaged; it is asked for again"
-            warnings.warn(DamagedReply(text), stacklevel=2)
+            if text not in self._told:
+                self._told.add(text)
+                warnings.warn(DamagedReply(text), stacklevel=2)
         return None
 
     def _row(self, reader: DatabaseFile, key: str) -> tuple[Any, ...] | None:
@@ -150,7 +162,8 @@ class ReplyStore(Generic[Stored]):
         That is this one, unless another process has stored its own under the same key before.
         """
         if self._writer is None:
-            raise DataError("a store that is replayed is not written", file=self.path)
+            why = "that is replayed is not written" if self.replay else "may only be read"
+            raise DataError(f"a store {why}", file=self.path)
         packed = zlib.compress(json.dumps(reply.to_dict(), ensure_ascii=True).encode(), 6)
         row = (key, reply.model, packed, REPLIES.checksum(key, packed), time.time())
         written = self._writer.put(row, replaces=self._again_from is not None)

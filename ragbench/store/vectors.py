@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
-from ragbench.store.database import DatabaseFile, connect, open_shared
+from ragbench.store.database import (
+    DatabaseFile,
+    connect,
+    empty,
+    may_be_written,
+    open_shared,
+    read_only,
+)
 from ragbench.store.kinds import FileKind
 
 if TYPE_CHECKING:
@@ -49,6 +56,10 @@ class DamagedVectors(UserWarning):
     """Stored vectors whose checksums do not fit; their texts are encoded again."""
 
 
+class UnstoredVectors(UserWarning):
+    """Vectors that are used, but cannot be stored where the cache may only be read."""
+
+
 def vector_key(identity: str, prompt: str, text: str) -> bytes:
     """Return the key of a text's vector: what the vector depends on, hashed."""
     digest = hashlib.blake2b(digest_size=16)
@@ -63,13 +74,22 @@ class EmbeddingCache(DatabaseFile):
     """A file of vectors; several processes and threads may share it."""
 
     def __init__(self, path: str | Path) -> None:
-        super().__init__(Path(path), VECTORS, connect(Path(path), VECTORS))
+        path = Path(path)
+        writable = may_be_written(path)
+        if writable:
+            connection = connect(path, VECTORS)
+        elif path.is_file():
+            connection = read_only(path, VECTORS)
+        else:
+            connection = empty(path, VECTORS)
+        super().__init__(path, VECTORS, connection, writable=writable)
+        self._told = False
 
     def find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Vectors]]:
         """Yield the keys that are there, each with its vector, in any order."""
         damaged: list[bytes] = []
         yield from _whole(self, keys, damaged)
-        if damaged:
+        if damaged and self.writable:
             self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in damaged])
 
     def store(self, vectors: Mapping[bytes, Vectors]) -> None:
@@ -87,6 +107,12 @@ class EmbeddingCache(DatabaseFile):
         self._write("INSERT OR IGNORE INTO lengths VALUES (?, ?)", list(lengths.items()))
 
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if not self.writable:
+            if not self._told:
+                self._told = True
+                text = f"{self.path}: may only be read; new vectors are computed, but not stored"
+                warnings.warn(UnstoredVectors(text), stacklevel=4)
+            return
         self.write(lambda connection: connection.executemany(statement, rows))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import sys
 import tempfile
@@ -21,8 +22,11 @@ Read = Callable[[int], bytes]
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_BUFFER = 1 << 17
 _GZIP_MAGIC = b"\x1f\x8b"
 _LONGEST_LINE = 16 << 20
+_FREE_BYTES, _RATIO = 64 << 20, 200
+"""Beyond 64 MiB, gzip may make no more than 200 bytes of one: text gives 3 to 20, a bomb 1000."""
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a broken gzip file raises."""
 
@@ -40,7 +44,7 @@ def standard_input() -> BinaryIO:
         raise DataError("standard input is closed", file="-", allowed="a file on standard input")
     stream: Any = sys.stdin.buffer  # a BufferedReader, which can look ahead
     if stream.peek(2)[:2] == _GZIP_MAGIC:
-        return cast("BinaryIO", gzip.GzipFile(fileobj=stream))
+        return cast("BinaryIO", io.BufferedReader(_Inflated(stream, "-"), _BUFFER))
     return cast("BinaryIO", stream)
 
 
@@ -111,12 +115,68 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
         raise DataError(_why_unreadable(error), file=name) from error
     with file:
         if file.peek(2)[:2] == _GZIP_MAGIC:
-            with gzip.open(file) as decompressed:
-                yield decompressed  # type: ignore[misc]  # GzipFile is no BinaryIO to typeshed
+            with io.BufferedReader(_Inflated(file, name), _BUFFER) as decompressed:
+                yield decompressed
         elif name.endswith(".gz") and file.peek(1):
             raise DataError("not a gzip file, though its name ends in .gz", file=name)
         else:
             yield file
+
+
+class _Inflated(io.RawIOBase):
+    """What a gzip stream holds; one that holds far more than any text would is refused."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self.fileobj, self._name = stream, name
+        self._taken = _Counted(stream)
+        self._inflated = gzip.GzipFile(fileobj=cast("BinaryIO", self._taken))
+        self._given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self.fileobj.seekable()
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as one read goes."""
+        found = self._inflated.read1(len(buffer))
+        buffer[: len(found)] = found
+        self._given += len(found)
+        if self._given > max(_FREE_BYTES, _RATIO * self._taken.count):
+            read, made = self._taken.count, self._given
+            raise DataError(
+                f"gzip has made {made:,} bytes of {read:,}, {made // max(1, read)} of each",
+                file=self._name,
+                allowed=f"{_RATIO} bytes of one, beyond {_FREE_BYTES >> 20} MiB; "
+                "decompress the file yourself if it is what it should be",
+            )
+        return len(found)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place; the counts stay, since both have been read."""
+        return self._inflated.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._inflated.tell()
+
+
+class _Counted:
+    """A stream that counts the bytes that were read."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self.count = stream, 0
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._stream.read(size)
+        self.count += len(found)
+        return found
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
+
+    def seekable(self) -> bool:
+        return self._stream.seekable()
 
 
 def _why_unreadable(error: OSError) -> str:

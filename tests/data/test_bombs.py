@@ -1,0 +1,101 @@
+"""Gzip that makes gigabytes of megabytes: it ends with an error, within bounded memory."""
+
+import gzip
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ragbench.data.files import lines
+from ragbench.errors import DataError
+
+pytestmark = pytest.mark.slow  # seconds in all: each bomb in a process of its own
+
+CHILD = """
+import resource, sys
+import ragbench as rb
+from ragbench.data.files.lines import read_lines
+from ragbench.data.trec.trec_files import read_qrels, read_run
+from ragbench.errors import DataError
+
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20),) * 2)
+how, path = sys.argv[1:]
+try:
+    if how == "lines":
+        for _ in read_lines(path): pass
+    elif how == "qrels":
+        read_qrels(path)
+    else:
+        read_run(path)
+except DataError as error:
+    print(error)
+"""
+CONTENTS = {
+    "one line": b"x" * (1 << 20),
+    "empty lines": b"\n" * (1 << 20),
+    "records": b'{"_id": "d", "text": "the same"}\n' * (1 << 15),
+    "judgements": b"q 0 d 1\n" * (1 << 17),
+}
+
+
+@pytest.fixture
+def bomb(tmp_path):
+    """4 MB that become 4 GB: gzip lets files follow one another."""
+
+    def made(content, times=64):
+        path = tmp_path / "bomb.gz"
+        path.write_bytes(gzip.compress(content * 64) * times)
+        return path
+
+    return made
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads its size there")
+@pytest.mark.parametrize(
+    ("how", "content"),
+    [("lines", "one line"), ("lines", "records"), ("run", "empty lines"), ("qrels", "judgements")],
+)
+def test_a_bomb_ends_within_bounded_memory(bomb, repository, content, how):
+    path = bomb(CONTENTS[content])
+    assert path.stat().st_size < 20 << 20
+
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, how, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    )
+
+    assert done.returncode == 0, done.stderr[-500:]
+    assert "MemoryError" not in done.stdout + done.stderr
+    assert "bomb.gz" in done.stdout
+    if how == "lines":
+        assert "gzip has made " in done.stdout
+        assert "allowed: 200 bytes of one, beyond 64 MiB" in done.stdout
+
+
+def test_what_repeats_itself_is_read_up_to_64_mib(bomb):
+    path = bomb(b"q 0 d 1\n" * 10_000, times=10)
+
+    assert sum(len(line) for _, line in lines.read_lines(path)) == 51_200_000
+
+
+def test_honest_text_is_read_however_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "_FREE_BYTES", 1000)
+    text = "".join(f"query {i % 97} document {i} rank {i % 13}\n" for i in range(50_000)).encode()
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(text))
+
+    assert b"".join(line for _, line in lines.read_lines(path)) == text
+
+
+def test_standard_input_is_held_to_the_same(bomb, monkeypatch):
+    packed = io.BufferedReader(io.BytesIO(bomb(b"x" * (1 << 20)).read_bytes()))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(packed))
+
+    with pytest.raises(DataError, match="-: gzip has made"):
+        list(lines.read_lines(lines.standard_input()))

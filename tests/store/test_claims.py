@@ -1,0 +1,136 @@
+"""Claims of calls: of several runs that share a store, one pays; whoever dies holds up nobody."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from ragbench.llm import ChatEngine, OpenAIChat, Replies
+from ragbench.store import claims
+from ragbench.testing import ChatServer
+from tests.llm.conftest import GOOD, asking
+
+RUN = """
+import random, sys
+from ragbench.llm import *
+path, url, n, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+asked = [ChatRequest('m', (Message('user', f'question {i}'),)) for i in range(n)]
+random.Random(seed).shuffle(asked)
+with Replies(path) as replies:
+    with ChatEngine(OpenAIChat(base_url=url), replies=replies, limits=Limits(concurrency=8)) as e:
+        failed = [each for each in e.ask_many(asked) if isinstance(each, Exception)]
+        print(len(failed), e.totals.calls, e.totals.stored)
+"""
+
+
+def start(repository, path, url, n, seed):
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(path), url, str(n), str(seed)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    )
+
+
+def test_processes_in_different_orders_pay_once_for_each_call(repository, tmp_path):
+    n, path = 200, tmp_path / "replies.sqlite"
+    with ChatServer(GOOD, latency_s=0.03) as server:
+        runs = [start(repository, path, server.url, n, seed) for seed in range(3)]
+        ends = [run.communicate(timeout=120) for run in runs]
+
+        assert [run.returncode for run in runs] == [0, 0, 0], ends
+        assert server.counters.requests == n
+        counts = [[int(word) for word in out.split()] for out, _ in ends]
+        assert [failed for failed, _, _ in counts] == [0, 0, 0]
+        assert sum(calls for _, calls, _ in counts) == n, "what was paid is counted once"
+        assert sum(stored for *_, stored in counts) == 2 * n
+
+
+def test_the_call_of_a_killed_process_is_taken_over(repository, tmp_path):
+    n, path = 120, tmp_path / "replies.sqlite"
+    with ChatServer(GOOD, latency_s=0.05) as server:
+        first, second = (start(repository, path, server.url, n, seed) for seed in (1, 1))
+        while server.counters.requests < 30:
+            assert first.poll() is None
+            time.sleep(0.005)
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+        out, errors = second.communicate(timeout=60)
+
+        assert out.split()[0] == "0", errors
+        assert len(server.counters.asked) == n
+        assert server.counters.requests - n <= 8, "only what was under way at the kill"
+
+
+def test_engines_of_one_process_pay_once(tmp_path):
+    path, n = tmp_path / "replies.sqlite", 60
+    with ChatServer(GOOD, latency_s=0.02) as server:
+
+        def ask(seed):
+            requests = [asking(f"question {i}") for i in range(n)]
+            random.Random(seed).shuffle(requests)
+            with (
+                Replies(path) as replies,
+                ChatEngine(OpenAIChat(base_url=server.url), replies=replies) as engine,
+            ):
+                assert all(reply.text == GOOD for reply in engine.ask_many(requests))
+
+        threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert server.counters.requests == n
+
+
+def test_a_call_that_fails_is_tried_by_who_waits(tmp_path):
+    path = tmp_path / "replies.sqlite"
+    with Replies(path) as one, Replies(path) as other:
+        assert one.claims is other.claims
+
+        async def both():
+            order = []
+
+            async def first():
+                async with one.claims.of("k"):
+                    await asyncio.sleep(0.05)
+                    order.append("first")
+                    raise ValueError
+
+            async def second():
+                await asyncio.sleep(0.01)
+                async with other.claims.of("k"):
+                    order.append("second")
+
+            await asyncio.gather(first(), second(), return_exceptions=True)
+            return order
+
+        assert asyncio.run(both()) == ["first", "second"]
+
+
+def test_who_waits_too_long_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "_PATIENCE_S", 0.1)
+    held = claims.Claims(tmp_path / "claims")
+
+    async def both():
+        async with held.of("k"):
+            async with held.of("k"):
+                pass
+            assert not held._take(next(iter(held._held))), "it stays the first one's"
+
+    asyncio.run(both())
+
+
+def test_a_folder_that_takes_no_file_still_tells_threads_apart(tmp_path):
+    held = claims.Claims(tmp_path / "no such folder" / "claims")
+
+    assert held._take(7)
+    assert not held._take(7)
+    held._give_back(7)
+    assert held._take(7)
