@@ -19,9 +19,11 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 import ragbench as rb
 from ragbench.score.text.bleu import corpus_bleu
+from ragbench.score.text.chrf import corpus_chrf
 from ragbench.score.text.meteor import meteor
 from ragbench.score.text.rouge import TYPES, rouge
 from ragbench.score.text.squad import contains, exact_match, token_f1
+from ragbench.score.text.ter import corpus_ter
 from tests.conformance.reference import Pairs, Reference
 from tests.models import build_tiny_bert, build_tiny_embedder
 from tests.score.text.strategies import SPACES, WORDS
@@ -59,7 +61,7 @@ def _rouge_values(times: int) -> dict[str, list[tuple[tuple, tuple]]]:
         scorer = RougeScorer(list(TYPES), use_stemmer=stemmer)
         for prediction, references in _rows(times, 250):
             theirs = scorer.score_multi(references, prediction)
-            ours = rouge(prediction, references, TYPES, stemmer=stemmer)
+            ours = rouge(prediction, references, TYPES, stemmer=stemmer, tokenize="rouge")
             for name in TYPES:
                 values[name].append((tuple(ours[name]), tuple(theirs[name])))
     return values
@@ -78,14 +80,16 @@ def _bleu(order: int) -> Callable[[int], Pairs]:
     return pairs
 
 
-def _corpus_bleu(times: int) -> Pairs:
-    rows = [*_rows(times, 1000)]
-    for start in range(0, len(rows), 5):
-        part = rows[start : start + 5]
-        predictions, first = [p for p, _ in part], [r[:1] for _, r in part]
-        ours = corpus_bleu(predictions, first).score
-        theirs = sacrebleu.BLEU().corpus_score(predictions, [[r[0] for r in first]])
-        yield ours, theirs.score / 100
+def _corpus(function: Callable, metric: type) -> Callable[[int], Pairs]:
+    def pairs(times: int) -> Pairs:
+        rows = [*_rows(times, 1000)]
+        for start in range(0, len(rows), 5):
+            part = rows[start : start + 5]
+            predictions, first = [p for p, _ in part], [r[:1] for _, r in part]
+            theirs = metric().corpus_score(predictions, [[r[0] for r in first]])
+            yield float(function(predictions, first)), theirs.score / 100
+
+    return pairs
 
 
 def _sacrebleu(function: Callable, metric: type, **options: int) -> Callable[[int], Pairs]:
@@ -187,7 +191,7 @@ REFERENCES = [
     *(
         Reference(
             name,
-            "rouge-score, with and without stemmer: P, R, F",
+            "rouge-score, with and without stemmer, its own tokens: P, R, F",
             0.0,
             lambda times, name=name: _rouge_values(times)[name],
         )
@@ -198,7 +202,14 @@ REFERENCES = [
         Reference(f"bleu{n}", f"sacrebleu, `max_ngram_order={n}`, all smoothings", 0.0, _bleu(n))
         for n in (1, 2, 3, 4)
     ),
-    Reference("bleu.corpus", "sacrebleu `corpus_bleu`", 0.0, _corpus_bleu),
+    Reference(
+        "bleu.corpus",
+        "sacrebleu `corpus_bleu`",
+        0.0,
+        _corpus(lambda *rows: corpus_bleu(*rows).score, sacrebleu.BLEU),
+    ),
+    Reference("chrf.corpus", "sacrebleu `corpus_chrf`", 0.0, _corpus(corpus_chrf, sacrebleu.CHRF)),
+    Reference("ter.corpus", "sacrebleu `corpus_ter`", 0.0, _corpus(corpus_ter, sacrebleu.TER)),
     Reference("chrf", "sacrebleu `sentence_chrf`", 0.0, _sacrebleu(rb.chrf, sacrebleu.CHRF)),
     Reference(
         "chrf++",

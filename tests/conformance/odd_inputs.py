@@ -142,7 +142,7 @@ ODD_INPUTS = [
         "東京 beside 東京",
         lambda: RougeScorer(["rouge1"]).score("東京", "東京")["rouge1"].fmeasure,
         lambda: rb.rouge("東京", "東京", types=["rouge1"])["rouge1"].fmeasure,
-        "it sees a-z and 0-9 alone; kept, and a note counts such texts",
+        "it sees a-z and 0-9 alone; ours sees characters, and `tokenize: rouge` does as theirs",
     ),
     OddInput(
         "SciPy `ttest_1samp`",
