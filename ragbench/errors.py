@@ -16,8 +16,8 @@ A message names the place, what was found, and what is allowed or what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 EXIT_OK = 0
 EXIT_GATE_FAILED = 1
@@ -132,6 +132,32 @@ class Problem:
         if self.source is None or self.line is None or self.column is None:
             return f"{head}; {hint}" if hint else head
         return f"{head}\n{self._excerpt(hint)}"
+
+    def cleaned(self, clean: Callable[[str], str]) -> Problem:
+        """Return the problem with its texts rewritten; the caret stays under what is meant."""
+        source, column, width = self._cleaned_line(clean)
+        return replace(
+            self,
+            found=clean(self.found),
+            file=None if self.file is None else clean(self.file),
+            allowed=None if self.allowed is None else clean(self.allowed),
+            source=source,
+            column=column,
+            width=width,
+        )
+
+    def _cleaned_line(self, clean: Callable[[str], str]) -> tuple[str | None, int | None, int]:
+        """The line, and where what is meant stands in it then; the whole line where that is cut."""
+        if self.source is None or self.column is None:
+            return self.source, self.column, self.width
+        source, start, end = self.source, self.column - 1, self.column - 1 + self.width
+        whole = clean(source)
+        if whole[:start] == source[:start]:
+            return whole, self.column, max(1, min(self.width, len(whole) - start))
+        before, meant = clean(source[:start]), clean(source[start:end])
+        if f"{before}{meant}{clean(source[end:])}" == whole:
+            return whole, len(before) + 1, max(1, len(meant))
+        return whole, 1, max(1, len(whole))
 
     def _hint(self) -> str:
         parts = []

@@ -1,4 +1,4 @@
-"""Values that must not reach a file, not even inside the text of an error: which, and how hidden.
+"""Values that must not reach a file, not even inside the text of an error: which they are.
 
 A value is a secret by its declaration, by the name of its option or of its variable, or by its own
 form: a key with the prefix of its vendor, an address with a password or a key in it.
@@ -9,14 +9,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 MASK = "***"
 """What stands in place of a secret that has no name."""
 
-_SHORTEST = 4  # shorter values are words that stand everywhere, and no secrets
+_SHORTEST_KEY = 12  # of keys that nothing but a name tells
 _SHORTEST_IN_URL = 8  # shorter parts of an address are words and numbers
 
 _PLACEHOLDERS = frozenset(
@@ -83,8 +84,13 @@ def is_secret_place(keys: Sequence[str]) -> bool:
         >>> is_secret_place(["headers", "X-Tenant"]), is_secret_place(["headers", "Accept"])
         (True, False)
     """
-    harmless = len(keys) > 1 and keys[-1].lower().startswith(_HARMLESS)
+    harmless = len(keys) > 1 and is_harmless(keys[-1])
     return not harmless and any(map(is_secret_option, keys))
+
+
+def is_harmless(header: str) -> bool:
+    """Tell whether a header says nothing of who asks."""
+    return header.lower().startswith(_HARMLESS)
 
 
 def is_secret_variable(name: str) -> bool:
@@ -102,6 +108,28 @@ def is_secret_variable(name: str) -> bool:
     return not (_SECRET_WORDS | _OF_VARIABLES).isdisjoint(words) or any(
         word.endswith(_SECRET_ENDS) for word in words
     )
+
+
+def of_process(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that a process was given, whether a config names them or not.
+
+    What a library reads by itself may stand in its errors. They are told by the name of the
+    variable and by their form: long, with letters and digits, and no path.
+
+    Example:
+        >>> of_process({"MY_API_KEY": "a1b2c3d4e5f6", "API_KEY_FILE": "/run/key1", "N": "x"})
+        {'MY_API_KEY': 'a1b2c3d4e5f6'}
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if is_secret_variable(name) and len(value) >= _SHORTEST_KEY and _is_mixed(value)
+    }
+
+
+def _is_mixed(value: str) -> bool:
+    has_both = re.search("[0-9]", value) and re.search("[A-Za-z]", value)
+    return bool(has_both) and not (value.startswith(("/", "~", "./")) and os.path.exists(value))
 
 
 def is_placeholder(value: str) -> bool:
@@ -142,17 +170,21 @@ def secrets_in_url(value: str) -> tuple[str, ...]:
         found.add(user)
     for piece in re.split("[&;]", parts.query):
         name, _, written = piece.partition("=")
-        if _is_secret_in_query(unquote(name), written or name):
+        if is_secret_in_query(unquote(name), written or name):
             found |= {written or name, *(v for _, v in parse_qsl(piece))}
     found |= {unquote(each) for each in found}
     return tuple(sorted(found - {""}, key=lambda each: (-len(each), each)))
 
 
-def _is_secret_in_query(name: str, value: str) -> bool:
+def is_secret_in_query(name: str, value: str, *, named: bool = False) -> bool:
+    """Tell whether a value in the query of an address is a secret: by its name, or as a long one.
+
+    With `named` the length says nothing.
+    """
     if name.lower() in _PLAIN_IN_QUERIES:
         return False
-    named = is_secret_option(name) or bool(_IN_QUERIES & {*_words(name)})
-    return bool(value) and (named or len(value) >= _SHORTEST_IN_URL)
+    told = is_secret_option(name) or bool(_IN_QUERIES & {*_words(name)})
+    return bool(value) and (told or (not named and len(value) >= _SHORTEST_IN_URL))
 
 
 def mask_url(value: str) -> str:
@@ -173,38 +205,9 @@ def mask_url(value: str) -> str:
 
 def _masked_piece(piece: str) -> str:
     name, equals, written = piece.partition("=")
-    if not _is_secret_in_query(unquote(name), written or name):
+    if not is_secret_in_query(unquote(name), written or name):
         return piece
     return f"{name}={MASK}" if equals else MASK
-
-
-def redact(text: str, secrets: Mapping[str, str]) -> str:
-    """Write `${NAME}` wherever a text holds the value of a secret.
-
-    NAME is a variable, or the place of a secret in a config. `***` stands for a part of an address.
-    Values of fewer than 4 letters stay: they stand in many words.
-
-    Example:
-        >>> redact("401: bad key sk-1234", {"API_KEY": "sk-1234", "PIN": "4"})
-        '401: bad key ${API_KEY}'
-        >>> redact("no host in http://me:hunter2@h/v1", {"URL": "http://me:hunter2@h/v1"})
-        'no host in http://***@h/v1'
-    """
-    hidden: dict[str, str] = {}
-    for name, value in secrets.items():
-        parts = secrets_in_url(value)
-        for part in parts or (value, *_words_of(value)):
-            if len(part) >= _SHORTEST and not is_placeholder(part):
-                hidden.setdefault(part, MASK if parts else f"${{{name}}}")
-    for value in sorted(hidden, key=len, reverse=True):
-        text = text.replace(value, hidden[value])
-    return text
-
-
-def _words_of(value: str) -> Iterable[str]:
-    """The long words of a value of several: `Bearer` and a key, the lines of a certificate."""
-    words = value.split()
-    return (word for word in words if len(word) >= _SHORTEST_IN_URL) if len(words) > 1 else ()
 
 
 @functools.lru_cache(maxsize=256)

@@ -12,18 +12,18 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure
 from ragbench.llm.failures import failure_of_connection, failure_of_status, shortened
 from ragbench.llm.limits import Backoff
+from ragbench.redaction import Redactor
 from ragbench.registry import Option
-from ragbench.secrets import redact
+from ragbench.secrets import is_harmless, secrets_in_url
 from ragbench.types import Cause
 
 _LARGEST_REPLY = 64 * 2**20  # bytes; what is longer is no answer to one question
-_SHORTEST_SECRET = 8  # shorter parts of a header are words
 
 Url = Annotated[str, Option("Where to POST.")]
 
@@ -81,7 +81,7 @@ class Endpoint:
         """The URL without its query, as messages name it."""
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._headers |= headers or {}
-        self._secrets = _secrets_of(headers or {}, parts.query)
+        self._clean = Redactor(_secrets_of(headers or {}, url))
         self._timeout, self._retries, self._backoff = timeout, retries, Backoff(seed=0)
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
@@ -99,7 +99,7 @@ class Endpoint:
                 late = time.monotonic() + wait_s >= deadline
                 if not failure.retryable or tried > self._retries or late:
                     more = f"; tried {tried} times" if tried > 1 else ""
-                    detail = redact(failure.detail + more, self._secrets)
+                    detail = self._clean(failure.detail + more)
                     raise failure.but(detail=detail) from None
             time.sleep(wait_s)
         raise AssertionError  # pragma: no cover - the last try returns or raises
@@ -145,7 +145,8 @@ class Endpoint:
         if 200 <= response.status < 300:
             return text
         headers = {name.lower(): value for name, value in response.getheaders()}
-        said = text.decode("utf-8", "replace") or response.reason
+        # before it is cut: a part of a secret would be left
+        said = self._clean(text.decode("utf-8", "replace") or response.reason)
         if 300 <= response.status < 400:
             said = "it redirects, which is not followed: give the URL that answers"
         raise failure_of_status(response.status, f"{self.address}: {said}", headers=headers)
@@ -165,7 +166,7 @@ class Endpoint:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            start = shortened(text[:200].decode("utf-8", "replace"))
+            start = shortened(self._clean(text[:4096].decode("utf-8", "replace"))[:200])
             found = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"
             raise CallFailure(Cause.MALFORMED, f"{self.address}: {found}") from None
 
@@ -206,13 +207,7 @@ class _Alarm:
                 sock.shutdown(socket.SHUT_RDWR)
 
 
-def _secrets_of(headers: Mapping[str, str], query: str) -> dict[str, str]:
-    """What must not stand in a message: the words of headers, and the values of the URL's query."""
-    found = {
-        f"url.{name}": value for name, value in parse_qsl(query) if len(value) >= _SHORTEST_SECRET
-    }
-    for name, value in headers.items():
-        for number, word in enumerate(value.split()):
-            if len(word) >= _SHORTEST_SECRET and "/" not in word:
-                found[f"headers.{name}" + (f".{number}" if number else "")] = word
-    return found
+def _secrets_of(headers: Mapping[str, str], url: str) -> dict[str, str]:
+    """What must not stand in a message: the values of headers, and those of the URL's query."""
+    found = {f"headers.{name}": value for name, value in headers.items() if not is_harmless(name)}
+    return {**found, "url": url} if secrets_in_url(url) else found

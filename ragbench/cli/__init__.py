@@ -15,6 +15,8 @@ import click
 from ragbench import __version__
 from ragbench.cli.streams import open_doors
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_INTERRUPTED, RagbenchError
+from ragbench.redaction import note_secrets, printed
+from ragbench.secrets import of_process
 
 _COMMANDS = {
     "run": "Run an experiment and print its tables.",
@@ -69,6 +71,7 @@ def main() -> None:
     """Run the command line; results on stdout, everything else on stderr."""
     _end_as_ctrl_c_does()
     lost = _open_closed_streams()
+    note_secrets(of_process(os.environ))
     streams = open_doors()
     try:
         code = _finished(lost)
@@ -127,7 +130,8 @@ def _exit_code() -> int:
         error.show()
         return EXIT_BAD_INPUT
     except RagbenchError as error:
-        click.echo(str(error), err=True)
+        # as it was raised: `str` cuts long lines, and a part of a secret would be left
+        click.echo(printed(Exception.__str__(error)), err=True)
         return error.exit_code
     except (BrokenPipeError, SystemExit):  # click makes the first into the second
         # the reader went away, as in `ragbench list | head`: no error of ours
@@ -145,6 +149,6 @@ def _exit_code() -> int:
 def _internal_error() -> int:
     descriptor, log = tempfile.mkstemp(prefix="ragbench-", suffix=".log")
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        traceback.print_exc(file=stream)
+        stream.write(printed(traceback.format_exc()))
     click.echo(f"internal error; please report it at {_ISSUES}, with {log}", err=True)
     return EXIT_INTERNAL

@@ -15,6 +15,7 @@ import click
 
 from ragbench.cli.streams import behind
 from ragbench.errors import visible
+from ragbench.redaction import printed
 
 if TYPE_CHECKING:
     from ragbench.records.gate import GateVerdict
@@ -73,7 +74,7 @@ def write_result(text: str, *, exact: bool = False) -> None:
     What is `exact` is for programs, which look ids up: it is changed for a terminal alone.
     """
     if not exact or sys.stdout.isatty():
-        text = visible(text)
+        text = visible(printed(text))
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.buffer.flush()
@@ -81,7 +82,7 @@ def write_result(text: str, *, exact: bool = False) -> None:
 
 def write_json(text: str) -> None:
     """Write JSON; what a terminal would obey is an escape, which programs read as the same."""
-    escaped = re.sub(r"[^\n\x20-\x7e]+", lambda run: _escaped(run[0]), text)
+    escaped = re.sub(r"[^\n\x20-\x7e]+", lambda run: _escaped(run[0]), printed(text))
     write_result(escaped if escaped.endswith("\n") else f"{escaped}\n", exact=True)
 
 
@@ -91,7 +92,7 @@ def _escaped(text: str) -> str:
 
 def write_drawn(text: str, styles: Iterable[str]) -> None:
     """Write what is drawn with these styles, which are sent; nothing else in it is."""
-    parts = re.split(f"({'|'.join(map(re.escape, styles))})", text)
+    parts = re.split(f"({'|'.join(map(re.escape, styles))})", printed(text))
     shown = (part if number % 2 else visible(part) for number, part in enumerate(parts))
     behind(sys.stdout).write("".join(shown) + "\n")
 

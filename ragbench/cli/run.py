@@ -71,10 +71,10 @@ def command(
     from ragbench.experiment.plan.records import Choices
     from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
+    from ragbench.redaction import redact
     from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
     from ragbench.report.terminal import STYLES
-    from ragbench.secrets import redact
 
     judge = not choices.pop("no_judge")
     if choices["judge_replay"] and not judge:
@@ -90,7 +90,7 @@ def command(
         click.echo("finished items are stored; the same command resumes the run", err=True)
         raise
     except AdapterError as error:  # its text is the user's own and may hold a key
-        raise AdapterError(redact(str(error), checked.secrets)) from error
+        raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
     summary, comparisons = experiment.record, experiment.compared
     if as_json:
         write_json(to_json(experiment.summary))

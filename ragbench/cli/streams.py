@@ -1,4 +1,4 @@
-"""The one door through which everything is printed: nothing foreign is obeyed by a terminal."""
+"""The one door through which everything is printed: no control character, and no secret."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 from ragbench.errors import shortened, visible
+from ragbench.redaction import printed
 
 
 class Door:
     """A stream that shows the control characters of what is written to it, instead of sending them.
+
+    Nor does it send the secrets of the configs that were read, whoever writes: we, or a library.
 
     What a caller has made safe itself goes to `stream`: bars, colours, and data that a program
     reads. On stderr, long lines are cut, and a line may be drawn again from its start, as bars of
@@ -31,6 +34,7 @@ class Door:
         """Write a text, with what a terminal would obey made visible."""
         if not isinstance(text, str):
             raise TypeError(f"found {type(text).__name__}, allowed: str")
+        text = printed(text)  # before it is cut: a part of a secret would be left
         start = "\r" if self._is_stderr and text[:1] == "\r" else ""
         shown = visible(text[len(start) :])
         return self.stream.write(start + (shortened(shown) if self._is_stderr else shown))

@@ -15,7 +15,15 @@ import yaml
 from ragbench.config.components import CHUNK, options_of
 from ragbench.config.problems import KeyPath, dotted
 from ragbench.config.schema import ExperimentConfig
-from ragbench.config.tree import Item, Quoted, Reference, ScalarError, Substituted, resolve
+from ragbench.config.tree import (
+    Item,
+    Quoted,
+    Reference,
+    ScalarError,
+    Substituted,
+    resolve,
+    text_of,
+)
 from ragbench.config.variables import (
     LONG,
     escaped,
@@ -25,8 +33,17 @@ from ragbench.config.variables import (
     reads_environment,
 )
 from ragbench.records.manifest import EnvironmentVariable
+from ragbench.redaction import Redactor
 from ragbench.registry import declared_options
-from ragbench.secrets import MASK, is_placeholder, looks_secret, mask_url, secret_fingerprint
+from ragbench.secrets import (
+    MASK,
+    is_harmless,
+    is_placeholder,
+    is_secret_option,
+    looks_secret,
+    mask_url,
+    secret_fingerprint,
+)
 from ragbench.text.chunk import Chunking
 
 if TYPE_CHECKING:
@@ -79,18 +96,35 @@ _Dumper.add_representer(tuple, _Dumper.represent_list)
 _Dumper.add_representer(float, _number)
 
 
-def _masked(value: Any, path: KeyPath = ()) -> Any:
-    """The config without literal secrets, told by the names of their keys and by their form."""
+def _masked(value: Any, elsewhere: Redactor, path: KeyPath = ()) -> Any:
+    """The config without literal secrets: told by their keys and their form, or `elsewhere`."""
     if isinstance(value, Mapping):
-        return {key: _masked(entry, (*path, str(key))) for key, entry in value.items()}
+        return {key: _masked(entry, elsewhere, (*path, str(key))) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_masked(entry, path) for entry in value]
+        return [_masked(entry, elsewhere, path) for entry in value]
     if isinstance(value, str):
         if reads_environment(value) or is_placeholder(value):
             return value
-        return MASK if in_secret_option(path) else mask_url(value)
+        masked = mask_url(value)
+        is_secret = in_secret_option(path) or (masked == value and looks_secret(value))
+        return MASK if is_secret else _alike(value, elsewhere(masked))
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return MASK if is_number and in_secret_option(path) else value
+
+
+def _alike(value: str, text: str) -> str:
+    return Quoted(text) if isinstance(value, Quoted) else text
+
+
+def _told_elsewhere(config: ExperimentConfig) -> Redactor:
+    """What hides a literal secret where it stands once more: not what is but a header's value."""
+    return Redactor(
+        {
+            f'"{place}"': config.secrets[place]  # in quotes it is no variable: `***` is written
+            for place in config.literal_secrets
+            if is_secret_option(place.rpartition(".")[2]) or looks_secret(config.secrets[place])
+        }
+    )
 
 
 def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
@@ -101,7 +135,7 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     `base_dir` and secrets, a config without such a one gives an equal config, whatever else the
     environment has. Paths are relative to `folder`, where it is given.
     """
-    resolved = _masked(config.resolved)
+    resolved = _masked(config.resolved, _told_elsewhere(config))
     if folder is not None:
         _move_paths(config, resolved, folder.absolute())
     return yaml.dump(resolved, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
@@ -183,19 +217,21 @@ def _relative(path: Any, folder: Path) -> Any:
 
 @dataclass(frozen=True)
 class Environment:
-    """The variables that a config names, and which of them hold secrets."""
+    """The variables that a config names, and its secrets: in them, or in the config itself."""
 
     references: Mapping[str, Reference]
     """By name, in the order of the file."""
     hidden: frozenset[str]
     literal: Mapping[str, str]
     """Secrets that stand in the config itself, by their dotted keys."""
+    defaults: Mapping[str, str]
+    """What stands in the config beside or in the place of a variable that holds a secret."""
 
     @property
     def secrets(self) -> dict[str, str]:
         """Values that must not be written anywhere, by the names of their variables."""
         found = {name: r.value for name, r in self.references.items() if name in self.hidden}
-        return {**self.literal, **found}
+        return {**found, **self.defaults, **self.literal}
 
     def record(self) -> dict[str, EnvironmentVariable]:
         """Return what a manifest keeps: values, and fingerprints of secrets."""
@@ -232,16 +268,37 @@ def environment_of(tree: Item, written: object) -> Environment:
         if any(is_told_by(reference.value, secret) for secret in secrets):
             hidden.add(name)
     literal = {
-        dotted(item.path): item.value
+        dotted(item.path): str(item.value)
         for item in tree.scalars()
-        if isinstance(item.value, str) and not item.parts and _is_literal_secret(item)
+        if not item.parts and _is_literal_secret(item, declared)
     }
-    return Environment(references, frozenset(hidden), literal)
+    defaults = {
+        dotted(item.path): part
+        for item in tree.scalars()
+        for part in _beside(item, hidden)
+        if len(part) >= LONG and not is_placeholder(part)
+    }
+    return Environment(references, frozenset(hidden), literal, defaults)
 
 
-def _is_literal_secret(item: Item) -> bool:
-    value = str(item.value)
-    return looks_secret(value) or (len(value) >= LONG and in_secret_option(item.path))
+def _is_literal_secret(item: Item, declared: Collection[KeyPath]) -> bool:
+    is_number = isinstance(item.value, (int, float)) and not isinstance(item.value, bool)
+    if not (is_number or isinstance(item.value, str)) or is_placeholder(str(item.value)):
+        return False
+    if item.path in declared and not is_harmless(item.path[-1]):
+        return True
+    return looks_secret(str(item.value)) or in_secret_option(item.path)
+
+
+def _beside(item: Item, hidden: Collection[str]) -> Iterator[str]:
+    """The texts in a scalar with a variable that holds a secret, and the defaults that count."""
+    if not any(reference.name in hidden for reference in item.references()):
+        return
+    for part in item.parts:
+        if isinstance(part, str):
+            yield part.strip()
+        elif not part.value and part.default:
+            yield text_of(part.default)
 
 
 def _substituted(written: object) -> Iterator[Substituted]:
@@ -271,6 +328,10 @@ def recorded(written: Any, hidden: Collection[str]) -> Any:
 
 def _recorded(written: Substituted, hidden: Collection[str]) -> Any:
     item = written.item
+    if not item.parts:  # a secret that is declared, and stands there itself
+        stays = is_placeholder(item.written) or is_harmless(item.path[-1])
+        text = item.written if stays else MASK
+        return Quoted(text) if item.quoted else text
     if all(reference.name not in hidden for reference in item.references()):
         return escaped(item.value) if isinstance(item.value, str) else item.value
     text = ""

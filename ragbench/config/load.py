@@ -43,7 +43,9 @@ from ragbench.config.tree import Item, PythonReader, variants
 from ragbench.config.variables import Overrides, apply_overrides, interpolate
 from ragbench.config.yaml_reader import decode, read_yaml
 from ragbench.errors import OptionError, Place
+from ragbench.redaction import mask_addresses, note_secrets, redactor
 from ragbench.registry import Family, declared_options
+from ragbench.secrets import of_process
 
 if TYPE_CHECKING:
     from ragbench.gates.base import Gate
@@ -91,6 +93,7 @@ def load_config(
             directory, then `base_dir`.
     """
     report, variables = Report(), os.environ if environment is None else environment
+    hidden = of_process(variables)
     path: Path | None
     read: Item | None
     if isinstance(source, Mapping):
@@ -107,11 +110,17 @@ def load_config(
         tree = interpolate(tree, variables, report)
         live = Live(live_retrievers, live_generators, live_apps)
         folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
+        hidden |= environment_of(tree, None).secrets
+        note_secrets(hidden)
         config = _check_variants(tree, report, path, Surroundings(base, live, folders))
     if config is None or report:
-        raise report.error(os.fspath(path) if path else "the config")
+        clean = redactor(hidden)
+        subject = os.fspath(path) if path else "the config"
+        raise report.error(subject, lambda text: mask_addresses(clean(text)))
     found = environment_of(tree, config.resolved)
     keys = {name: variables.get(name) for name in _named_keys(config)}
+    hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **found.secrets}
+    note_secrets(hidden)
     return replace(
         config,
         resolved=recorded(config.resolved, found.hidden),
@@ -119,8 +128,8 @@ def load_config(
             **{name: variable_record(value, secret=True) for name, value in keys.items()},
             **found.record(),
         },
-        # short ones, which servers of one's own take, stand in many texts
-        secrets={**{n: v for n, v in keys.items() if v and len(v) >= 8}, **found.secrets},
+        secrets=hidden,
+        literal_secrets=tuple(found.literal),
     )
 
 

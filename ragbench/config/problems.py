@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ragbench.errors import ConfigError, Place, Problem
+from ragbench.redaction import mask_addresses
 from ragbench.registry import nearest as nearest_name
+from ragbench.secrets import MASK, is_placeholder, is_secret_place, mask_url
 
 KeyPath = tuple[str, ...]
 """Keys from the root down; an index of a list is its decimal number."""
@@ -42,6 +44,40 @@ class Placed(Protocol):
     @property
     def path(self) -> KeyPath:
         """The keys that lead to it."""
+
+
+_ENTRY = re.compile(r"""(?P<key>[\w.-]+)["']?\s*:\s+(?P<value>[^\s,{}\[\]][^,{}\[\]]*)""")
+_ADDRESS = re.compile(r"""\w+://[^\s'",{}\[\]]+""")
+_KEY = re.compile(r"""(?P<indent>[\s-]*)["']?(?P<key>[\w.-]+)["']?\s*:""")
+
+
+def _masker(lines: Sequence[str], problem: Problem) -> Callable[[str], str]:
+    """What masks values under the name of a secret: a key on the line, or one of those above it."""
+    index = (problem.line or 1) - 1
+    shown = lines[index] if index < len(lines) else ""
+    above: list[str] = []
+    indent = _indent(shown)
+    for line in reversed(lines[:index]):
+        found = _KEY.match(line)
+        if found and _indent(line) < indent:
+            above.insert(0, found["key"])
+            indent = _indent(line)
+
+    def masked(match: re.Match[str]) -> str:
+        value, keys = match["value"].strip("\"' "), [*above, match["key"]]
+        if not is_secret_place(keys) or is_placeholder(value) or value.startswith("${"):
+            return match[0]
+        return f"{match[0][: match.start('value') - match.start()]}{MASK}"
+
+    def clean(text: str) -> str:
+        entries = _ENTRY.sub(masked, text) if text == shown else text
+        return _ADDRESS.sub(lambda match: mask_url(match[0]), mask_addresses(entries))
+
+    return clean
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" -"))
 
 
 @dataclass(slots=True)
@@ -83,6 +119,10 @@ class Report:
         """Take over problems of another report."""
         self._problems |= dict.fromkeys(problems)
 
+    def conceal(self, lines: Sequence[str]) -> None:
+        """Mask what the lines of a file that cannot be read show under the name of a secret."""
+        self._problems = {problem.cleaned(_masker(lines, problem)): None for problem in self}
+
     def under(self, path: KeyPath) -> list[Problem]:
         """Return the problems at a path or below it."""
         prefix = dotted(path)
@@ -92,7 +132,10 @@ class Report:
             if not prefix or problem.path == prefix or problem.path.startswith(f"{prefix}.")
         ]
 
-    def error(self, subject: str) -> ConfigError:
-        """Return every problem as one error, in file order; overrides come last."""
+    def error(self, subject: str, clean: Callable[[str], str] = str) -> ConfigError:
+        """Return every problem as one error, in file order; overrides come last.
+
+        `clean` writes what they say and show without secrets.
+        """
         ordered = sorted(self, key=lambda p: (p.line is None, p.line or 0, p.column or 0))
-        return ConfigError(ordered, subject)
+        return ConfigError([problem.cleaned(clean) for problem in ordered], subject)

@@ -316,7 +316,9 @@ class ExperimentConfig:
     environment: Mapping[str, EnvironmentVariable] = field(default_factory=dict, compare=False)
     """Variables that it names, with their values; of secrets a fingerprint."""
     secrets: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """Variables that hold secrets, with their values: what must not be written anywhere."""
+    """What must not be written anywhere, by the name of its variable or its place."""
+    literal_secrets: tuple[str, ...] = field(default=(), compare=False)
+    """Places where a secret stands in the config itself, as dotted keys."""
     resolved: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The config as plain data: sweeps and defaults and variables written out, paths as written;
     `${VAR}` stands for secrets alone."""

@@ -156,7 +156,8 @@ class Item:
         """Yield every scalar at or below it, in the order of the file."""
         if isinstance(self.value, dict):
             for entry in self.value.values():
-                yield from entry.item.scalars()
+                for each in (entry, *entry.repeats):
+                    yield from each.item.scalars()
         elif isinstance(self.value, tuple):
             for item in self.value:
                 yield from item.scalars()
@@ -209,13 +210,13 @@ class Item:
     def as_written(self, *, secret: bool = False) -> Any:
         """Return the value as lists, dicts and scalars, `${VAR}` kept: no secret in it.
 
-        With `secret`, what variables give in it is one, by the declaration of the option.
+        With `secret`, it is one, by the declaration of the option.
         """
         if isinstance(self.value, dict):
             return {key: e.item.as_written(secret=secret) for key, e in self.value.items()}
         if isinstance(self.value, tuple):
             return [item.as_written(secret=secret) for item in self.value]
-        if self.parts:
+        if self.parts or (secret and isinstance(self.value, str)):
             return Substituted(self, secret=secret)
         if isinstance(self.value, str):
             return Quoted(self.written) if self.quoted else self.written

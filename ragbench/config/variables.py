@@ -23,6 +23,7 @@ from ragbench.config.yaml_reader import UNREADABLE, read_value
 from ragbench.errors import Place
 from ragbench.registry import nearest
 from ragbench.secrets import (
+    MASK,
     is_placeholder,
     is_secret_place,
     is_secret_variable,
@@ -259,6 +260,8 @@ def _read(overrides: Overrides, report: Report) -> Iterable[_Override]:
     for text in [overrides] if isinstance(overrides, str) else overrides:
         place = Place(f"--set {text}")
         path, rest = _split(text, place, report)
+        if rest and in_secret_option(path):
+            place = Place(f"--set {dotted(path)}={MASK}")
         if path and rest is None:
             report.add(place, path, "no '=' in it", "dotted.key=value")
         elif path and (item := read_value(rest or "", place, path, report)) is not None:

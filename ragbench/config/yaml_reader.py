@@ -36,7 +36,11 @@ class _StopReadingError(Exception):
 
 def read_yaml(text: str, file: str | None, report: Report) -> Item | None:
     """Return the tree of a YAML text; None where it cannot be read at all."""
-    return _Reader(text, file, report).read()
+    reader = _Reader(text, file, report)
+    tree = reader.read()
+    if tree is None:
+        report.conceal(reader.lines)
+    return tree
 
 
 def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Item | None:

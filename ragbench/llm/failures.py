@@ -6,7 +6,7 @@ import math
 import re
 import time
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -89,7 +89,7 @@ def failure_of_connection(message: str) -> CallFailure:
     return CallFailure(Cause.SERVER_ERROR, detail, retryable=True, unconnected=True)
 
 
-def failure_of_exception(error: BaseException) -> CallFailure:
+def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str) -> CallFailure:
     """Return the failure that any client's exception stands for, by what it carries.
 
     Clients of all vendors put the HTTP status on the exception or on its response; those that do
@@ -97,7 +97,8 @@ def failure_of_exception(error: BaseException) -> CallFailure:
     """
     response: Any = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
-    message = str(error) or type(error).__name__
+    # before it is cut: a part of a secret would be left
+    message = clean(str(error)) or type(error).__name__
     if isinstance(status, int):
         headers = getattr(response, "headers", None) or {}
         code, param = (str(getattr(error, name, None) or "") for name in ("code", "param"))

@@ -11,7 +11,7 @@ from ragbench.llm.completions import read_count, read_logprobs, read_text, split
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
 from ragbench.llm.wording import in_words
-from ragbench.secrets import redact
+from ragbench.redaction import Redactor
 from ragbench.types import Cause
 
 
@@ -29,7 +29,7 @@ class LangchainChat:
             found = type(model).__name__
             raise OptionError("langchain", "model", found, "an object with ainvoke or invoke")
         self._model = model
-        self._secrets = _secrets_of(model)
+        self._clean = Redactor(_secrets_of(model))
         kind = type(model)
         self.name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
         self.identity: Mapping[str, str] = {
@@ -49,8 +49,7 @@ class LangchainChat:
         try:
             message = await self._invoke(messages, options)
         except Exception as error:  # noqa: BLE001 - a user's model raises anything
-            failure = failure_of_exception(error)
-            raise failure.but(detail=redact(failure.detail, self._secrets)) from None
+            raise failure_of_exception(error, self._clean) from None
         return self._reply(message)
 
     async def aclose(self) -> None:
@@ -63,7 +62,7 @@ class LangchainChat:
 
     def _reply(self, message: Any) -> ChatReply:
         if isinstance(message, str):
-            return ChatReply(redact(message, self._secrets), model=self.name)
+            return ChatReply(self._clean(message), model=self.name)
         content = getattr(message, "content", None)
         if content is None:
             detail = f"the model returned a {type(message).__name__}, expected a message"
@@ -71,7 +70,7 @@ class LangchainChat:
         told = getattr(message, "response_metadata", None) or {}
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
-        reasoning, text = split_reasoning(redact(read_text(content), self._secrets))
+        reasoning, text = split_reasoning(self._clean(read_text(content)))
         return ChatReply(
             text=text,
             reasoning=reasoning,

@@ -21,7 +21,8 @@ from ragbench.llm.failures import (
 )
 from ragbench.llm.threads import in_thread
 from ragbench.llm.wording import REFUSING, Refused, Wording, cut_at, learn, parameters, word
-from ragbench.secrets import mask_url, redact
+from ragbench.redaction import redact
+from ragbench.secrets import mask_url
 from ragbench.types import Cause
 
 _CONNECT_S = 10.0  # a server that does not even accept a connection is asked again
@@ -133,10 +134,9 @@ class OpenAIChat:
             raise self._connection_failure(error) from None
         except openai.APIStatusError as error:
             # `from None`: the client's exception holds the request with its headers
-            raise self._without_secrets(failure_of_exception(error)) from None
+            raise failure_of_exception(error, self._clean) from None
         except openai.APIError as error:  # an error in the middle of a stream has no status
-            failure = failure_of_body(error.body, error.message)
-            raise self._without_secrets(failure) from None
+            raise failure_of_body(error.body, self._clean(error.message)) from None
         return read_completion(body)
 
     async def _whole(self, wording: Wording) -> str:
@@ -182,10 +182,7 @@ class OpenAIChat:
             return self._without_secrets(cause)
         where = self.identity["base_url"]
         words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
-        return self._without_secrets(failure_of_connection(words))
-
-    def _without_secrets(self, failure: CallFailure) -> CallFailure:
-        return failure.but(detail=self._clean(failure.detail))
+        return failure_of_connection(self._clean(words))
 
     def _clean(self, text: str) -> str:
         return redact(text, self._secrets)

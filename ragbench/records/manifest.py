@@ -114,8 +114,8 @@ class Passage(Record):
     """A passage that a generator got."""
 
     id: str
-    title: str | None = None
-    text: str | None = None
+    title: Prose | None = None
+    text: Prose | None = None
     """Its text; None where a service gave ids alone."""
 
 
@@ -152,11 +152,11 @@ class PredictionRow(Record):
     query_id: str
     sample: int | None = optional()
     """Which of several answers."""
-    answer: str | None
+    answer: Prose | None
     """The text; None where there is none."""
     contexts: tuple[Passage, ...] | None
     """The passages that it was made from; None where they are not known."""
-    queries: tuple[str, ...] = optional(())
+    queries: tuple[Prose, ...] = optional(())
     """The queries that the system formulated."""
     usage: UsageRow | None = optional()
     """What it took; None where it failed."""
@@ -206,7 +206,7 @@ class VerdictRow(Record):
     """The word of the cause."""
     raw: Prose = ""
     """The replies as they came."""
-    model: str
+    model: Prose
     """What gave the verdict, as its server names it."""
     weighted: bool = False
     """Whether levels were weighted by their probabilities."""

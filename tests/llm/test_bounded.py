@@ -1,5 +1,6 @@
 """Replies that are no answer to a question: endless ones, and packed ones that make gigabytes."""
 
+import contextlib
 import gzip
 import http.server
 import json
@@ -32,7 +33,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Encoding", self.server.packed)
         self.send_header("Content-Length", str(len(self.server.body)))
         self.end_headers()
-        self.wfile.write(self.server.body)
+        with contextlib.suppress(ConnectionError):  # who has read enough goes away
+            self.wfile.write(self.server.body)
 
     def log_message(self, *args):
         pass

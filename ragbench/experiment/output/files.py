@@ -51,11 +51,11 @@ from ragbench.records.manifest import (
     UsageRow,
     VerdictRow,
 )
+from ragbench.redaction import redactor
 from ragbench.report.ci import render_junit
 from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
 from ragbench.score.base import ScoreColumn
-from ragbench.secrets import redact
 from ragbench.types import Cause, Prediction
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
@@ -124,10 +124,8 @@ def write_run(
     experiment = Path(plan.config.output) / plan.config.name
     home = experiment if repetition is None else repetition.runs
 
-    def clean(text: str) -> str:
-        # the one place through which everything goes that may hold the value of a variable
-        return redact(text, plan.config.secrets)
-
+    # the one door through which every text goes that somebody else wrote
+    clean = redactor(plan.config.secrets)
     summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:

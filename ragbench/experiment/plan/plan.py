@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import abc
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,7 +71,7 @@ def make_plan(
     warnings += [*scores.warnings, *_stale(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
     slices = slicings(config, queries, qrels, collection.answers)
-    warnings += lacking
+    warnings += [*lacking, *map(_literal_secret, config.literal_secrets)]
     skipped = scores.skipped.items()
     warnings += [f"judge {name} was skipped: {why} (when: available)" for name, why in skipped]
     built = build_retrievers(config, collection, chosen.retrievers, live, calls=calls)
@@ -111,6 +112,14 @@ def make_plan(
     if choices.judge and not choices.only:
         check_gate_names(config.gates, _scores(plan), plan.all_systems)
     return plan
+
+
+def _literal_secret(place: str) -> str:
+    name = re.sub(r"\W+", "_", place.rpartition(".")[2].strip('"')).strip("_").upper()
+    return (
+        f"{place} holds a secret that stands in the config itself: write ${{{name or 'SECRET'}}} "
+        "there and set that variable; no file keeps the secret, and reproduce needs it"
+    )
 
 
 def _make_generators(

@@ -205,7 +205,7 @@ class Answer(StoredStage):
 
     def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
         """Write an outcome."""
-        return self.workspace.without_secrets(write_predicted(value), "detail")
+        return self.workspace.without_secrets(write_predicted(value))
 
     def collect(self, results: Results) -> None:
         """Add the answers, and the system, which scores are added to."""

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.progress import Stage as Shown
 from ragbench.experiment.records import Results, Work
+from ragbench.experiment.stages.item_json import without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, component_key
 from ragbench.llm import Budget, Estimate, Replies
+from ragbench.redaction import Redactor, redactor
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item
-from ragbench.secrets import redact
 from ragbench.signature import fingerprint, order_key
 from ragbench.store.items import StageFile, StageStore
 from ragbench.types import Cause, Document
@@ -152,12 +154,14 @@ class Workspace:
         seed, queries = self.plan.config.seed, self.plan.queries
         return sorted(rows, key=lambda row: order_key(seed, queries[row % len(queries)].id))
 
-    def without_secrets(self, stored: dict[str, Any], *keys: str) -> dict[str, Any]:
-        """What went wrong, in words of the user's code, may hold a key."""
-        for key in keys:
-            if key in stored:
-                stored[key] = redact(stored[key], self.plan.config.secrets)
-        return stored
+    @cached_property
+    def clean(self) -> Redactor:
+        """What keeps the secrets of the config out of what is stored and written."""
+        return redactor(self.plan.config.secrets)
+
+    def without_secrets(self, stored: dict[str, Any]) -> dict[str, Any]:
+        """What a service or the user's code has said may hold a key: errors, answers, passages."""
+        return without_secrets(stored, self.clean) if self.clean else stored
 
     def imagined(self, row: int, passages: int) -> Item:
         """An item that is like those to come: the gold answer, and passages of the corpus."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,11 @@ from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument, Usage, Verdict
 
+Stored = dict[str, Any]
+"""An item as a file has it."""
 
-def write_retrieved(outcome: Outcome[Retrieved]) -> dict[str, Any]:
+
+def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
     """Return an outcome of retrieval as JSON."""
     value = outcome.value
     if value is None:
@@ -37,13 +40,13 @@ def read_retrieved(stored: Mapping[str, Any]) -> Outcome[Retrieved]:
     return _read_outcome(stored, Retrieved(hits, value.get("queries", [])))
 
 
-def write_predicted(outcome: Outcome[Prediction]) -> dict[str, Any]:
+def write_predicted(outcome: Outcome[Prediction]) -> Stored:
     """Return an outcome of generation as JSON."""
     value = outcome.value
     if value is None:
         return _outcome(outcome, None)
     usage = value.usage
-    kept: dict[str, Any] = {
+    kept: Stored = {
         "answer": value.answer,
         "usage": [usage.input_tokens, usage.output_tokens, usage.usd],
     }
@@ -76,7 +79,7 @@ def read_predicted(stored: Mapping[str, Any]) -> Outcome[Prediction]:
     return _read_outcome(stored, prediction)
 
 
-def write_verdict(verdict: Verdict) -> dict[str, Any]:
+def write_verdict(verdict: Verdict) -> Stored:
     """Return a verdict as JSON, without what is as always."""
     usual = Verdict(None).to_dict()
     kept = verdict.to_dict()
@@ -97,7 +100,7 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     return Verdict(**{**kept, **tuples})
 
 
-def write_column(column: ScoreColumn) -> dict[str, Any]:
+def write_column(column: ScoreColumn) -> Stored:
     """Return a column of scores as JSON."""
     return {
         "name": column.name,
@@ -131,7 +134,30 @@ def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
     )
 
 
-def _outcome(outcome: Outcome[Any], value: Any) -> dict[str, Any]:
+def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> Stored:
+    """Return what the functions above wrote with all its texts cleaned, but for ids.
+
+    An id names a document, or nothing: rankings and judgements would no longer fit.
+    """
+    found: Stored = _cleaned(stored, clean)
+    value = stored.get("value")
+    if isinstance(value, Mapping):
+        for key, ids in (("hits", (0, 5)), ("contexts", (0,))):
+            for old, new in zip(value.get(key, ()), found["value"].get(key, ()), strict=True):
+                for place in ids:
+                    new[place : place + 1] = old[place : place + 1]
+    return found
+
+
+def _cleaned(value: object, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(key): _cleaned(each, clean) for key, each in value.items()}
+    return [_cleaned(each, clean) for each in value] if isinstance(value, list) else value
+
+
+def _outcome(outcome: Outcome[Any], value: Any) -> Stored:
     kept = {} if value is None else {"value": value}
     if outcome.cause is not Cause.SCORED:
         kept["cause"] = outcome.cause.word

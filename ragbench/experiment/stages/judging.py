@@ -17,11 +17,11 @@ from ragbench.experiment.stages.columns import add_samples, split_samples, with_
 from ragbench.experiment.stages.item_json import read_verdict, write_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
 from ragbench.llm import Totals
+from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
 from ragbench.score.judge.base import AskingJudge, Item, Rubric
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
-from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.types import Cause, Verdict
 
@@ -153,7 +153,7 @@ class Verdicts(StoredStage):
 
     def write(self, value: Verdict) -> dict[str, Any]:
         """Write a verdict."""
-        return self.workspace.without_secrets(write_verdict(value), "reasoning", "raw")
+        return self.workspace.without_secrets(write_verdict(value))
 
     def _groups(self, todo: Sequence[int]) -> list[tuple[list[str], list[int]]]:
         """Names of rubrics, with the items that are judged by just these.

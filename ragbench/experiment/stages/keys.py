@@ -18,9 +18,9 @@ from typing import Any
 
 from ragbench.config.components import options_of
 from ragbench.config.schema import Component
+from ragbench.redaction import redact
 from ragbench.registry import PYTHON
 from ragbench.retrieve.chunked import Chunked
-from ragbench.secrets import redact
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document, Query, ScoredDocument

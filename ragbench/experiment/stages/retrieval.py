@@ -331,7 +331,7 @@ class Retrieve(StoredStage):
         if value.value is not None:
             hits = [_without_text(hit, self.plan.corpus) for hit in value.value.documents]
             value = replace(value, value=Retrieved(hits, value.value.queries))
-        return self.workspace.without_secrets(write_retrieved(value), "detail")
+        return self.workspace.without_secrets(write_retrieved(value))
 
     def collect(self, results: Results) -> None:
         """Make what is missing; `Rank` says what it is for the results."""

@@ -26,6 +26,7 @@ from ragbench.experiment.stages.keys import KEY_DIGITS, code_in, versions_of
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.model_judgements import Gold, Judgements
 from ragbench.experiment.stages.retrieval import Rank
+from ragbench.redaction import redactor
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
@@ -34,7 +35,6 @@ from ragbench.score.retrieval.score_run import Rules, score_passages, score_run
 from ragbench.score.text.base import Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
-from ragbench.secrets import redact
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.items import StageFile
 from ragbench.types import Cause, Document, Qrels
@@ -315,8 +315,8 @@ class Scorers:
 
 def stored_column(column: ScoreColumn, plan: Plan) -> dict[str, Any]:
     """Return a column as it is stored: without secrets."""
-    secrets = plan.config.secrets
-    details = {row: redact(text, secrets) for row, text in column.details.items()}
+    clean = redactor(plan.config.secrets)
+    details = {row: clean(text) for row, text in column.details.items()}
     return write_column(replace(column, details=details))
 
 

@@ -1,0 +1,104 @@
+"""A server that says everything that it was sent, in every way that servers write it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote, quote_plus, urlsplit
+
+
+def written(text):
+    """A text in each of the forms that a server or a library gives it."""
+    data = text.encode()
+    escaped = json.dumps(text)[1:-1]
+    return {
+        "raw": text,
+        "percent": quote(text, safe=""),
+        "percent, slash kept": quote(text),
+        "plus": quote_plus(text),
+        "percent twice": quote(quote(text, safe=""), safe=""),
+        "json": escaped,
+        "json, slash": escaped.replace("/", "\\/"),
+        "json, utf-8": json.dumps(text, ensure_ascii=False)[1:-1],
+        "json twice": json.dumps(escaped)[1:-1],
+        "repr": repr(text)[1:-1],
+        "bytes": repr(data)[2:-1],
+        "html": html.escape(text),
+        "html, slash": html.escape(text).replace("/", "&#x2F;"),
+        "base64": base64.b64encode(data).decode(),
+        "base64 for urls": base64.urlsafe_b64encode(data).decode().rstrip("="),
+        "Basic": base64.b64encode(b"somebody:" + data).decode(),
+    }
+
+
+class EchoServer:
+    """`with EchoServer() as url`: each third request fails for good, each fourth for now."""
+
+    def __init__(self):
+        self.requests = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.requests += 1
+                outer.answer(self, content, outer.requests)
+
+            def log_message(self, *arguments):
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+
+    def answer(self, handler, content, number):
+        said = echo(handler.path, dict(handler.headers))
+        status = {2: 401, 5: 500}.get(number % 7, 200)
+        if handler.path.startswith("/v1"):
+            status = {2: 400, 5: 500}.get(number % 7, 200)
+        body = json.dumps(self._body(handler.path, content, said, status)).encode()
+        if number % 7 == 4:
+            body = f"<h1>{said}</h1>".encode()
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.send_header("Retry-After-Ms", "1")
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    def _body(self, path, content, said, status):
+        if status != 200:
+            return {"error": {"message": said}}
+        if path.startswith("/v1"):
+            verdict = json.dumps({"reasoning": said, "score": 1, "level": 1, "answer": said})
+            message = {"role": "assistant", "content": verdict}
+            choice = {"index": 0, "finish_reason": "stop", "message": message}
+            return {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]}
+        if path.startswith("/rerank"):
+            count = len(json.loads(content)["documents"])
+            return {"results": [{"index": i, "relevance_score": 1 - i / 9} for i in range(count)]}
+        hits = [{"id": "d1", "score": 2.0, "text": said, "title": said[:3000]}]
+        return {"hits": hits, "answer": said, "queries": [said]}
+
+    def __enter__(self):
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception):
+        self._http.shutdown()
+        self._http.server_close()
+
+
+def echo(path, headers):
+    values = [path, *urlsplit(path).query.split("&"), urlsplit(path).query.partition("=")[2]]
+    for name, value in headers.items():
+        if name.lower() in ("host", "content-length", "content-type", "accept", "connection"):
+            continue
+        values += [value, *value.split()]
+        if value.startswith("Basic "):
+            values += base64.b64decode(value[6:]).decode().split(":")
+    return " ".join(form for value in values if len(value) > 1 for form in written(value).values())

@@ -1,0 +1,336 @@
+"""Secrets in every place that a config has for one, told back by everybody: none is written."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import zlib
+from contextlib import closing
+from sqlite3 import connect
+
+import pytest
+import yaml
+
+from ragbench.config.load import load_config
+from ragbench.errors import ConfigError
+from tests.cli.echo_server import EchoServer, written
+
+pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+
+ODD = "pa/ss+w\"o'rd<é>&\\x"
+LITERAL = {
+    "bearer": "lit/BEARER+9f8a7b6c",
+    "short header": "pw12345",
+    "tenant": "tenant-5f4d3c2b1a",
+    "session": "c00kie5e551on",
+    "url key": "QUERYSECRET12345",
+    "password of basic": "b4s1c/pass+word",
+    "option": "optionkey-77aa66bb",
+    "dsn": "dsnPASS-42-word",
+    "nested": "nested-99-secret",
+    "in a list": "inlist-88-secret",
+    "number": "8417263509",
+    "proxy": "pr0xyPASS-31",
+    "odd": ODD,
+    "declared": "declared-seed-phrase-3",
+    "dataset": "dataset-token-17x",
+    "generator header": "gen/header/KEY-1",
+    "generator url": "genQUERY-key-55",
+    "app header": "appHEADER+key/2",
+    "app url": "appQUERY-key-66",
+    "default": "sk-default-literal-1",
+    "set": "set-on-cmdline-44",
+    "pem": "MIIEvQIBADANBgkqhkiG9w0B",
+    "form": "ghp_formOfAKeyOfAVendor1",
+}
+VARIABLES = {
+    "SEARCH_TOKEN": "env/search+token=1",
+    "RERANK_KEY": "env-rerank-key-2",
+    "CHAT_KEY": "sk-env-chat-key-3",
+    "JUDGE_KEY": "sk-env-judge-key-4",
+    "MY_DSN": "postgresql://me:env-dsn-pass-5@db/x",
+    "DB_PASSWORD": "env-client-secret-6",
+    "AMBIENT_API_KEY": "ambient-key-7-unnamed",
+    "BASIC": "Basic " + base64.b64encode(b"you:env-basic-pass-8").decode(),
+}
+SECRETS = {
+    **LITERAL,
+    **VARIABLES,
+    "MY_DSN": "env-dsn-pass-5",
+    "BASIC": "env-basic-pass-8",
+}
+
+COMPONENTS = """
+import logging, os, sys, warnings
+from typing import Annotated
+import ragbench as rb
+from ragbench.registry import Option
+from ragbench.types import Collection, Document, Query, Qrels
+from tests.cli.echo_server import written
+
+def forms(value):
+    if isinstance(value, dict):
+        return " ".join(map(forms, value.values()))
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(forms, value))
+    return " ".join(written(str(value)).values())
+
+def tell(*values):
+    text = f"{values!r} {forms(values)} {forms(os.environ['AMBIENT_API_KEY'])}"
+    print(text); print(text, file=sys.stderr)
+    warnings.warn(text); logging.getLogger("mine").error(text)
+    return text
+
+class Data:
+    def __init__(self, auth_token): self.auth_token = auth_token
+    def load(self):
+        tell(self.auth_token)
+        return Collection(
+            queries=[Query(f"q{n}", f"moon {n}") for n in range(9)],
+            documents=[Document("d1", "moon"), Document("d2", "rings")],
+            qrels=Qrels.from_dict({f"q{n}": {"d1": 1} for n in range(9)}),
+            answers={f"q{n}": ["moon"] for n in range(9)},
+        )
+
+class Search:
+    def __init__(self, seed_phrase: Annotated[str, Option("Words.", secret=True)] = "", **options):
+        self.options = {**options, "seed_phrase": seed_phrase}
+        if os.environ.get("CRASH"):
+            import ragbench.experiment.runner as runner
+            def boom(*arguments, **more): raise RuntimeError(tell(self.options))
+            runner.write_run = boom
+    def retrieve(self, queries, top_k):
+        text = tell(self.options)
+        if any("3" in query.text for query in queries):
+            raise ValueError(text)
+        return [[rb.ScoredDocument("d1", 1.0, text, text)] for _ in queries]
+"""
+
+
+def config(url):
+    basic = base64.b64encode(f"me:{LITERAL['password of basic']}".encode()).decode()
+    s = LITERAL
+    return {
+        "name": "planted",
+        "dataset": {"type": "python:hostile:Data", "auth_token": s["dataset"]},
+        "retrievers": {
+            "web": {
+                "type": "http",
+                "url": f"{url}/search?api_key={s['url key']}&k=3",
+                "retries": 1,
+                "headers": {
+                    "Authorization": f"Bearer {s['bearer']}",
+                    "X-Short": s["short header"],
+                    "X-Letter": "a",
+                    "X-Tenant": s["tenant"],
+                    "Cookie": f"session={s['session']}; theme=dark",
+                    "X-Env": "${SEARCH_TOKEN}",
+                    "X-Default": "${NOT_SET_TOKEN:-" + s["default"] + "}",
+                },
+                "texts": "$.hits[*].text",
+                "queries": "$.queries[*]",
+            },
+            "basic": {
+                "type": "http",
+                "url": f"{url}/search",
+                "retries": 0,
+                "headers": {"Authorization": f"Basic {basic}"},
+                "texts": "$.hits[*].text",
+            },
+            "envbasic": {
+                "type": "http",
+                "url": f"{url}/search",
+                "retries": 0,
+                "headers": {"Authorization": "${BASIC}"},
+            },
+            "own": {
+                "type": "python:hostile:Search",
+                "api_key": s["option"],
+                "dsn": f"postgresql://me:{s['dsn']}@db:5432/x",
+                "proxy": f"http://user:{s['proxy']}@proxy:3128",
+                "settings": {"password": s["nested"], "tokens": [{"token": s["in a list"]}]},
+                "pin": int(s["number"]),
+                "passphrase": s["odd"],
+                "seed_phrase": s["declared"],
+                "other": "${MY_DSN}",
+                "client_secret": "${DB_PASSWORD}",
+                "github": s["form"],
+                "private_key": "-----BEGIN PRIVATE KEY-----\n" + s["pem"] + "\n-----END",
+            },
+            "reranked": {
+                "type": "http",
+                "retriever": "own",
+                "url": f"{url}/rerank",
+                "api_key_env": "RERANK_KEY",
+                "retries": 1,
+            },
+        },
+        "generators": {
+            "service": {
+                "type": "http",
+                "url": f"{url}/answer?token={s['generator url']}",
+                "answer": "$.answer",
+                "headers": {"X-Whatever": s["generator header"]},
+                "retries": 1,
+            },
+            "chat": {
+                "type": "openai",
+                "model": "m",
+                "base_url": f"{url}/v1",
+                "api_key_env": "CHAT_KEY",
+                "retries": 1,
+            },
+        },
+        "apps": {
+            "whole": {
+                "type": "http",
+                "url": f"{url}/app?{s['app url']}",
+                "answer": "$.answer",
+                "texts": "$.hits[*].text",
+                "headers": {"X-App": s["app header"]},
+                "retries": 0,
+            }
+        },
+        "metrics": {
+            "retrieval": {"measures": ["ndcg@10"]},
+            "generation": ["token_f1"],
+            "judge": {
+                "type": "openai",
+                "model": "m",
+                "base_url": f"{url}/v1",
+                "api_key_env": "JUDGE_KEY",
+                "retries": 1,
+                "rubrics": ["correctness"],
+            },
+        },
+        "max_failed": 1.0,
+    }
+
+
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+
+
+class Shell:
+    """Runs commands in a folder, and keeps all that they print."""
+
+    def __init__(self, folder):
+        self.folder, self.printed = folder, b""
+        (folder / "tmp").mkdir()
+        kept = ("PATH", "PYTHONPATH", "HOME", "LANG")
+        self.environment = {
+            **{name: os.environ[name] for name in kept if name in os.environ},
+            **VARIABLES,
+            "TMPDIR": str(folder / "tmp"),
+            "PYTHONWARNINGS": "always",
+        }
+
+    def __call__(self, *command, code=(0,), **environment):
+        done = subprocess.run(
+            [sys.executable, "-m", "ragbench", *map(str, command)],
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            capture_output=True,
+            check=False,
+        )
+        told = b"\n$ %s\n" % " ".join(map(str, command[:1])).encode() + done.stdout + done.stderr
+        self.printed += told
+        assert done.returncode in code, told.decode("utf-8", "replace")[-3000:]
+        return told
+
+
+def leaks(content):
+    """The secrets that bytes hold, in which form, and where."""
+    return {
+        f"{name}: {form}: {content[max(0, at - 60) : at + 60]!r}"
+        for name, secret in SECRETS.items()
+        for form, text in written(secret).items()
+        if (at := content.find(text.encode())) >= 0
+    }
+
+
+def leaks_in(folder, ignored):
+    """The same of all files, what databases have compressed included."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file() or path.name in ignored:
+            continue
+        content = path.read_bytes()
+        if path.suffix == ".sqlite":
+            with closing(connect(path)) as database:
+                for (table,) in database.execute(_TABLES).fetchall():
+                    for row in database.execute(f'SELECT * FROM "{table}"'):
+                        content += b"".join(map(_plain, row))
+        if leaked := leaks(content):
+            found[str(path.relative_to(folder))] = leaked
+    return found
+
+
+def _plain(cell):
+    if not isinstance(cell, bytes):
+        return str(cell).encode()
+    try:
+        return json.dumps(json.loads(zlib.decompress(cell)), ensure_ascii=False).encode() + cell
+    except (zlib.error, ValueError):
+        return cell
+
+
+def test_no_planted_secret_is_written(tmp_path):
+    (tmp_path / "hostile.py").write_text(COMPONENTS)
+    shell = Shell(tmp_path)
+    with EchoServer() as server:
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump(config(server.url), allow_unicode=True))
+        more = ("--set", f"retrievers.own.access_token={LITERAL['set']}")
+        shell("validate", "c.yaml", *more)
+        shell("plan", "c.yaml", *more)
+        shell("run", "c.yaml", *more, code=(0, 3))
+        shell("run", "c.yaml", *more, "--retry-failed", "--json", code=(0, 3))
+        shell("run", "c.yaml", *more, code=(70,), CRASH="1")
+        run = "runs/planted/latest"
+        shell("reproduce", run, code=(0, 1, 2, 3))
+        shell("report", run)
+        shell("compare", run, run, code=(0, 1, 2, 3))
+        shell("baseline", run, "-o", "base.json", code=(0, 1, 2, 3))
+        shell("calibrate", run, "--draw", "2", code=(0, 1, 2, 3))
+        shell("cache", "verify", code=(0, 1, 2))
+        shell("cache")
+        shell("run", "c.yaml", "--set", f"retrievers.no.token={LITERAL['set']}: [", code=(2,))
+
+    assert server.requests > 50
+    assert leaks(shell.printed) == set()
+    assert leaks_in(tmp_path, ("c.yaml", "hostile.py")) == {}
+    logs = [*(tmp_path / "tmp").glob("*.log")]
+    assert ["RuntimeError" in log.read_text() for log in logs] == [True]
+    assert b"retrievers.own.api_key holds a secret" in shell.printed
+    assert b"${API_KEY}" in shell.printed
+    page = (tmp_path / run / "report.html").read_text()
+    assert page.count("a") > 1000, "a header of one letter hides nothing"
+
+
+def mistakes():
+    """Configs with a mistake on, or beside, a line with a secret."""
+    right = config("http://127.0.0.1:1")
+    own = right["retrievers"]["own"]
+    text = yaml.safe_dump(right, allow_unicode=True, width=1000)
+    yield text.replace("retries: 1", "retires: 1")
+    yield text.replace(f"api_key: {LITERAL['option']}", f"api_key: {LITERAL['option']}: x")
+    yield text.replace("X-Short: pw12345", "X-Short: pw12345: x")
+    yield text.replace("X-Short: pw12345", "X-Short: pw12345\n      X-Short: pw12345")
+    yield text.replace(f"dsn: {own['dsn']}", f"dsn: [{own['dsn']}")
+    yield text.replace(f"{LITERAL['dataset']}", f"'{LITERAL['dataset']}")
+    yield text.replace("url: http", "url: {a: 1}\n      url2: http")
+    yield text.replace("url: http", "url: {a: 1}\n    url2: http")
+    yield text.replace("type: python:hostile:Data", "type: python:hostile:Nothing")
+
+
+@pytest.mark.parametrize("wrong", [*mistakes()])
+def test_no_secret_is_in_the_excerpt_of_a_mistake(wrong, tmp_path):
+    (tmp_path / "hostile.py").write_text(COMPONENTS)
+    path = tmp_path / "wrong.yaml"
+    path.write_text(wrong)
+
+    with pytest.raises(ConfigError) as error:
+        load_config(path, environment=VARIABLES)
+
+    assert leaks(str(error.value).encode()) == set()
+    assert "wrong.yaml:" in str(error.value)

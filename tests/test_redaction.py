@@ -1,0 +1,93 @@
+"""What is taken out of texts, in whatever form it comes, and what stays."""
+
+import base64
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ragbench.errors import Problem
+from ragbench.redaction import Redactor, mask_addresses
+from ragbench.secrets import is_placeholder, of_process, secrets_in_url
+from tests.cli.echo_server import written
+
+KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=8, max_size=30).filter(
+    lambda key: not is_placeholder(key) and not secrets_in_url(key) and key == " ".join(key.split())
+)
+
+
+@given(KEYS)
+@example("lit/BEARER+9f8a7b6c")
+@example("pa/ss+w\"o'rd<é>&\\x")
+@example("ключ/от+всего")
+@example("!!//??++&&")
+def test_no_form_of_a_secret_stays(key):
+    clean = Redactor({"KEY": key})
+
+    for form, text in written(key).items():
+        told = clean(f"401: {text}, so.")
+        assert text not in told, form
+        assert told == "401: ${KEY}, so.", form
+
+
+@given(st.binary(min_size=0, max_size=9), st.text("abcXYZ019/+-_", min_size=12, max_size=30))
+def test_a_secret_anywhere_in_base64_takes_all_of_the_word(before, key):
+    text = base64.b64encode(before + key.encode() + b"...").decode()
+
+    assert Redactor({"KEY": key})(f"Basic {text} is wrong") == "Basic ${KEY} is wrong"
+
+
+@given(st.text(), KEYS)
+def test_a_text_without_the_secret_stays_as_it_is(text, key):
+    told = Redactor({"KEY": key})(text)
+
+    assert told == text or any(form in text for form in written(key).values())
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "told"),
+    [
+        ("a", "a banana", "a banana"),
+        ("another", "another one", "another one"),
+        ("1234567", "of 1234567 queries", "of 1234567 queries"),
+        ("12345", "of 12345 queries", "of 12345 queries"),
+        ("pw1234", "pw1234, but pw12345 and 0.pw1234x", "${S}, but pw12345 and 0.pw1234x"),
+        ("pw123456", "xpw123456x", "x${S}x"),
+        ("none", "none", "none"),
+        ("application/json", "application/json", "application/json"),
+        ("Bearer abcdefgh", "Bearer of abcdefgh", "Bearer of ${S}"),
+        ("session=abcdefgh; a=b", "abcdefgh a=b", "${S} a=b"),
+        ("Basic bWU6aHVudGVyMg==", "me hunter2 me:hunter2", "me ${S} ${S}"),
+        ("http://me:pw@h/?sig=ab", "at me:pw@h, ?sig=ab, pw, ab", "at ***@h, ?sig=***, pw, ab"),
+    ],
+)
+def test_what_is_short_or_a_word_stays(value, text, told):
+    assert Redactor({"S": value})(text) == told
+
+
+def test_addresses_in_printed_texts():
+    text = "http://u:p@h/a and https://h/?token=x&k=1#f, me@h.org, std::map<a:b@c>"
+
+    told = "http://***@h/a and https://h/?token=***&k=1#f, me@h.org, std::map<a:b@c>"
+    assert mask_addresses(text) == told
+
+
+def test_keys_of_the_process():
+    given_ = {"A_TOKEN": "abcdef123456", "B_TOKEN": "onlyletterslong", "C": "abcdef123456"}
+
+    assert of_process({**given_, "D_KEY": "/etc/passwd1234"}) == {
+        "A_TOKEN": "abcdef123456",
+        "D_KEY": "/etc/passwd1234",
+    }
+
+
+def test_the_caret_stays_under_what_is_meant():
+    line = "x: {token: abcdefghij, k1: wrong}"
+    problem = Problem("no number", "c.yaml", 1, line.index("wrong") + 1, source=line, width=5)
+
+    told = str(problem.cleaned(Redactor({"T": "abcdefghij"})))
+
+    assert told.splitlines()[1:] == [
+        "   1 | x: {token: ${T}, k1: wrong}",
+        "     |                      ^^^^^",
+    ]
