@@ -9,7 +9,8 @@ fails (both are wrong, and in all other samples the interval covers it; a sample
 passes and is left out), how often equal systems pass, and how often drops of .05 and .10 fail.
 Beside our rule stand Student's t, the percentile bootstrap ("pass where the lower end is above the
 margin") and "a one-sided p below .05 and a drop below the margin". 500 evaluations a cell (two
-minutes), 5,000 with `--full`. In every cell some are decided again by `difference_interval` and must agree.
+minutes), 5,000 with `--full`. In every cell some are decided again by `difference_interval` and
+must agree.
 
 Then it plans queries for power .8, draws so many, and counts how often the gate decides; and it
 simulates evidence over commits (`evidence_trials.py`).
