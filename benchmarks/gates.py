@@ -1,24 +1,25 @@
 """Whether gates fire when they should, and only then: `max_drop` over simulated evaluations.
 
-    python benchmarks/gates.py [--full] [--sizes 10,20,50] [--write docs/gates-simulation.md]
+    python benchmarks/gates.py [--full] [--sizes 10,20,50] [--write docs/statistics.md]
 
 Draws evaluations of which the truth is known (`worlds.py`): hits, reciprocal ranks, nDCG-like
 scores, mixtures, several answers a query, clusters, failures; from 10 to 1,000 queries, with
 margins .02 and .05. For each it prints, in %: how often a drop of exactly the margin passes and
-fails (both are wrong; a sample without any change passes and is left out), how often the interval
-covers it, how often equal systems pass, and how often drops of .05 and .10 fail. Beside our rule
-stand Student's t, the percentile bootstrap ("pass where the lower end is above the margin") and "a
-one-sided p below .05 and a drop below the margin". 500 evaluations a cell (two minutes), 5,000 with
-`--full`. In every cell some are decided again by `difference_interval` and must agree.
+fails (both are wrong, and in all other samples the interval covers it; a sample without any change
+passes and is left out), how often equal systems pass, and how often drops of .05 and .10 fail.
+Beside our rule stand Student's t, the percentile bootstrap ("pass where the lower end is above the
+margin") and "a one-sided p below .05 and a drop below the margin". 500 evaluations a cell (two
+minutes), 5,000 with `--full`. In every cell some are decided again by `difference_interval` and
+must agree.
 
 Then it plans queries for power .8, draws so many, and counts how often the gate decides; and it
 simulates evidence over commits (`evidence_trials.py`).
 
 Bars: wrong passes and wrong fails at most 3.5 %, one more than nominal; coverage at least 93 %; 100
-queries of which 5 in 100 lose a hit fail at margin .02 in at least 30 %; plans
-decide in 80 %, give or take 3, or 8 where they are of fewer than 250 queries, as hits are lost and
-won in whole numbers. Simulated shares may miss
-a bar by two standard errors. Worlds with a star show what no rule can exclude, and have no bar.
+queries of which 5 in 100 lose a hit fail at margin .02 in at least 30 %; plans decide in 80 %, give
+or take 3, or 8 where they are of fewer than 250 queries, as hits are lost and won in whole numbers.
+Simulated shares may miss a bar by two standard errors. Worlds with a star show what no rule can
+exclude, and have no bar.
 """
 
 from __future__ import annotations
