@@ -179,7 +179,7 @@ class OpenAIChat:
             return CallFailure(Cause.TIMEOUT, detail, retryable=True)
         cause = error.__cause__ or error
         if isinstance(cause, CallFailure):
-            return self._without_secrets(cause)
+            return cause.but(detail=self._clean(cause.detail))
         where = self.identity["base_url"]
         words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
         return failure_of_connection(self._clean(words))
