@@ -38,11 +38,16 @@ async def ask_structured(ask: Ask, request: ChatRequest, *, reasks: int = 1) -> 
         raise OptionError("ask_structured", "schema", None, "a JSON schema")
     check_schema(request.schema)
     replies: list[ChatReply] = []
-    asked = request
+    asked, problem = request, ""
     while True:
         try:
             reply = await ask(asked)
         except CallFailure as failure:
+            if problem and failure.cause is Cause.TOO_LONG:
+                # the item is not: only with its reply beside it
+                failure = failure.but(
+                    cause=Cause.UNREADABLE, detail=f"{problem}; too long to be asked again"
+                )
             raise failure.but(replies=(*replies, *failure.replies)) from None
         replies.append(reply)
         if reply.refused:

@@ -1,5 +1,6 @@
 """Values out of replies: everything that can be told for certain, and no number by luck."""
 
+import asyncio
 import json
 
 import jsonschema
@@ -8,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.llm import CallFailure, Unreadable, ask_structured
+from ragbench.llm import CallFailure, ChatReply, Unreadable, ask_structured
 from ragbench.llm.json_reply import check_schema, conform, read_json
 from ragbench.testing import Answer
 from ragbench.types import Cause
@@ -268,3 +269,19 @@ def test_twice_unreadable_is_a_failure_with_both_replies(serve):
     assert caught.value.cause is Cause.UNREADABLE
     assert [reply.text for reply in caught.value.replies] == ["no idea", "still none"]
     assert server.counters.requests == 2
+
+
+def test_a_reply_that_makes_the_question_too_long_is_unreadable():
+    """The item fits; only with the reply that could not be read beside it, it does not."""
+
+    async def ask(request):
+        if len(request.messages) > 1:
+            raise CallFailure(Cause.TOO_LONG, "2,100 tokens where 2,048 fit")
+        return ChatReply("no JSON at all")
+
+    with pytest.raises(CallFailure) as caught:
+        asyncio.run(ask_structured(ask, asking(schema=SCHEMA)))
+
+    assert caught.value.cause is Cause.UNREADABLE
+    assert caught.value.detail.endswith("; too long to be asked again")
+    assert [reply.text for reply in caught.value.replies] == ["no JSON at all"]

@@ -102,6 +102,7 @@ def test_every_field_is_in_the_key(request, name):
         "schema": {"xyz": 1},
         "top_logprobs": 77,
         "extra": {"xyz": 1},
+        "reasoning_effort": "high",
         "sample": 77,
     }
     other = replace(request, **{name: changed[name]})

@@ -215,8 +215,8 @@ def score_passages(
         >>> from ragbench.score.retrieval.notation import parse_measures
         >>> retrieved = RetrievedPassages([["On Io.", "On Europa."]], [["Europa"]])
         >>> for column in score_passages(retrieved, parse_measures("answer_hit@2"), Rules()):
-        ...     print(column.values, column.signature)
-        [1.] answer_hit@2|ties:docid|trec_eval:10|missing:zero|gold:94a3cd901b0a|v:1
+        ...     print(column.values, column.signature.name)
+        [1.] answer_hit@2
     """
     gold = fingerprint(piece for texts in retrieved.answers for piece in (str(len(texts)), *texts))
     columns = []

@@ -30,5 +30,5 @@ def test_a_prompt_beyond_its_context_fails_that_item_alone(llama):  # noqa: F811
     with Judge("tiny", ["fluency"], base_url=llama, timeout=60, few_shot=False) as judge:
         verdict = judge.score(answer="word " * 20_000)["fluency"]
 
-    assert (verdict.status, verdict.cause) == ("failed", "server_error")
-    assert "400" in verdict.reasoning
+    assert (verdict.status, verdict.cause) == ("failed", "too_long")
+    assert "2,048 fit" in verdict.reasoning
