@@ -25,7 +25,7 @@ LIMITS: dict[str, float] = {
     # commits and their evidence; queries held against each other, values of variables, failures of
     # single answers; words of every script; models that refuse options; one redactor, one door for
     # what is printed; salvage of damaged caches, calls that runs share
-    "files": 370,
+    "files": 369,
     "lines": 64_800,
     "imports, % of code": 11.6,
     "modules in a folder": 15,
@@ -35,7 +35,7 @@ LIMITS: dict[str, float] = {
     "functions more complex than 12": 0,
     "functions with more than 8 parameters": 0,
     "names that differ by a letter": 0,
-    "modules under 100 lines with one user": 3,
+    "modules under 100 lines with one user": 2,
     "circles inside folders": 0,
     # bodies of requests and errors, which clients and servers write as they like
     "Any": 960,

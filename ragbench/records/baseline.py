@@ -1,4 +1,4 @@
-"""Baseline files: the scores of a run per query, to be committed."""
+"""Baseline files and histories: the scores of runs per query, to be committed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ragbench.records.summary import Aggregate, Early, Kind, Range
 from ragbench.types import Direction
 
 BASELINE_SCHEMA = "ragbench.baseline/1"
+HISTORY_SCHEMA = "ragbench.history/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +69,12 @@ class BaselineFile(Record):
     query_fingerprints: Mapping[str, tuple[str | None, ...]] = optional({})
     """Query -> fingerprints of what it was, null where it has no such part; older files lack it."""
     systems: Mapping[str, BaselineSystem] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryLine(BaselineFile):
+    """A line of a history: the scores of one run; the first one is the record of later ones."""
+
+    schema: str = HISTORY_SCHEMA
+    run_id: str
+    """Which run; the same run is in a history once."""

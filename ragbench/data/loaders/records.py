@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ GIVEN = "given"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class TableLoader:
+class TableLoader(ABC):
     """A loader of a table, a row per question; `ragbench validate` shows its first rows."""
 
     _drawn: RandomSplit | None
@@ -42,8 +43,9 @@ class TableLoader:
         """Return how the first rows were read: part -> value."""
         return self._rows().preview(count)
 
+    @abstractmethod
     def _rows(self) -> RecordTable:
-        raise NotImplementedError
+        """Return the table of the rows."""
 
 
 class Records(TableLoader):

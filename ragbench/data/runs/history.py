@@ -18,8 +18,8 @@ from ragbench.data.runs.run_folder import to_json_line
 from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError
 from ragbench.files import locked_beside, write_atomically
+from ragbench.records.baseline import HISTORY_SCHEMA, HistoryLine
 from ragbench.records.codec import from_json, kind
-from ragbench.records.history import HISTORY_SCHEMA, HistoryLine
 
 SUFFIX = ".jsonl"
 """How the name of a history ends; that of a baseline file does not."""

@@ -62,7 +62,7 @@ class _UncalledApp:
     is_opaque = True
 
     def answer(self, question: str) -> Prediction:
-        raise NotImplementedError
+        raise AssertionError("a plan asks no app")
 
 
 def uncalled_app(component: Component) -> App:
